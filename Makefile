@@ -1,0 +1,76 @@
+# Everything a developer runs. `make help` lists it; .ci/run calls the same targets.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+FOLDERS := api session transport ordering queues tools
+# Folders are listed too: their time changes when a file is removed from them.
+SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pycache__' -prune -o -print)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint format lock build clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/project.stamp  ## make .venv with every dependency and the project's wheel, and see to Java
+	@tools/setup/java.sh
+
+demo: setup  ## 100,000 messages over a bad network, checked and reported in build/demo
+	@mkdir -p build/demo
+	$(BIN)/triack demo --messages 100000 --size 100 --loss 0.10 --duplicate 0.02 --reorder 0.05 --seed 7 \
+		--report build/demo/report.html
+
+test: setup  ## run the whole test suite against the installed wheel (ARGS="-k order" to choose)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: setup  ## check style (ruff), form (ruff format) and types (mypy strict)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p triack -p tests
+
+format: $(VENV)/lock.stamp  ## put the code in form and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: $(VENV)/lock.stamp  ## resolve the dependencies again and write requirements/*.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --all-extras pyproject.toml --output-file requirements/lock.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --constraints requirements/lock.txt requirements/build.in \
+		--output-file requirements/build.txt
+
+build: $(VENV)/lock.stamp  ## make the wheel and the source archive in dist
+	rm -rf build/lib build/bdist.* triack.egg-info dist
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 315532800)} \
+		$(BIN)/python -m build --no-isolation
+	rm -rf build/lib build/bdist.* triack.egg-info
+
+clean:  ## remove everything that make made, .venv included
+	rm -rf $(VENV) build dist triack.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find $(FOLDERS) tests -name '__pycache__' -type d -prune -exec rm -rf {} +
+
+# `--universal`: one lock for every platform and Python from 3.11 on. Nothing in it says where packages come from.
+LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--custom-compile-command 'make lock' --quiet --upgrade
+
+$(VENV)/pyvenv.cfg:
+	tools/setup/venv.sh '$(PYTHON)' $(VENV)
+
+# --no-build-isolation: a dependency that comes as source is built with the locked tools, not with fresh ones.
+$(VENV)/lock.stamp: requirements/build.txt requirements/lock.txt | $(VENV)/pyvenv.cfg
+	$(PIP) install --quiet --require-hashes -r requirements/build.txt
+	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/lock.txt
+	@touch $@
+
+# The stamp carries the time from before the build, so that a file saved meanwhile is not missed. What an earlier
+# build left is removed first: setuptools would put a deleted module in the wheel again.
+$(VENV)/project.stamp: $(VENV)/lock.stamp $(SOURCES)
+	@touch $@.new
+	@rm -rf build/lib build/bdist.* triack.egg-info
+	$(PIP) install --quiet --no-deps --no-index --no-build-isolation --force-reinstall .
+	@rm -rf build/lib build/bdist.* triack.egg-info
+	$(PIP) check
+	@mv $@.new $@

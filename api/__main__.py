@@ -1,0 +1,5 @@
+"""``python -m triack`` is the command line."""
+
+from triack.tools.cli import main
+
+main()

@@ -1,0 +1,59 @@
+"""The duplicate filter of express and recoverable streams: each packet once, in any order.
+
+Promise: a number is fresh once. The sender's ``previous`` field says below which number nobody sends any more, so the
+memory of the filter is bounded by what the sender has unacknowledged, and no time limit is needed.
+Recoverable filters are kept on disk by the caller, in the commit of the packet; express ones live as long as the process.
+"""
+
+from struct import Struct
+
+from triack.errors import StoreDamaged
+from triack.ordering.wire import SequenceHeader
+from triack.session.ranges import NumberSet
+
+__all__ = ["DuplicateFilter"]
+
+_HEAD = Struct("!QQ")
+_RANGE = Struct("!QQ")
+MAX_RANGES = 8_192
+"""Gaps remembered for one stream; a sender that leaves more is not ours."""
+
+
+class DuplicateFilter:
+    """Which packets of one stream have been seen."""
+
+    __slots__ = ("_seen", "sequence")
+
+    def __init__(self) -> None:
+        self.sequence = 0
+        self._seen = NumberSet()
+
+    def handle_packet(self, header: SequenceHeader) -> bool:
+        """Whether the packet is seen for the first time. A newer sequence id starts a new stream."""
+        if header.sequence < self.sequence:
+            return False
+        if header.sequence > self.sequence:
+            self.sequence = header.sequence
+            self._seen = NumberSet()
+        self._seen.forget_below(header.previous)
+        return self._seen.add(header.number)
+
+    @property
+    def full(self) -> bool:
+        """Whether the stream has more gaps than any correct sender leaves."""
+        return len(self._seen.ranges) >= MAX_RANGES
+
+    def encode(self) -> bytes:
+        """The filter as bytes for the disk."""
+        head = _HEAD.pack(self.sequence, self._seen.cumulative)
+        return head + b"".join(_RANGE.pack(first, last) for first, last in self._seen.ranges)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "DuplicateFilter":
+        """Read what ``encode`` wrote. Raises StoreDamaged."""
+        if len(data) < _HEAD.size or (len(data) - _HEAD.size) % _RANGE.size:
+            raise StoreDamaged("duplicate filter: wrong length")
+        found = cls()
+        found.sequence, cumulative = _HEAD.unpack_from(data)
+        found._seen = NumberSet(cumulative, [(first, last) for first, last in _RANGE.iter_unpack(data[_HEAD.size :])])
+        return found

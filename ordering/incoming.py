@@ -1,0 +1,146 @@
+"""The receiving end of a transactional sequence: accepted once, in order.
+
+Promise: packets come out of ``handle_packet`` in the sender's order, each once, for ever; there is no duplicate window. The
+accept rule is [MS-MQQB] 3.1.5.8.6:
+
+    same sequence, number above the last accepted, previous not above it   -> accept
+    newer sequence, previous = 0                                           -> accept
+    anything else                                                          -> hold it if it may fit later, else reject
+
+Only accepted packets move the position. It knows nothing of disks: the caller commits what comes out together with
+``position``, then says so with ``handle_committed``; order acks speak of the committed position alone.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from heapq import heappop, heappush
+
+from triack.ordering.order_ack import OrderAck
+from triack.ordering.settings import OrderSettings
+from triack.ordering.wire import SequenceHeader
+
+__all__ = ["IncomingSequence", "Outcome", "Position"]
+
+Position = tuple[int, int]
+"""A sequence id and the number of the last packet of it; (0, 0) before the first."""
+
+
+class Outcome(Enum):
+    """What became of a packet. The values are the log's reasons."""
+
+    ACCEPTED = "accepted"
+    HELD = "held"
+    DUPLICATE = "duplicate"
+    STALE_SEQUENCE = "stale-sequence"
+    HOLD_FULL = "hold-full"
+
+
+@dataclass(slots=True)
+class _Held:
+    header: SequenceHeader
+    token: object
+
+
+class IncomingSequence:
+    """One stream from one origin.
+
+    Args:
+        settings: how much to hold and when to acknowledge.
+        position: what the disk says was accepted last.
+    """
+
+    __slots__ = ("_held", "_held_order", "_held_sequence", "_settings", "ack", "committed", "position")
+
+    def __init__(self, settings: OrderSettings, position: Position = (0, 0)) -> None:
+        self._settings = settings
+        self.position = position
+        self.committed = position
+        self.ack = OrderAck(settings)
+        self._held: dict[int, _Held] = {}
+        self._held_order: list[int] = []
+        self._held_sequence = 0
+
+    @property
+    def held(self) -> int:
+        """How many out-of-order packets wait for those before them."""
+        return len(self._held)
+
+    def handle_packet(
+        self, header: SequenceHeader, token: object, now_ns: int
+    ) -> tuple[Outcome, list[tuple[SequenceHeader, object]]]:
+        """Judge a packet.
+
+        Args:
+            header: the packet.
+            token: anything; it comes back when the packet is accepted, now or later.
+            now_ns: the clock.
+
+        Returns:
+            What became of it, and the packets that are accepted now, in order.
+        """
+        self.ack.handle_packet(now_ns, asks=header.asks)
+        outcome = self._judge(header)
+        if outcome is Outcome.ACCEPTED:
+            return outcome, self._accept(header, token)
+        if outcome is Outcome.HELD:
+            if header.number not in self._held:
+                heappush(self._held_order, header.number)
+            self._held[header.number] = _Held(header, token)
+        elif outcome is Outcome.DUPLICATE:
+            self.ack.handle_request()
+        return outcome, []
+
+    def handle_committed(self, position: Position) -> None:
+        """The commit that made this position durable has returned."""
+        self.committed = max(self.committed, position)
+
+    def _judge(self, header: SequenceHeader) -> Outcome:
+        sequence, number = self.position
+        if header.sequence < sequence:
+            return Outcome.STALE_SEQUENCE
+        if header.sequence == sequence:
+            if header.number <= number:
+                return Outcome.DUPLICATE
+            if header.previous <= number:
+                return Outcome.ACCEPTED
+        elif header.previous == 0:
+            return Outcome.ACCEPTED
+        return self._judge_hold(header)
+
+    def _judge_hold(self, header: SequenceHeader) -> Outcome:
+        if header.sequence > self._held_sequence:
+            self._forget_held()
+            self._held_sequence = header.sequence
+        known = self._held.get(header.number)
+        if known is not None:
+            # The same packet may come again with a smaller previous: keep the newer word of the sender.
+            return Outcome.HELD if header.previous < known.header.previous else Outcome.DUPLICATE
+        if header.sequence < self._held_sequence or len(self._held) >= self._settings.max_held_packets:
+            return Outcome.HOLD_FULL
+        return Outcome.HELD
+
+    def _accept(self, header: SequenceHeader, token: object) -> list[tuple[SequenceHeader, object]]:
+        accepted = [(header, token)]
+        self.position = (header.sequence, header.number)
+        if header.sequence > self._held_sequence:
+            self._forget_held()
+        while self._held and self._held_sequence == self.position[0]:
+            following = self._poll_held()
+            if following is None:
+                break
+            accepted.append((following.header, following.token))
+            self.position = (following.header.sequence, following.header.number)
+        return accepted
+
+    def _poll_held(self) -> _Held | None:
+        # The previous fields of a sender rise with its numbers, so only the lowest held packet can fit.
+        number, order = self.position[1], self._held_order
+        while order and order[0] <= number:
+            self._held.pop(heappop(order), None)
+        if not order or self._held[order[0]].header.previous > number:
+            return None
+        return self._held.pop(heappop(order))
+
+    def _forget_held(self) -> None:
+        self._held.clear()
+        self._held_order.clear()

@@ -1,0 +1,213 @@
+"""The sending end of a stream: which packets are still wanted, and what frees them.
+
+Promise: a packet that was appended is offered for sending, in order, until the acknowledgement that frees its class
+arrives (``session.delivery.FREED_BY``) or it is removed. Its number never changes and is never used twice.
+
+    WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
+    any --the ack that frees the class--> DONE        any but DONE --session closed | resend tier--> WAITING_TO_SEND
+
+The states are [MS-MQQB] 3.1.1.1.1.3-8. It knows neither sessions nor disks nor what a body is.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+
+from triack.ordering.settings import OrderSettings
+from triack.ordering.tiers import ResendTimer
+from triack.session.delivery import FREED_BY, Ack, Delivery
+
+__all__ = ["Entry", "EntryState", "OutgoingSequence"]
+
+
+class EntryState(Enum):
+    """Where an outgoing packet is."""
+
+    WAITING_TO_SEND = 0
+    WAITING_SESSION_ACK = 1
+    WAITING_STORE_ACK = 2
+    WAITING_ORDER_ACK = 3
+    DONE = 4
+
+
+AFTER_SESSION_ACK: dict[Ack, EntryState] = {
+    Ack.SESSION: EntryState.DONE,
+    Ack.STORE: EntryState.WAITING_STORE_ACK,
+    Ack.ORDER: EntryState.WAITING_ORDER_ACK,
+}
+"""What a session ack leaves to wait for, by the ack that frees the class."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """An outgoing packet.
+
+    Attributes:
+        number: its place in the sequence.
+        body: what it carries; None while only the disk has it.
+        size_bytes: length of the body.
+        completes: how many messages it completes: a batch all of its own, a fragment none but the last.
+        first_ticket: count of messages of the stream that were submitted before those it holds, in this process.
+        tickets: how many messages it is part of.
+        reach_by_ms: wall clock time after which it is not worth sending, 0 for never.
+        received, stored: whether the next hop has it, and has it on disk.
+        asks: whether it asked for an order ack when it was last sent.
+    """
+
+    number: int
+    body: bytes | None
+    size_bytes: int
+    completes: int
+    first_ticket: int
+    tickets: int
+    reach_by_ms: int = 0
+    state: EntryState = EntryState.WAITING_TO_SEND
+    received: bool = False
+    stored: bool = False
+    sends: int = 0
+
+
+class OutgoingSequence:
+    """One stream's packets, from the one appended first to the one freed last.
+
+    Args:
+        delivery: class of the whole stream.
+        sequence: id of the sequence; only grows.
+        next_number: number of the next packet.
+        settings: tiers and how often to ask for an order ack.
+    """
+
+    __slots__ = ("_ask_in", "_settings", "_to_send", "delivery", "entries", "next_number", "sequence", "tier")
+
+    def __init__(self, delivery: Delivery, sequence: int, next_number: int, settings: OrderSettings) -> None:
+        self.delivery = delivery
+        self.sequence = sequence
+        self.next_number = next_number
+        self.entries: dict[int, Entry] = {}
+        self.tier = ResendTimer(settings)
+        self._settings = settings
+        self._to_send: deque[Entry] = deque()
+        self._ask_in = settings.order_ack_every
+
+    # ---- inputs
+
+    def append(self, entry: Entry) -> None:
+        """Add the next packet; its number is ``next_number`` or, after a restart, what the disk says."""
+        self.entries[entry.number] = entry
+        self.next_number = max(self.next_number, entry.number + 1)
+        self._to_send.append(entry)
+
+    def handle_sent(self, entry: Entry, now_ns: int) -> None:
+        """The entry that ``peek`` returned was handed to a session."""
+        self._to_send.popleft()
+        entry.state = EntryState.WAITING_SESSION_ACK
+        entry.sends += 1
+        if FREED_BY[self.delivery] is Ack.ORDER:
+            self.tier.handle_sent(now_ns)
+
+    def handle_session_ack(self, entry: Entry) -> bool:
+        """The next hop has the packet. Returns whether that frees it."""
+        entry.received = True
+        if entry.state is EntryState.WAITING_SESSION_ACK:
+            entry.state = AFTER_SESSION_ACK[FREED_BY[self.delivery]]
+        return self._free_if(entry, Ack.SESSION)
+
+    def handle_store_ack(self, entry: Entry) -> bool:
+        """The next hop has the packet on disk. Returns whether that frees it."""
+        entry.received = entry.stored = True
+        return self._free_if(entry, Ack.STORE)
+
+    def handle_order_ack(self, sequence: int, number: int, now_ns: int) -> list[Entry]:
+        """The destination has everything up to ``number``. Returns what that frees, in order."""
+        if sequence != self.sequence or FREED_BY[self.delivery] is not Ack.ORDER or number >= self.next_number:
+            return []
+        freed: list[Entry] = []
+        for candidate in self.entries.values():
+            if candidate.number > number:
+                break
+            freed.append(candidate)
+        for entry in freed:
+            del self.entries[entry.number]
+            entry.received = entry.stored = True
+            entry.state = EntryState.DONE
+        if freed:
+            self.tier.handle_progress(now_ns, outstanding=bool(self.entries))
+        return freed
+
+    def handle_session_opened(self, now_ns: int) -> None:
+        """A new session begins: the first tier again."""
+        self.tier.handle_progress(now_ns, outstanding=bool(self.entries) and self.tier.deadline_ns is not None)
+
+    def handle_session_closed(self) -> None:
+        """The session is gone: everything that is not freed goes out again on the next one, in order."""
+        for entry in self.entries.values():
+            entry.state = EntryState.WAITING_TO_SEND
+        self._to_send = deque(self.entries.values())
+
+    def handle_timer(self, now_ns: int) -> list[Entry]:
+        """A resend tier may have run out. Returns what goes out again; what is still in its session stays there."""
+        if not self.tier.handle_timer(now_ns):
+            return []
+        again = [entry for entry in self.entries.values() if entry.state is EntryState.WAITING_ORDER_ACK]
+        self._send_again(again)
+        return again
+
+    def remove(self, entry: Entry) -> None:
+        """Give a packet up. The one after it goes out again, as its ``previous`` has changed."""
+        if self.entries.pop(entry.number, None) is None:
+            return
+        entry.state = EntryState.DONE
+        following = self.entries.get(entry.number + 1)
+        if following is not None and following.state is not EntryState.WAITING_TO_SEND:
+            self._send_again([following])
+        if not self.entries:
+            self.tier.deadline_ns = None
+
+    # ---- outputs
+
+    def peek(self) -> Entry | None:
+        """The packet that goes next, or None."""
+        to_send = self._to_send
+        while to_send and to_send[0].state is not EntryState.WAITING_TO_SEND:
+            to_send.popleft()
+        return to_send[0] if to_send else None
+
+    def upcoming(self, most: int) -> list[Entry]:
+        """The next ``most`` packets that wait to be sent, for those who fetch bodies from the disk."""
+        return [entry for entry, _ in zip(self._to_send, range(most), strict=False)]
+
+    def previous_of(self, entry: Entry) -> int:
+        """The ``previous`` field of a packet that leaves now."""
+        if FREED_BY[self.delivery] is not Ack.ORDER:
+            return next(iter(self.entries)) - 1
+        if entry.number - 1 in self.entries:
+            return entry.number - 1
+        if next(iter(self.entries)) == entry.number:
+            return 0
+        return max((number for number in self.entries if number < entry.number), default=0)
+
+    def poll_ask(self, entry: Entry) -> bool:
+        """Whether a packet that leaves now should ask for an order ack."""
+        if FREED_BY[self.delivery] is not Ack.ORDER:
+            return False
+        self._ask_in -= 1
+        if self._ask_in > 0 and entry.sends == 0:
+            return False
+        self._ask_in = self._settings.order_ack_every
+        return True
+
+    # ---- helpers
+
+    def _free_if(self, entry: Entry, ack: Ack) -> bool:
+        if FREED_BY[self.delivery] is not ack or entry.state is EntryState.DONE:
+            return False
+        entry.state = EntryState.DONE
+        del self.entries[entry.number]
+        return True
+
+    def _send_again(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            entry.state = EntryState.WAITING_TO_SEND
+        waiting = [entry for entry in self._to_send if entry.state is EntryState.WAITING_TO_SEND]
+        merged = {entry.number: entry for entry in entries + waiting}
+        self._to_send = deque(merged[number] for number in sorted(merged))

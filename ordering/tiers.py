@@ -1,0 +1,65 @@
+"""The resend tiers of transactional packets.
+
+Promise: what stays without an order ack goes out again, ever more patiently, for ever. The wait before a resend depends
+on how many came before it in a row; progress or a new session starts again at the first tier ([MS-MQQB] note <24>;
+3.1.5.6 moves the tier by acks instead, which contradicts its own note).
+
+    STOPPED --sent--> WAITING --expired--> WAITING (attempt + 1) --progress | session--> WAITING (attempt 0) --all acked--> STOPPED
+"""
+
+from triack.ordering.settings import OrderSettings
+
+__all__ = ["TIERS", "ResendTimer", "tier_interval_ns"]
+
+TIERS: tuple[tuple[int | None, str], ...] = (
+    (3, "seq_resend_13_ns"),
+    (6, "seq_resend_46_ns"),
+    (9, "seq_resend_79_ns"),
+    (None, "seq_resend_10_ns"),
+)
+"""Last attempt of a tier, and the setting with its wait."""
+
+
+def tier_interval_ns(attempt: int, settings: OrderSettings) -> int:
+    """The wait before resend number ``attempt``, from 1."""
+    name = next(name for last, name in TIERS if last is None or attempt <= last)
+    interval_ns: int = getattr(settings, name)
+    return interval_ns
+
+
+class ResendTimer:
+    """Says when the unacknowledged packets of one sequence go out again."""
+
+    __slots__ = ("_settings", "attempt", "deadline_ns")
+
+    def __init__(self, settings: OrderSettings) -> None:
+        self._settings = settings
+        self.attempt = 0
+        self.deadline_ns: int | None = None
+
+    @property
+    def interval_ns(self) -> int:
+        """The wait that runs now, or would run."""
+        return tier_interval_ns(self.attempt + 1, self._settings)
+
+    def interval_of(self, attempt: int) -> int:
+        """The wait before resend number ``attempt``."""
+        return tier_interval_ns(attempt, self._settings)
+
+    def handle_sent(self, now_ns: int) -> None:
+        """A packet went out."""
+        if self.deadline_ns is None:
+            self.deadline_ns = now_ns + self.interval_ns
+
+    def handle_progress(self, now_ns: int, *, outstanding: bool) -> None:
+        """An order ack covered something new, or a new session opened."""
+        self.attempt = 0
+        self.deadline_ns = now_ns + self.interval_ns if outstanding else None
+
+    def handle_timer(self, now_ns: int) -> bool:
+        """Whether everything unacknowledged must go out again now; if so the next wait has begun."""
+        if self.deadline_ns is None or now_ns < self.deadline_ns:
+            return False
+        self.attempt += 1
+        self.deadline_ns = now_ns + self.interval_ns
+        return True

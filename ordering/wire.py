@@ -1,0 +1,117 @@
+"""What sequences put into a packet: the sequence header, the order ack and the rejection. Integers are big-endian.
+
+    DATA       kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64, previous u64, queue length u8, queue, body
+    ORDER_ACK  kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64
+    REJECT     the same, then reason length u8, reason
+
+``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it. ``previous`` is the
+number before this one that is still wanted: packets that expired leave no false gap ([MS-MQMQ] 2.2.20.5).
+For express and recoverable streams ``previous`` says that nobody wants any number up to it any more.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as StructError
+
+from triack.errors import ProtocolError
+
+__all__ = ["OrderAckPacket", "RejectPacket", "SequenceHeader", "decode", "encode_order_ack", "encode_reject", "header_bytes"]
+
+_DATA = Struct("!BB16sIQQQB")
+_ACK = Struct("!BB16sIQQ")
+_KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT = 1, 2, 3
+_FLAG_ASK = 0x01
+
+
+@dataclass(slots=True)
+class SequenceHeader:
+    """Which packet of which stream this is, and for which queue; ``asks`` for an order ack at once."""
+
+    origin: bytes
+    lane: int
+    sequence: int
+    number: int
+    previous: int
+    queue: str
+    asks: bool
+    body: bytes
+
+    def encode(self) -> bytes:
+        """Header and body as the content of a packet."""
+        queue = self.queue.encode()
+        flags = _FLAG_ASK if self.asks else 0
+        head = _DATA.pack(
+            _KIND_DATA, flags, self.origin, self.lane, self.sequence, self.number, self.previous, len(queue)
+        )
+        return head + queue + self.body
+
+
+@dataclass(slots=True)
+class OrderAckPacket:
+    """Everything up to ``number`` of a sequence was accepted in order and is on disk."""
+
+    origin: bytes
+    lane: int
+    sequence: int
+    number: int
+
+
+@dataclass(slots=True)
+class RejectPacket:
+    """The destination will not take packet ``number``, for a named reason. It was not accepted and never will be."""
+
+    origin: bytes
+    lane: int
+    sequence: int
+    number: int
+    reason: str
+
+
+def header_bytes(queue: str) -> int:
+    """How much of a packet's content the sequence header takes."""
+    return _DATA.size + len(queue.encode())
+
+
+def encode_order_ack(origin: bytes, lane: int, sequence: int, number: int) -> bytes:
+    """An order ack as the content of an express packet."""
+    return _ACK.pack(_KIND_ORDER_ACK, 0, origin, lane, sequence, number)
+
+
+def encode_reject(header: SequenceHeader, reason: str) -> bytes:
+    """A rejection as the content of an express packet."""
+    name = reason.encode()
+    head = _ACK.pack(_KIND_REJECT, 0, header.origin, header.lane, header.sequence, header.number)
+    return head + bytes([len(name)]) + name
+
+
+def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket:
+    """Read a packet's content. Raises ProtocolError ``bad-packet``."""
+    try:
+        return _DECODERS[content[0]](content)
+    except (StructError, KeyError, IndexError, UnicodeDecodeError) as cause:
+        raise ProtocolError("bad-packet", "not a sequence packet") from cause
+
+
+def _decode_data(content: bytes) -> SequenceHeader:
+    _, flags, origin, lane, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
+    at = _DATA.size + queue_bytes
+    if at > len(content) or not sequence or previous >= number:
+        raise ProtocolError("bad-packet", "sequence header out of range")
+    queue = content[_DATA.size : at].decode()
+    return SequenceHeader(origin, lane, sequence, number, previous, queue, bool(flags & _FLAG_ASK), content[at:])
+
+
+def _decode_order_ack(content: bytes) -> OrderAckPacket:
+    _, _, origin, lane, sequence, number = _ACK.unpack(content)
+    return OrderAckPacket(origin, lane, sequence, number)
+
+
+def _decode_reject(content: bytes) -> RejectPacket:
+    _, _, origin, lane, sequence, number = _ACK.unpack_from(content)
+    reason = content[_ACK.size + 1 :]
+    if len(reason) != content[_ACK.size]:
+        raise ProtocolError("bad-packet", "reason length")
+    return RejectPacket(origin, lane, sequence, number, reason.decode())
+
+
+_DECODERS = {_KIND_DATA: _decode_data, _KIND_ORDER_ACK: _decode_order_ack, _KIND_REJECT: _decode_reject}

@@ -1,0 +1,130 @@
+"""What goes to the store in one transaction, and what is read back. Plain data: the engine fills it, the store applies it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from triack.ordering.outgoing import Entry
+    from triack.queues.inbox import Stream
+    from triack.queues.lane import Lane
+    from triack.queues.link import Conversation
+    from triack.queues.mailbox import Mailbox, Parcel
+
+__all__ = ["Commit", "LaneRow", "MessageRow", "OutgoingRow", "Pending", "PositionRow", "Read", "key_of", "split_key"]
+
+KEY_BITS = 40
+
+
+def key_of(group: int, number: int) -> int:
+    """The row key of packet ``number`` of a lane or queue: ascending by group, then number."""
+    return group << KEY_BITS | number
+
+
+def split_key(key: int) -> tuple[int, int]:
+    """The group and number of a row key."""
+    return key >> KEY_BITS, key & ((1 << KEY_BITS) - 1)
+
+
+class LaneRow(NamedTuple):
+    """An outgoing stream: where to, in which class, and which number comes next."""
+
+    lane: int
+    address: str
+    queue: str
+    delivery: int
+    sequence: int
+    next_number: int
+
+
+class OutgoingRow(NamedTuple):
+    """An outgoing packet."""
+
+    key: int
+    completes: int
+    tickets: int
+    reach_by_ms: int
+    body: bytes
+
+
+class MessageRow(NamedTuple):
+    """A packet in a queue of this node."""
+
+    key: int
+    origin: bytes
+    lane: int
+    sequence: int
+    number: int
+    body: bytes
+
+
+class PositionRow(NamedTuple):
+    """How far a stream was accepted; ``filter`` is the duplicate filter of a recoverable one."""
+
+    origin: bytes
+    lane: int
+    delivery: int
+    queue: str
+    sequence: int
+    number: int
+    filter: bytes
+
+
+@dataclass(slots=True)
+class Commit:
+    """One store transaction. All of it becomes durable, or none of it."""
+
+    lanes: dict[int, LaneRow] = field(default_factory=dict)
+    outgoing: list[OutgoingRow] = field(default_factory=list)
+    outgoing_deletes: list[tuple[int, int]] = field(default_factory=list)
+    queues: list[tuple[int, str]] = field(default_factory=list)
+    messages: list[MessageRow] = field(default_factory=list)
+    message_deletes: list[tuple[int, int]] = field(default_factory=list)
+    progress: dict[int, bytes] = field(default_factory=dict)
+    positions: dict[tuple[bytes, int], PositionRow] = field(default_factory=dict)
+    state: dict[str, bytes | None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.outgoing
+            or self.messages
+            or self.outgoing_deletes
+            or self.message_deletes
+            or self.positions
+            or self.lanes
+            or self.progress
+            or self.queues
+            or self.state
+        )
+
+
+@dataclass(slots=True)
+class Read:
+    """Bodies to fetch: keys of one table, ``outgoing`` or ``messages``."""
+
+    table: str
+    keys: list[int]
+    bodies: dict[int, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Pending:
+    """The next commit, and what becomes true when it has returned.
+
+    Attributes:
+        stored: received packets, by conversation, whose content or position it holds: store-ack them.
+        started: outgoing packets it holds: send them.
+        arrived: packets for local queues it holds: hand them out.
+        accepted: numbers of incoming streams it holds, as (sequence, number, messages completed).
+        waiters: who waits for it; called with None, or with the error that ended the store.
+    """
+
+    commit: Commit = field(default_factory=Commit)
+    stored: dict["Conversation", list[int]] = field(default_factory=dict)
+    started: list[tuple["Lane", list["Entry"]]] = field(default_factory=list)
+    arrived: list[tuple["Mailbox", "Parcel", bytes]] = field(default_factory=list)
+    accepted: dict["Stream", list[tuple[int, int, int]]] = field(default_factory=dict)
+    waiters: list[Callable[[Exception | None], None]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.commit or self.stored or self.waiters or self.accepted)

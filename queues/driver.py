@@ -1,0 +1,198 @@
+"""The thin shell around the engine: it owns the clock, the sockets, the store's thread and the log, and has no rules of its own.
+
+One task drains the engine: give the store its next job, write down what happened, send, sleep until something arrives or the next
+deadline. The store works in a thread of its own, one job at a time; while it syncs, the next commit fills.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from triack.errors import StoreError, TransportError, TriackError
+from triack.queues.commit import Pending, Read
+from triack.queues.engine import Engine, Job
+from triack.queues.logfile import LogFile
+from triack.queues.store import Store
+from triack.transport.endpoint import Endpoint, open_endpoint
+
+__all__ = ["Driver"]
+
+_log = structlog.get_logger("triack")
+
+
+class Driver:
+    """Runs an engine in the current event loop.
+
+    Args:
+        engine: what to run.
+        store: its store; used in the driver's thread only from now on.
+        log: where its records go, or None.
+        endpoint: where the node listens, or None.
+    """
+
+    def __init__(self, engine: Engine, store: Store, log: LogFile | None, endpoint: Endpoint | None) -> None:
+        self.engine = engine
+        self._store = store
+        self._log_file = log
+        self._thread = ThreadPoolExecutor(1, "triack-store")
+        self._endpoints: dict[str, Endpoint] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._wake = asyncio.Event()
+        self._progress: list[asyncio.Future[None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.on_failure: Callable[[TriackError], None] | None = None
+        if endpoint is not None:
+            self._add_endpoint(endpoint.address.partition(":")[0], endpoint)
+        self._tasks.append(self._loop.create_task(self._run(), name="triack-driver"))
+
+    def wake(self) -> None:
+        """Something was given to the engine."""
+        self._wake.set()
+
+    async def progress(self) -> None:
+        """Wait until the engine has been drained once more."""
+        future = self._loop.create_future()
+        self._progress.append(future)
+        self._wake.set()
+        await future
+
+    @property
+    def drops(self) -> dict[str, int]:
+        """Datagrams that the endpoints dropped, by reason."""
+        total: dict[str, int] = {}
+        for endpoint in self._endpoints.values():
+            for reason, count in endpoint.drops.items():
+                total[reason] = total.get(reason, 0) + count
+        return total
+
+    # ---- the loop
+
+    async def _run(self) -> None:
+        while not self._closed:
+            self._wake.clear()
+            try:
+                await self._drain()
+            except TriackError as error:
+                self._fail(Read("outgoing", []), error)
+            waiting, self._progress = self._progress, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+            self._arm_timer()
+            await self._wake.wait()
+
+    async def _drain(self) -> None:
+        engine = self.engine
+        now_ns = time.monotonic_ns()
+        deadline_ns = engine.next_deadline()
+        if deadline_ns is not None and deadline_ns <= now_ns:
+            engine.handle_timer(now_ns)
+        self._start_job(now_ns)
+        batches = engine.poll_datagrams(now_ns)
+        if self._log_file is not None:
+            self._log_file.append(engine.take_records(now_ns))
+        for address, datagrams in batches.items():
+            endpoint = await self._endpoint_for(address)
+            if endpoint is not None:
+                await endpoint.send(datagrams, address)
+
+    def _arm_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ns = self.engine.next_deadline()
+        if deadline_ns is not None:
+            delay_s = max(0, deadline_ns - time.monotonic_ns()) / 1e9
+            self._timer = self._loop.call_later(delay_s, self._wake.set)
+
+    # ---- the network
+
+    def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
+        self._endpoints[scheme] = endpoint
+        self._tasks.append(self._loop.create_task(self._receive(endpoint), name=f"triack-receive-{scheme}"))
+
+    async def _endpoint_for(self, address: str) -> Endpoint | None:
+        scheme = address.partition(":")[0]
+        if scheme not in self._endpoints:
+            self._add_endpoint(scheme, await open_endpoint(scheme, None))
+        return self._endpoints[scheme]
+
+    async def _receive(self, endpoint: Endpoint) -> None:
+        engine = self.engine
+        while True:
+            try:
+                burst = await endpoint.receive()
+            except TransportError:
+                return
+            now_ns = time.monotonic_ns()
+            for data, sender in burst:
+                if data:
+                    engine.handle_datagram(data, sender, now_ns)
+                else:
+                    engine.handle_path_lost(sender, now_ns)
+            self._wake.set()
+
+    # ---- the disk
+
+    def _start_job(self, now_ns: int) -> None:
+        job = self.engine.poll_job(now_ns)
+        if job is not None:
+            future = self._loop.run_in_executor(self._thread, self._do, job)
+            future.add_done_callback(lambda done: self._finish_job(job, done))
+
+    def _do(self, job: Job) -> None:
+        if isinstance(job, Pending):
+            if job.commit:
+                self._store.apply(job.commit)
+        else:
+            self._store.read(job)
+
+    def _finish_job(self, job: Job, done: "asyncio.Future[None]") -> None:
+        error = done.exception()
+        if error is None:
+            self.engine.handle_done(job, time.monotonic_ns())
+        else:
+            known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")
+            self._fail(job, known)
+        self._wake.set()
+
+    def _fail(self, job: Job, error: TriackError) -> None:
+        _log.error("node failed", node=self.engine.name, cause=str(error))
+        self.engine.handle_store_failed(job, error, time.monotonic_ns())
+        if self.on_failure is not None:
+            self.on_failure(error)
+
+    # ---- the end
+
+    async def close(self, timeout_ns: int) -> None:
+        """Let the sessions finish, for at most ``timeout_ns``, then close everything."""
+        engine = self.engine
+        end_ns = time.monotonic_ns() + timeout_ns
+        while engine.failure is None and engine.busy_storing and time.monotonic_ns() < end_ns:
+            await self._soon()
+        engine.drain(time.monotonic_ns())
+        while engine.failure is None and not engine.idle and time.monotonic_ns() < end_ns:
+            await self._soon()
+        engine.stop(time.monotonic_ns())
+        await self.progress()
+        self._closed = True
+        self._wake.set()
+        for endpoint in self._endpoints.values():
+            await endpoint.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._loop.run_in_executor(self._thread, self._store.close)
+        self._thread.shutdown()
+        if self._log_file is not None:
+            self._log_file.append(engine.take_records(time.monotonic_ns(), last=True))
+            self._log_file.close()
+
+    async def _soon(self) -> None:
+        await self.progress()
+        await asyncio.sleep(0.002)

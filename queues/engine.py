@@ -1,0 +1,618 @@
+"""The engine of a queue manager: sessions, streams and queues put together. Pure: the driver owns clock, sockets and disk.
+
+Inputs: ``submit``, ``handle_datagram``, ``handle_path_lost``, ``handle_timer``, ``handle_done``, ``handle_store_failed``.
+Outputs, to be drained after every input: ``poll_datagrams``, then ``poll_job``; the records of the session log (``take_records``)
+must reach the operating system before the datagrams of the same drain are sent. ``next_deadline`` says when to call
+``handle_timer`` if nothing happens before.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from triack.errors import ProtocolError, TriackError
+from triack.ordering import wire
+from triack.queues.commit import Pending, Read
+from triack.queues.inbox import Inbox, Stream
+from triack.queues.lane import Lane
+from triack.queues.link import Control, Conversation, Link
+from triack.queues.mailbox import Handed, Mailbox
+from triack.queues.outbox import Outbox, Token
+from triack.queues.packing import Outgoing
+from triack.queues.receipts import Stage, Waiter
+from triack.queues.recorder import Recorder
+from triack.queues.settings import NodeSettings
+from triack.queues.store import StoreContent
+from triack.session import events
+from triack.session.delivery import Delivery
+from triack.session.frames import Hello
+from triack.session.session import Session, content_limit_bytes
+from triack.session.settings import SessionSettings
+from triack.session.states import CloseReason, State
+from triack.transport.datagram import Channel, Datagram, Kind, open_datagram, seal
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["Engine", "Job"]
+
+Job = Pending | Read
+LANE_TURN_PACKETS = 16
+"""Packets that one lane may give to a session before the next lane has its turn."""
+DROPS_EVERY_NS = 1_000_000_000
+
+_KINDS = {
+    events.TransmitKind.CONNECT: Kind.CONNECT,
+    events.TransmitKind.ACCEPT: Kind.ACCEPT,
+    events.TransmitKind.DATA: Kind.DATA,
+}
+
+
+class Engine:
+    """One queue manager without its I/O.
+
+    Args:
+        content: what the store had at the start.
+        name: a label for people.
+        address: where the node listens, empty when it does not.
+        settings: every limit and timeout.
+        queues: the only queues there are, or None to make them on arrival.
+        channel: seals datagrams.
+        random: for ids and jitter.
+        now_ns: the monotonic clock.
+        wall_offset_ns: wall clock minus monotonic clock.
+        recording: whether to keep a session log.
+    """
+
+    def __init__(
+        self,
+        content: StoreContent,
+        *,
+        name: str,
+        address: str,
+        settings: NodeSettings,
+        queues: list[str] | None,
+        channel: Channel,
+        random: "Random",
+        now_ns: int,
+        wall_offset_ns: int,
+        recording: bool,
+    ) -> None:
+        self.node_id = content.node_id
+        self.name = name
+        self.address = address
+        self.settings = settings
+        self.drops: Counter[str] = Counter()
+        self.closes: Counter[str] = Counter()
+        self.failure: TriackError | None = None
+        self._channel = channel
+        self._random = random
+        self._wall_offset_ns = wall_offset_ns
+        self.recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns) if recording else None
+        self._by_connection: dict[int, Conversation] = {}
+        self._pending = Pending()
+        self._job_out = False
+        self._read_next = False
+        self._drops_recorded: Counter[str] = Counter()
+        self._drops_at_ns = now_ns
+        self.draining = False
+        self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
+        self.inbox = Inbox(content.node_id, settings, queues, self._record)
+        self.outbox = Outbox(
+            content.node_id,
+            content.incarnation,
+            settings,
+            content_bytes=self._content_bytes,
+            inbox=self.inbox,
+            random=random,
+            record=self._record,
+        )
+        self.inbox.restore(content, self._pending, now_ns)
+        self.outbox.restore(content, now_ns)
+
+    # ---- the application
+
+    def lane_for(self, address: str, queue: str, delivery: Delivery) -> Lane:
+        """The stream to a queue; ``address`` empty, or our own, for a queue of this node."""
+        return self.outbox.lane_for("" if address == self.address else address, queue, delivery, self._pending)
+
+    def submit(self, lane: Lane, message: bytes | Outgoing, size_bytes: int) -> int:
+        """Accept a message. All that is submitted between two calls of ``poll_job`` is committed together."""
+        return self.outbox.submit(lane, message, size_bytes)
+
+    def await_stage(self, lane: Lane, ticket: int, stage: Stage, waiter: Waiter, now_ns: int) -> None:
+        """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
+        entries = lane.receipts.wait(ticket, stage, waiter)
+        link = self.outbox.links.get(lane.address)
+        if stage is not Stage.QUEUED and link is not None and link.conversation is not None:
+            if any(entry.sends for entry in entries):
+                link.conversation.session.ping()
+
+    def await_commit(self, waiter: Any) -> None:
+        """Call ``waiter`` with None when all that was asked for so far is durable, or with the store's error."""
+        self._pending.waiters.append(waiter)
+
+    def set_state(self, key: str, value: bytes | None) -> None:
+        """Keep a value of the application with the next commit; None removes it."""
+        self._pending.commit.state[key] = value
+
+    def make_queue(self, name: str) -> Mailbox:
+        """The queue of that name."""
+        return self.inbox.make_queue(name, self._pending)
+
+    def take(self, mailbox: Mailbox, now_ns: int) -> Handed | None:
+        """The next message of a queue that is still worth reading, or None."""
+        while (handed := self.inbox.take(mailbox, now_ns)) is not None:
+            reason = self._unreadable(handed, now_ns)
+            if reason is None:
+                return handed
+            self.dead_letter(mailbox, handed, reason, now_ns)
+        return None
+
+    def _unreadable(self, handed: Handed, now_ns: int) -> str | None:
+        try:
+            content = handed.parcel.open()
+        except ProtocolError:
+            return "bad-body"
+        if content.properties is None:
+            return None
+        receive_by_ms = content.properties[handed.index].get("receive_by_ms")
+        expired = isinstance(receive_by_ms, int) and self._now_ms(now_ns) > receive_by_ms
+        return "receive-timeout" if expired else None
+
+    def give_back(self, mailbox: Mailbox, handed: Handed, *, failed: bool, now_ns: int) -> None:
+        """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
+        failures = mailbox.give_back(handed, failed=failed)
+        if failed and failures > self.settings.max_redeliveries:
+            again = mailbox.take()
+            if again is not None:
+                self.dead_letter(mailbox, again, "max-redeliveries", now_ns)
+
+    def dead_letter(self, mailbox: Mailbox, handed: Handed, reason: str, now_ns: int) -> None:
+        """Move a message from a queue to the dead-letter queue, in one commit."""
+        parcel, index = handed.parcel, handed.index
+        try:
+            content = parcel.open()
+            body, ordinal = content.bodies[index], content.first_ordinal + index
+            properties = dict(content.properties[index]) if content.properties else {}
+        except ProtocolError:
+            body, ordinal, properties = b"".join(parcel.pieces), parcel.number, {}
+        properties.pop("receive_by_ms", None)
+        properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_origin=parcel.origin.hex())
+        mailbox.acknowledge(handed)
+        self.inbox.put_dead_letter(Outgoing(body, properties), ordinal, self._now_ms(now_ns), self._pending)
+
+    # ---- the network
+
+    def handle_datagram(self, data: bytes, sender: str, now_ns: int) -> None:
+        """Take a datagram from an address. A bad one is dropped and counted by its reason."""
+        try:
+            datagram = open_datagram(self._channel, data)
+            if datagram.kind is Kind.CONNECT:
+                self._handle_connect(Hello.decode(datagram.payload), sender, now_ns)
+                return
+            conversation = self._by_connection.get(datagram.connection_id)
+            if conversation is None:
+                raise ProtocolError("unknown-connection")
+            _HANDLERS[datagram.kind](self, conversation, datagram, now_ns)
+            if datagram.counter > conversation.highest_counter:
+                conversation.highest_counter = datagram.counter
+                if not conversation.session.initiator:
+                    conversation.path = sender
+            self._handle_events(conversation, now_ns)
+        except ProtocolError as error:
+            self.drops[error.reason] += 1
+
+    def handle_path_lost(self, address: str, now_ns: int) -> None:
+        """The transport says that an address cannot be reached any more."""
+        for conversation in list(self._by_connection.values()):
+            if conversation.path == address:
+                conversation.session.close(CloseReason.PATH_LOST)
+                self._handle_events(conversation, now_ns)
+
+    def _handle_connect(self, hello: Hello, sender: str, now_ns: int) -> None:
+        if hello.node_id == self.node_id:
+            raise ProtocolError("own-node")
+        if self.draining or self.failure is not None:
+            raise ProtocolError("closing")
+        for conversation in self._by_connection.values():
+            session = conversation.session
+            if session.hello.session_id == hello.session_id and conversation.peer_id == hello.node_id:
+                session.handle_hello(hello, now_ns)
+                return
+        link = self.outbox.links.get(hello.address)
+        both = link is not None and link.conversation is not None
+        if both and link.conversation.session.state is State.CONNECTING and self.node_id > hello.node_id:  # type: ignore[union-attr]
+            # Both ends connect at once: the greater node id wins, and both know it.
+            raise ProtocolError("connecting-ourselves")
+        self._make_room()
+        own = self._hello(hello.session_id, hello.dialled)
+        own.sent_at_ns = hello.sent_at_ns
+        self._add_session(own, hello, sender, None, now_ns)
+
+    def _make_room(self) -> None:
+        if len(self._by_connection) < self.settings.max_sessions:
+            return
+        for connection_id, conversation in self._by_connection.items():
+            if conversation.session.state is State.ACCEPTING:
+                del self._by_connection[connection_id]
+                self.drops["half-open-overflow"] += 1
+                return
+        raise ProtocolError("too-many-sessions")
+
+    def _handle_accept(self, conversation: Conversation, datagram: Datagram, now_ns: int) -> None:
+        hello = Hello.decode(datagram.payload)
+        if not conversation.session.initiator or hello.session_id != conversation.session.hello.session_id:
+            raise ProtocolError("unexpected-accept")
+        conversation.session.handle_hello(hello, now_ns)
+
+    def _handle_data(self, conversation: Conversation, datagram: Datagram, now_ns: int) -> None:
+        conversation.session.handle_datagram(datagram.payload, now_ns)
+
+    def _handle_refuse(self, conversation: Conversation, _datagram: Datagram, _now_ns: int) -> None:
+        if conversation.session.state is State.CONNECTING:
+            conversation.session.close(CloseReason.REFUSED)
+
+    def _hello(self, session_id: int, dialled: str) -> Hello:
+        settings = self.settings.session
+        return Hello(
+            node_id=self.node_id,
+            session_id=session_id,
+            connection_id=self._random.getrandbits(63) + 1,
+            sent_at_ns=0,
+            window=settings.max_unacked_packet,
+            max_datagram_bytes=settings.max_datagram_bytes,
+            idle_ack_delay_ns=settings.trigger.delay_ns,
+            name=self.name,
+            address=self.address,
+            dialled=dialled,
+        )
+
+    def _add_session(self, own: Hello, peer: Hello | None, path: str, link: Link | None, now_ns: int) -> Conversation:
+        settings = self._session_settings(path)
+        own.max_datagram_bytes = settings.max_datagram_bytes
+        session = Session(settings, hello=own, peer=peer, shares_network=path.startswith("udp:"), now_ns=now_ns)
+        conversation = Conversation(session, path, link)
+        self._by_connection[own.connection_id] = conversation
+        return conversation
+
+    def _session_settings(self, address: str) -> SessionSettings:
+        settings = self.settings
+        if address.startswith("udp:"):
+            return settings.session
+        return replace(settings.session, max_datagram_bytes=settings.stream_datagram_bytes)
+
+    def _content_bytes(self, address: str) -> int:
+        return content_limit_bytes(self._session_settings(address).max_datagram_bytes)
+
+    # ---- what sessions report
+
+    def _handle_events(self, conversation: Conversation, now_ns: int) -> None:
+        while (event := conversation.session.poll_event()) is not None:
+            _REPORTS[type(event)](self, conversation, event, now_ns)
+
+    def _on_opened(self, conversation: Conversation, _event: events.SessionOpened, now_ns: int) -> None:
+        session = conversation.session
+        settings = self.settings.session
+        self._record(
+            "session_opened",
+            now_ns,
+            session=conversation.label,
+            peer=conversation.peer_id.hex(),
+            role="initiator" if session.initiator else "acceptor",
+            address=conversation.path,
+            window=session.window.limit,
+            idle_ack_delay_ns=settings.trigger.delay_ns,
+            ack_threshold=settings.trigger.count or 0,
+        )
+        if not session.initiator:
+            self._supersede(conversation, now_ns)
+            self._adopt(conversation, now_ns)
+        if conversation.link is not None:
+            conversation.link.handle_opened()
+            for lane in conversation.link.lanes:
+                lane.sequence.handle_session_opened(now_ns)
+        self.inbox.handle_request(conversation.peer_id)
+
+    def _supersede(self, newer: Conversation, now_ns: int) -> None:
+        """A node that connects again to the same address has lost its older session."""
+        for older in list(self._by_connection.values()):
+            if (
+                older is not newer
+                and older.is_open
+                and not older.session.initiator
+                and older.peer_id == newer.peer_id
+                and older.session.hello.dialled == newer.session.hello.dialled
+            ):
+                older.session.close(CloseReason.SUPERSEDED)
+                self._handle_events(older, now_ns)
+
+    def _adopt(self, conversation: Conversation, now_ns: int) -> None:
+        """The peer has connected first: its session serves our link to it, too."""
+        peer = conversation.session.peer
+        link = self.outbox.links.get(peer.address) if peer is not None and peer.address else None
+        if link is None:
+            return
+        ours = link.conversation
+        if ours is not None:
+            if ours.is_open:
+                return
+            ours.session.close(CloseReason.LOCAL_STOP)
+            self._handle_events(ours, now_ns)
+        link.conversation = conversation
+        conversation.link = link
+
+    def _on_packet(self, conversation: Conversation, event: events.PacketArrived, now_ns: int) -> None:
+        packet = wire.decode(event.content)
+        if self.recorder is not None:
+            self.recorder.add_received(conversation.label, event, packet, now_ns)
+        if event.duplicate:
+            return
+        if isinstance(packet, wire.SequenceHeader):
+            self.inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._pending)
+        elif packet.origin == self.node_id and isinstance(packet, wire.OrderAckPacket):
+            self.outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._pending, now_ns)
+        elif packet.origin == self.node_id and isinstance(packet, wire.RejectPacket):
+            self.outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
+        else:
+            raise ProtocolError("not-our-packet")
+
+    def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
+        if self.recorder is not None:
+            self.recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
+        for sent in event.packets:
+            if isinstance(sent.token, Token):
+                self.outbox.handle_session_ack(sent.token, self._pending)
+
+    def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
+        if self.recorder is not None:
+            self.recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
+        for sent in event.packets:
+            if isinstance(sent.token, Token):
+                self.outbox.handle_store_ack(sent.token, self._pending)
+
+    def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
+        self.inbox.handle_request(conversation.peer_id)
+
+    def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
+        self.closes[event.reason.value] += 1
+        self._record(
+            "session_closed",
+            now_ns,
+            session=conversation.label,
+            peer=conversation.peer_id.hex(),
+            reason=event.reason.value,
+            unacked=event.unacked,
+        )
+        link = conversation.link
+        if link is not None and link.conversation is conversation:
+            link.handle_closed(now_ns)
+            for lane in link.lanes:
+                lane.sequence.handle_session_closed()
+
+    # ---- the clock
+
+    def handle_timer(self, now_ns: int) -> None:
+        """Let everything whose time has come do its work."""
+        for conversation in list(self._by_connection.values()):
+            deadline_ns = conversation.session.next_deadline()
+            if deadline_ns is not None and deadline_ns <= now_ns:
+                conversation.session.handle_timer(now_ns)
+                self._handle_events(conversation, now_ns)
+        self.inbox.handle_timer(now_ns)
+        self.outbox.handle_timer(now_ns, self._now_ms(now_ns))
+
+    def next_deadline(self) -> int | None:
+        """When ``handle_timer`` and a drain must follow at the latest, or None."""
+        deadlines = [conversation.session.next_deadline() for conversation in self._by_connection.values()]
+        deadlines += [self.inbox.next_deadline(), self.outbox.next_deadline(self._wall_offset_ns)]
+        if not self.draining:
+            deadlines += [
+                link.retry_at_ns for link in self.outbox.links.values() if link.conversation is None and link.busy
+            ]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _now_ms(self, now_ns: int) -> int:
+        return (now_ns + self._wall_offset_ns) // 1_000_000
+
+    # ---- outputs: datagrams
+
+    def poll_datagrams(self, now_ns: int) -> dict[str, list[bytes]]:
+        """Everything to send now, by address."""
+        if self.failure is None:
+            self.outbox.pack_express(self._pending, now_ns, self._now_ms(now_ns))
+            self.inbox.poll_order_acks(self._route, now_ns)
+            self._connect(now_ns)
+        batches: dict[str, list[bytes]] = {}
+        for connection_id, conversation in list(self._by_connection.items()):
+            if self.failure is None:
+                self._fill(conversation, now_ns)
+            self._transmit(conversation, batches, now_ns)
+            if conversation.session.state is State.CLOSED:
+                del self._by_connection[connection_id]
+        return batches
+
+    def _connect(self, now_ns: int) -> None:
+        if self.draining:
+            return
+        for link in self.outbox.links.values():
+            if link.wants_session(now_ns):
+                own = self._hello(self._random.getrandbits(64), link.address)
+                link.conversation = self._add_session(own, None, link.address, link, now_ns)
+
+    def _route(self, stream: Stream) -> Conversation | None:
+        """The conversation for an order ack: the one its packets came by, or another with the same node."""
+        via = stream.via
+        if via is None or via.is_open:
+            return via
+        for conversation in self._by_connection.values():
+            if conversation.is_open and conversation.peer_id == via.peer_id:
+                return conversation
+        return None
+
+    def _fill(self, conversation: Conversation, now_ns: int) -> None:
+        """Give a session as many packets as its window takes."""
+        session, control = conversation.session, conversation.control
+        while control and session.room:
+            session.send_packet(Delivery.EXPRESS, control.popleft(), Control())
+        link = conversation.link
+        if link is None or not session.room or self.draining:
+            return
+        progress = True
+        while progress and session.room:
+            progress = False
+            for lane in link.next_lanes():
+                progress = self._fill_from(session, lane, now_ns) or progress
+
+    def _fill_from(self, session: Session, lane: Lane, now_ns: int) -> bool:
+        gave = False
+        for _ in range(min(session.room, LANE_TURN_PACKETS)):
+            entry = lane.sequence.peek()
+            if entry is None:
+                break
+            if entry.body is None:
+                lane.fetching = True
+                break
+            content, token, awaited = self.outbox.content_of(lane, entry)
+            lane.sequence.handle_sent(entry, now_ns)
+            session.send_packet(lane.delivery, content, token, asks=awaited)
+            gave = True
+        return gave
+
+    def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        session = conversation.session
+        while (transmit := session.poll_transmit(now_ns)) is not None:
+            data = seal(
+                self._channel, _KINDS[transmit.kind], transmit.connection_id, transmit.counter, transmit.payload
+            )
+            batches.setdefault(conversation.path, []).append(data)
+            if self.recorder is not None:
+                self.recorder.add_transmit(conversation.label, transmit, now_ns)
+
+    # ---- outputs: the disk
+
+    def poll_job(self, now_ns: int) -> Job | None:
+        """The next commit or read for the store's thread; one at a time, answered by ``handle_done``."""
+        if self._job_out or self.failure is not None:
+            return None
+        now_ms = self._now_ms(now_ns)
+        self.outbox.bury(self._pending, now_ns, now_ms)
+        job: Job | None = self._poll_read() if self._read_next else None
+        self._read_next = False
+        if job is None:
+            self.outbox.pack_durable(self._pending, now_ms)
+            self.inbox.seal(self._pending)
+            if self._pending:
+                job, self._pending = self._pending, Pending()
+                self._read_next = True
+            else:
+                job = self._poll_read()
+        self._job_out = job is not None
+        return job
+
+    def _poll_read(self) -> Read | None:
+        read = self.outbox.poll_fetch()
+        if read is not None:
+            return read
+        for mailbox in self.inbox.mailboxes.values():
+            keys = mailbox.poll_fetch()
+            if keys:
+                return Read("messages", keys)
+        return None
+
+    def handle_done(self, job: Job, now_ns: int) -> None:
+        """The store has done a job: what it holds is durable."""
+        self._job_out = False
+        if isinstance(job, Read):
+            self._handle_read(job)
+            return
+        self.outbox.handle_committed(job, now_ns)
+        self.inbox.handle_committed(job, now_ns)
+        for conversation, numbers in job.stored.items():
+            conversation.session.handle_stored(numbers)
+        for waiter in job.waiters:
+            waiter(None)
+
+    def _handle_read(self, read: Read) -> None:
+        if read.table == "outgoing":
+            self.outbox.handle_fetched(read)
+            return
+        for mailbox in self.inbox.mailboxes.values():
+            if mailbox.fetching:
+                mailbox.load(read.bodies)
+
+    def handle_store_failed(self, job: Job, error: TriackError, now_ns: int) -> None:
+        """The store is finished: nothing more is acknowledged, every session closes, everyone who waits is told."""
+        self.failure = error
+        for conversation in list(self._by_connection.values()):
+            conversation.session.close(CloseReason.STORE_FAILED)
+            self._handle_events(conversation, now_ns)
+        waiters = list(self._pending.waiters)
+        if isinstance(job, Pending):
+            waiters += job.waiters
+        for waiter in waiters:
+            waiter(error)
+        for lane in self.outbox.lanes:
+            lane.receipts.fail_all(str(error))
+        for mailbox in self.inbox.mailboxes.values():
+            mailbox.wake()
+
+    # ---- closing
+
+    def drain(self, now_ns: int) -> None:
+        """Take nothing new; let the sessions finish what they have."""
+        self.draining = True
+        self.inbox.request_all()
+        self.inbox.poll_order_acks(self._route, now_ns)
+        for conversation in list(self._by_connection.values()):
+            self._fill(conversation, now_ns)
+            conversation.session.drain(now_ns)
+            self._handle_events(conversation, now_ns)
+
+    @property
+    def busy_storing(self) -> bool:
+        """Whether anything accepted is not yet durable."""
+        return self._job_out or bool(self._pending) or self.outbox.unfinished
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do for a node that drains."""
+        return not self._by_connection and not self.busy_storing
+
+    def stop(self, now_ns: int) -> None:
+        """Close what is left, at once."""
+        for conversation in list(self._by_connection.values()):
+            conversation.session.close(CloseReason.LOCAL_STOP)
+            self._handle_events(conversation, now_ns)
+
+    # ---- records
+
+    def take_records(self, now_ns: int, *, last: bool = False) -> bytes:
+        """The session log since the last call; ``last`` ends the incarnation."""
+        if self.recorder is None:
+            return b""
+        self.inbox.flush_handed(now_ns)
+        if last or now_ns - self._drops_at_ns >= DROPS_EVERY_NS:
+            for reason, count in (self.drops - self._drops_recorded).items():
+                self._record("dropped", now_ns, reason=reason, count=count)
+            self._drops_recorded = Counter(self.drops)
+            self._drops_at_ns = now_ns
+        if last:
+            self._record("node_stopped", now_ns)
+        return self.recorder.take()
+
+    def _record(self, event: str, now_ns: int, **fields: Any) -> None:
+        if self.recorder is not None:
+            self.recorder.add(event, now_ns, fields)
+
+
+_HANDLERS = {Kind.ACCEPT: Engine._handle_accept, Kind.DATA: Engine._handle_data, Kind.REFUSE: Engine._handle_refuse}
+
+_REPORTS: dict[type, Any] = {
+    events.SessionOpened: Engine._on_opened,
+    events.PacketArrived: Engine._on_packet,
+    events.PacketsAcked: Engine._on_acked,
+    events.PacketsStored: Engine._on_stored,
+    events.AcksRequested: Engine._on_request,
+    events.SessionClosed: Engine._on_closed,
+}

@@ -1,0 +1,434 @@
+"""What arrives: incoming streams, the queues they fill, and the order acks they owe.
+
+A packet becomes visible to the application, store-acknowledged and order-acknowledged only when the commit has returned that
+holds it together with its stream's new position.
+"""
+
+from collections.abc import Callable
+
+from triack.errors import AddressError, ProtocolError
+from triack.ordering.duplicates import DuplicateFilter
+from triack.ordering.incoming import IncomingSequence, Outcome, Position
+from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.queues.commit import MessageRow, Pending, PositionRow, key_of, split_key
+from triack.queues.link import Conversation
+from triack.queues.mailbox import Handed, Mailbox, Parcel
+from triack.queues.packing import HEAD_BYTES, Outgoing, check, count_of, fragment_range, pack_one
+from triack.queues.settings import NodeSettings
+from triack.queues.store import StoreContent
+from triack.session.delivery import DURABLE, Delivery
+from triack.session.ranges import as_ranges
+from triack.transport.address import check_name
+
+__all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Stream"]
+
+DEAD_LETTER_QUEUE = "dead-letter"
+Record = Callable[..., None]
+
+
+class Stream:
+    """One incoming stream: its position if it is transactional, its duplicate filter otherwise."""
+
+    __slots__ = ("acked", "delivery", "filter", "lane", "origin", "queue", "sequence", "via")
+
+    def __init__(self, origin: bytes, lane: int, queue: str, delivery: Delivery, settings: NodeSettings) -> None:
+        self.origin = origin
+        self.lane = lane
+        self.queue = queue
+        self.delivery = delivery
+        self.sequence = IncomingSequence(settings.order)
+        self.filter = DuplicateFilter()
+        self.acked: Position = (0, 0)
+        self.via: Conversation | None = None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it is a sequence with positions."""
+        return self.delivery is Delivery.TRANSACTIONAL
+
+    def row(self) -> PositionRow:
+        """Its state as the store keeps it."""
+        sequence, number = self.sequence.position if self.ordered else (self.filter.sequence, 0)
+        blob = b"" if self.ordered else self.filter.encode()
+        return PositionRow(self.origin, self.lane, self.delivery, self.queue, sequence, number, blob)
+
+
+class Inbox:
+    """All incoming streams and local queues of a node.
+
+    Args:
+        node_id: this node.
+        settings: limits.
+        queues: the only queues there are, or None to make a queue when something arrives for it.
+        record: writes to the session log, ``record(event, now_ns, **fields)``.
+    """
+
+    def __init__(self, node_id: bytes, settings: NodeSettings, queues: list[str] | None, record: Record) -> None:
+        self._node_id = node_id
+        self._settings = settings
+        self._fixed = queues is not None
+        self._record = record
+        self.mailboxes: dict[str, Mailbox] = {}
+        self._next_queue_id = 1
+        self._streams: dict[tuple[bytes, int], Stream] = {}
+        self._stream_counts: dict[bytes, int] = {}
+        self._owing: dict[Stream, None] = {}
+        self._runs: dict[Mailbox, tuple[Parcel, int, int, bool]] = {}
+        self._declared = queues or []
+
+    # ---- starting
+
+    def restore(self, content: StoreContent, pending: Pending, now_ns: int) -> None:
+        """Take what the store has, and make the declared queues."""
+        for queue_id, name in content.queues:
+            self.mailboxes[name] = Mailbox(queue_id, name)
+            self._next_queue_id = max(self._next_queue_id, queue_id + 1)
+        by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
+        for name in (*self._declared, DEAD_LETTER_QUEUE):
+            self.make_queue(check_name(name), pending)
+        for row in content.positions:
+            self._restore_stream(row, now_ns)
+        worthless: list[int] = []
+        for index in content.messages:
+            queue_id, position = split_key(index.key)
+            mailbox = by_id[queue_id]
+            mailbox.next_position = max(mailbox.next_position, position + 1)
+            parcel = Parcel(
+                keys=[index.key],
+                origin=index.origin,
+                lane=index.lane,
+                sequence=index.sequence,
+                number=index.number,
+                delivery=self._delivery_of(index.origin, index.lane),
+                count=1,
+                size_bytes=index.size_bytes,
+                pieces=[],
+                redelivered=True,
+            )
+            if index.progress is not None:
+                parcel.decode_progress(index.progress)
+            worthless += mailbox.put(parcel, index.head)
+        pending.commit.message_deletes += [(key, key) for key in worthless]
+
+    def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
+        stream = self._streams.get((origin, lane))
+        return stream.delivery if stream is not None else Delivery.TRANSACTIONAL
+
+    def _restore_stream(self, row: PositionRow, now_ns: int) -> None:
+        stream = Stream(row.origin, row.lane, row.queue, Delivery(row.delivery), self._settings)
+        if stream.ordered:
+            stream.sequence = IncomingSequence(self._settings.order, (row.sequence, row.number))
+            self._record(
+                "position_recovered",
+                now_ns,
+                origin=row.origin.hex(),
+                lane=row.lane,
+                sequence=row.sequence,
+                number=row.number,
+                **{"class": stream.delivery.label},
+            )
+        else:
+            stream.filter = DuplicateFilter.decode(row.filter)
+        self._add_stream(stream)
+
+    # ---- queues
+
+    def make_queue(self, name: str, pending: Pending) -> Mailbox:
+        """The queue of that name, made in the next commit if there is none."""
+        mailbox = self.mailboxes.get(name)
+        if mailbox is None:
+            mailbox = self.mailboxes[name] = Mailbox(self._next_queue_id, name)
+            self._next_queue_id += 1
+            pending.commit.queues.append((mailbox.queue_id, name))
+        return mailbox
+
+    def accepts(self, name: str) -> str | None:
+        """None when packets for that queue are taken, otherwise the reason why not."""
+        if name in self.mailboxes:
+            return None
+        if self._fixed:
+            return "queue-not-found"
+        if len(self.mailboxes) >= self._settings.max_queues:
+            return "too-many-queues"
+        try:
+            check_name(name)
+        except AddressError:
+            return "bad-queue-name"
+        return None
+
+    def put_local(self, name: str, parcel: Parcel, body: bytes, pending: Pending) -> None:
+        """Put a packet of this node itself into one of its queues, in the next commit."""
+        mailbox = self.make_queue(name, pending)
+        if parcel.delivery == Delivery.EXPRESS:
+            mailbox.put(parcel, body[:HEAD_BYTES])
+            return
+        self._add_row(mailbox, parcel, body, pending)
+
+    def put_dead_letter(self, message: Outgoing, ordinal: int, now_ms: int, pending: Pending) -> None:
+        """Keep a message that went nowhere, in the next commit."""
+        body = pack_one(message, ordinal, now_ms)
+        parcel = Parcel([], self._node_id, 0, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
+        self.put_local(DEAD_LETTER_QUEUE, parcel, body, pending)
+
+    def _add_row(self, mailbox: Mailbox, parcel: Parcel, body: bytes, pending: Pending) -> None:
+        key = key_of(mailbox.queue_id, mailbox.next_position)
+        mailbox.next_position += 1
+        parcel.keys = [key]
+        row = MessageRow(key, parcel.origin, parcel.lane, parcel.sequence, parcel.number, body)
+        pending.commit.messages.append(row)
+        pending.arrived.append((mailbox, parcel, body[:HEAD_BYTES]))
+
+    # ---- packets
+
+    def handle_packet(
+        self, conversation: Conversation, packet: int, header: SequenceHeader, delivery: Delivery, now_ns: int, pending: Pending
+    ) -> None:
+        """Take a sequence packet that a session delivered.
+
+        Raises:
+            ProtocolError: the packet contradicts what its stream is known to be, or has no readable body.
+        """
+        check(header.body)
+        stream = self._stream_of(header, delivery)
+        if stream is None:
+            reason = self.accepts(header.queue) or "too-many-streams"
+            self._reject(conversation, header, delivery, reason, now_ns)
+            return
+        stream.via = conversation
+        if stream.ordered:
+            self._handle_ordered(stream, conversation, packet, header, now_ns, pending)
+        else:
+            self._handle_unordered(stream, conversation, packet, header, now_ns, pending)
+
+    def _stream_of(self, header: SequenceHeader, delivery: Delivery) -> Stream | None:
+        stream = self._streams.get((header.origin, header.lane))
+        if stream is not None:
+            if stream.queue == header.queue and stream.delivery is delivery:
+                return stream
+            if not (delivery is stream.delivery is Delivery.EXPRESS and header.sequence > stream.filter.sequence):
+                raise ProtocolError("bad-packet", "a stream changed its queue or class")
+        elif self._stream_counts.get(header.origin, 0) >= self._settings.max_streams:
+            return None
+        if self.accepts(header.queue) is not None:
+            return None
+        stream = Stream(header.origin, header.lane, header.queue, delivery, self._settings)
+        self._add_stream(stream)
+        return stream
+
+    def _add_stream(self, stream: Stream) -> None:
+        self._streams[(stream.origin, stream.lane)] = stream
+        self._stream_counts[stream.origin] = self._stream_counts.get(stream.origin, 0) + 1
+
+    def _handle_ordered(
+        self, stream: Stream, conversation: Conversation, packet: int, header: SequenceHeader, now_ns: int, pending: Pending
+    ) -> None:
+        outcome, accepted = stream.sequence.handle_packet(header, (conversation, packet), now_ns)
+        self._owing[stream] = None
+        for item, token in accepted:
+            self._accept(stream, item, token, pending)
+        if outcome in (Outcome.ACCEPTED, Outcome.HELD):
+            return
+        self._record_rejected(header, stream.delivery, outcome.value, now_ns)
+        if outcome is Outcome.DUPLICATE and (header.sequence, header.number) <= stream.sequence.position:
+            # It is on disk, or will be with the commits up to the next one.
+            pending.stored.setdefault(conversation, []).append(packet)
+
+    def _handle_unordered(
+        self, stream: Stream, conversation: Conversation, packet: int, header: SequenceHeader, now_ns: int, pending: Pending
+    ) -> None:
+        if stream.filter.full:
+            self._record_rejected(header, stream.delivery, "hold-full", now_ns)
+            return
+        durable = stream.delivery in DURABLE
+        if stream.filter.handle_packet(header):
+            self._accept(stream, header, (conversation, packet), pending)
+            if not durable:
+                self.handle_accepted({stream: pending.accepted.pop(stream)}, now_ns)
+            return
+        self._record_rejected(header, stream.delivery, "duplicate", now_ns)
+        if durable:
+            pending.stored.setdefault(conversation, []).append(packet)
+
+    def _accept(self, stream: Stream, header: SequenceHeader, token: object, pending: Pending) -> None:
+        body = header.body
+        fragment = fragment_range(body[:HEAD_BYTES], len(body))
+        completes = count_of(body) if fragment is None else int(fragment[1] + fragment[2] == fragment[3])
+        pending.accepted.setdefault(stream, []).append((header.sequence, header.number, completes))
+        parcel = Parcel(
+            [], header.origin, header.lane, header.sequence, header.number, stream.delivery, 1, len(body), [body]
+        )
+        if stream.delivery in DURABLE:
+            conversation, packet = token  # type: ignore[misc]  # what handle_packet gave the sequence
+            pending.stored.setdefault(conversation, []).append(packet)
+        self.put_local(stream.queue, parcel, body, pending)
+
+    def seal(self, pending: Pending) -> None:
+        """Complete the commit: stream positions, acknowledged messages."""
+        for stream in pending.accepted:
+            pending.commit.positions[(stream.origin, stream.lane)] = stream.row()
+        for mailbox in self.mailboxes.values():
+            for parcel in mailbox.dirty.values():
+                if not parcel.keys:
+                    continue
+                if parcel.done:
+                    pending.commit.message_deletes += as_ranges(sorted(parcel.keys))
+                else:
+                    pending.commit.progress[parcel.keys[0]] = parcel.encode_progress()
+            mailbox.dirty.clear()
+
+    def _reject(
+        self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int
+    ) -> None:
+        self._record_rejected(header, delivery, reason, now_ns)
+        conversation.control.append(encode_reject(header, reason))
+
+    def _record_rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
+        self._record(
+            "rejected",
+            now_ns,
+            origin=header.origin.hex(),
+            lane=header.lane,
+            sequence=header.sequence,
+            number=header.number,
+            reason=reason,
+            **{"class": delivery.label},
+        )
+
+    # ---- after the commit
+
+    def handle_committed(self, pending: Pending, now_ns: int) -> None:
+        """The commit has returned: order acks may speak of it, the application may see it."""
+        for key, row in pending.commit.positions.items():
+            stream = self._streams[key]
+            if stream.ordered:
+                stream.sequence.handle_committed((row.sequence, row.number))
+                self._owing[stream] = None
+        self.handle_accepted(pending.accepted, now_ns)
+        for mailbox, parcel, head in pending.arrived:
+            worthless = mailbox.put(parcel, head)
+            for key in worthless:
+                mailbox.dirty[key] = Parcel([key], b"", 0, 0, 0, 0, 0, 0, [])
+
+    def handle_accepted(self, accepted: dict[Stream, list[tuple[int, int, int]]], now_ns: int) -> None:
+        """Record what is in the queues for good."""
+        for stream, numbers in accepted.items():
+            for sequence, first, last, count in _fold(numbers, bridge=stream.ordered):
+                self._record(
+                    "committed",
+                    now_ns,
+                    origin=stream.origin.hex(),
+                    lane=stream.lane,
+                    sequence=sequence,
+                    first=first,
+                    last=last,
+                    count=count,
+                    queue=stream.queue,
+                    **{"class": stream.delivery.label},
+                )
+
+    # ---- order acks
+
+    def handle_request(self, peer_id: bytes) -> None:
+        """A peer wants every order ack that it can get."""
+        for stream in self._streams.values():
+            if stream.ordered and stream.via is not None and stream.via.peer_id == peer_id and stream.sequence.position[1]:
+                stream.sequence.ack.handle_request()
+                self._owing[stream] = None
+
+    def request_all(self) -> None:
+        """Owed order acks leave now: the node is about to close."""
+        for stream in self._owing:
+            stream.sequence.ack.handle_request()
+
+    def handle_timer(self, now_ns: int) -> None:
+        """Let order acks whose wait has ended become due."""
+        for stream in self._owing:
+            stream.sequence.ack.handle_timer(now_ns)
+
+    def next_deadline(self) -> int | None:
+        """When the next order ack becomes due, or None."""
+        deadlines = [stream.sequence.ack.deadline_ns for stream in self._owing]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def poll_order_acks(self, route: Callable[[Stream], Conversation | None], now_ns: int) -> None:
+        """Hand every due order ack to a conversation with its origin's side; without one it stays due."""
+        for stream in list(self._owing):
+            sequence = stream.sequence
+            settled = sequence.committed == sequence.position
+            if not sequence.ack.due:
+                continue
+            if not (settled or sequence.committed > stream.acked) or sequence.committed == (0, 0):
+                continue
+            conversation = route(stream)
+            if conversation is None:
+                continue
+            self._send_order_ack(stream, conversation, now_ns)
+            if settled:
+                sequence.ack.handle_sent()
+                del self._owing[stream]
+
+    def _send_order_ack(self, stream: Stream, conversation: Conversation, now_ns: int) -> None:
+        sequence, number = stream.acked = stream.sequence.committed
+        conversation.control.append(encode_order_ack(stream.origin, stream.lane, sequence, number))
+        self._record(
+            "order_ack_sent",
+            now_ns,
+            origin=stream.origin.hex(),
+            lane=stream.lane,
+            sequence=sequence,
+            number=number,
+            peer=conversation.peer_id.hex(),
+        )
+
+    # ---- handing out
+
+    def take(self, mailbox: Mailbox, now_ns: int) -> Handed | None:
+        """The next message of a queue; see ``Mailbox.take``."""
+        handed = mailbox.take()
+        if handed is not None:
+            self._note_handed(mailbox, handed, now_ns)
+        return handed
+
+    def _note_handed(self, mailbox: Mailbox, handed: Handed, now_ns: int) -> None:
+        run = self._runs.get(mailbox)
+        if run is not None:
+            parcel, first, last, redelivered = run
+            if parcel is handed.parcel and last + 1 == handed.index and redelivered == handed.redelivered:
+                self._runs[mailbox] = (parcel, first, handed.index, redelivered)
+                return
+            self._record_handed(mailbox, run, now_ns)
+        self._runs[mailbox] = (handed.parcel, handed.index, handed.index, handed.redelivered)
+
+    def flush_handed(self, now_ns: int) -> None:
+        """Write down what was handed out since the last call."""
+        for mailbox, run in self._runs.items():
+            self._record_handed(mailbox, run, now_ns)
+        self._runs.clear()
+
+    def _record_handed(self, mailbox: Mailbox, run: tuple[Parcel, int, int, bool], now_ns: int) -> None:
+        parcel, first, last, redelivered = run
+        self._record(
+            "handed",
+            now_ns,
+            queue=mailbox.name,
+            origin=parcel.origin.hex(),
+            lane=parcel.lane,
+            sequence=parcel.sequence,
+            number=parcel.number,
+            first=first,
+            last=last,
+            redelivered=redelivered,
+            **{"class": Delivery(parcel.delivery).label},
+        )
+
+
+def _fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:
+    """(sequence, number, count) into (sequence, first, last, count); ``bridge`` lets a run pass expired numbers."""
+    runs: list[tuple[int, int, int, int]] = []
+    for sequence, number, count in numbers if bridge else sorted(numbers):
+        if runs and runs[-1][0] == sequence and (bridge or runs[-1][2] + 1 == number):
+            runs[-1] = (sequence, runs[-1][1], number, runs[-1][3] + count)
+        else:
+            runs.append((sequence, number, number, count))
+    return runs
+

@@ -1,0 +1,98 @@
+"""Sessions with their paths (conversations), and the way to one address (links)."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from triack.queues.lane import Lane
+from triack.queues.settings import NodeSettings
+from triack.session.session import Session
+from triack.session.states import State
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["Control", "Conversation", "Link"]
+
+
+@dataclass(slots=True)
+class Control:
+    """The token of an order ack or a rejection on its way."""
+
+
+@dataclass(slots=True, eq=False)
+class Conversation:
+    """A session, and where its datagrams go.
+
+    Attributes:
+        path: the address to send to; follows the peer when it moves.
+        control: order acks and rejections that wait for room.
+        highest_counter: newest datagram seen, so that an old copy does not move the path.
+    """
+
+    session: Session
+    path: str
+    link: "Link | None" = None
+    control: deque[bytes] = field(default_factory=deque)
+    highest_counter: int = 0
+
+    @property
+    def label(self) -> str:
+        """The session's id as the log writes it."""
+        return f"{self.session.hello.session_id:016x}"
+
+    @property
+    def peer_id(self) -> bytes:
+        """The other node, empty while unknown."""
+        return self.session.peer.node_id if self.session.peer is not None else b""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether packets may flow."""
+        return self.session.state is State.OPEN
+
+
+class Link:
+    """All lanes to one address, and the session that serves them, if there is one.
+
+    Reconnects with a wait that doubles up to ``wait_time``, jittered, and at once when something new is submitted after a
+    success.
+    """
+
+    __slots__ = ("_attempts", "_random", "_settings", "address", "conversation", "lanes", "retry_at_ns", "turn")
+
+    def __init__(self, address: str, settings: NodeSettings, random: "Random") -> None:
+        self.address = address
+        self.lanes: list[Lane] = []
+        self.conversation: Conversation | None = None
+        self.retry_at_ns = 0
+        self.turn = 0
+        self._attempts = 0
+        self._settings = settings
+        self._random = random
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is a reason to have a session."""
+        return any(lane.sequence.entries for lane in self.lanes)
+
+    def wants_session(self, now_ns: int) -> bool:
+        """Whether it is time to connect."""
+        return self.conversation is None and now_ns >= self.retry_at_ns and self.busy
+
+    def handle_opened(self) -> None:
+        """A session is open."""
+        self._attempts = 0
+
+    def handle_closed(self, now_ns: int) -> None:
+        """The session is gone; wait a little longer each time in a row."""
+        self.conversation = None
+        wait_ns = min(self._settings.reconnect_min_ns << min(self._attempts, 16), self._settings.wait_time_ns)
+        self._attempts += 1
+        self.retry_at_ns = now_ns + wait_ns // 2 + self._random.randrange(wait_ns // 2 + 1)
+
+    def next_lanes(self) -> list[Lane]:
+        """The lanes, beginning with another one each time, so that none starves."""
+        self.turn += 1
+        at = self.turn % len(self.lanes) if self.lanes else 0
+        return self.lanes[at:] + self.lanes[:at]

@@ -1,0 +1,439 @@
+"""A queue manager for asyncio: the public face of Triack."""
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from triack.errors import AddressError, MessageTooLarge, NodeClosed, NotLoopback, QueueNotFound, TriackError, UsageError, WouldBlock
+from triack.queues.consumer import AckMode, Consumer
+from triack.queues.driver import Driver
+from triack.queues.engine import Engine
+from triack.queues.inbox import DEAD_LETTER_QUEUE
+from triack.queues.lane import Lane
+from triack.queues.logfile import LogFile
+from triack.queues.mailbox import Handed, Mailbox
+from triack.queues.message import Message
+from triack.queues.packing import MAX_BODY_BYTES, MAX_PROPERTIES_BYTES, Outgoing
+from triack.queues.receipt import Receipt
+from triack.queues.receipts import Stage, Waiter
+from triack.queues.settings import NodeSettings
+from triack.queues.store import Store
+from triack.queues.transaction import Transaction
+from triack.session.delivery import Delivery
+from triack.transport.address import Address, Destination, check_name
+from triack.transport.datagram import InsecureChannel
+from triack.transport.endpoint import open_endpoint
+
+__all__ = ["Node", "open_node"]
+
+TURN_MESSAGES = 256
+"""A sender that finds room lets others run after so many messages."""
+MESSAGE_OVERHEAD_BYTES = 64
+DEADLINE_GRAIN_MS = 100
+"""Deadlines are rounded up to this, so that messages sent together share packets."""
+
+_PROPERTIES = ("correlation_id", "reply_to", "label")
+
+
+def open_node(
+    name: str,
+    *,
+    data: str | Path | None,
+    listen: str | None = None,
+    log: str | Path | None = None,
+    insecure: bool = False,
+    queues: Sequence[str] | None = None,
+    peers: dict[str, str] | None = None,
+    settings: NodeSettings | None = None,
+) -> "Node":
+    """A node, to be started by ``async with`` or ``await node.start()``.
+
+    Args:
+        name: a label for people, 1-124 letters, digits, ``.``, ``_``, ``-`` or ``$``.
+        data: its data directory, made when it does not exist; None keeps everything in memory, for tests.
+        listen: ``udp://host:port``, ``tcp://host:port`` or ``memory://name``; port 0 takes a free one. None: it only connects.
+        log: directory for the session log; None records nothing.
+        insecure: must be True as long as there is no secure channel; then only loopback addresses are listened on.
+        queues: the only queues it has; None makes a queue when the first message for it arrives.
+        peers: addresses by name, for destinations like ``plant-b/orders``.
+        settings: limits and timeouts.
+
+    Raises:
+        AddressError: a name or address that cannot be read.
+        NotLoopback: an insecure node was to listen beyond loopback.
+        UsageError: ``insecure`` is not set.
+    """
+    return Node(
+        check_name(name),
+        data=None if data is None else Path(data),
+        listen=None if listen is None else Address.parse(listen, listening=True),
+        log=None if log is None else Path(log),
+        insecure=insecure,
+        queues=None if queues is None else list(queues),
+        peers={peer: str(Address.parse(address)) for peer, address in (peers or {}).items()},
+        settings=settings or NodeSettings(),
+    )
+
+
+class Node:
+    """One queue manager. Make it with ``triack.open``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        data: Path | None,
+        listen: Address | None,
+        log: Path | None,
+        insecure: bool,
+        queues: list[str] | None,
+        peers: dict[str, str],
+        settings: NodeSettings,
+    ) -> None:
+        if not insecure:
+            raise UsageError(
+                f"open node {name}: there is no secure channel yet; say insecure=True (--insecure) to run on loopback without one"
+            )
+        if listen is not None and not listen.is_loopback:
+            raise NotLoopback(f"listen on {listen}: an insecure node listens on loopback addresses only")
+        self.name = name
+        self.settings = settings
+        self._data = data
+        self._listen = listen
+        self._log = log
+        self._queues = queues
+        self._peers = peers
+        self._lanes: dict[tuple[str, Delivery], Lane] = {}
+        self._turn = 0
+        self._engine_: Engine | None = None
+        self._driver_: Driver | None = None
+        self._state: dict[str, bytes] = {}
+        self._failed = asyncio.Event()
+        self._closed = False
+
+    # ---- life
+
+    async def start(self) -> Self:
+        """Open the store and the endpoint. ``async with`` calls it.
+
+        Raises:
+            StoreInUse: another process has the data directory.
+            StoreDamaged, StoreError, StoreFailed: the store cannot be used; the message names path and cause.
+            TransportError: the address cannot be listened on.
+        """
+        if self._driver_ is not None or self._closed:
+            raise UsageError(f"start node {self.name}: it was started before")
+        loop = asyncio.get_running_loop()
+        store = await loop.run_in_executor(None, Store, self._data)
+        try:
+            content = await loop.run_in_executor(None, store.load, os.urandom(16))
+            endpoint = await open_endpoint(self._listen.scheme, str(self._listen)) if self._listen else None
+            try:
+                log = LogFile(self._log, self.name, content.incarnation) if self._log is not None else None
+            except TriackError:
+                if endpoint is not None:
+                    await endpoint.close()
+                raise
+        except BaseException:
+            store.close()
+            raise
+        now_ns = time.monotonic_ns()
+        self._state = content.state
+        self._engine_ = Engine(
+            content,
+            name=self.name,
+            address=endpoint.address if endpoint is not None else "",
+            settings=self.settings,
+            queues=self._queues,
+            channel=InsecureChannel(),
+            random=random.Random(os.urandom(16)),
+            now_ns=now_ns,
+            wall_offset_ns=time.time_ns() - now_ns,
+            recording=log is not None,
+        )
+        self._driver_ = Driver(self._engine_, store, log, endpoint)
+        self._driver_.on_failure = lambda _error: self._failed.set()
+        return self
+
+    async def close(self) -> None:
+        """Make everything accepted durable, let sessions finish their acks for a while, close. What is not acknowledged yet
+        stays on the disk and goes out when the node is opened again. A second call does nothing."""
+        if self._driver_ is None or self._closed:
+            return
+        await self._driver_.close(self.settings.close_timeout_ns)
+        self._closed = True
+        for lane in self._engine.outbox.lanes:
+            lane.receipts.fail_all("node closed")
+        for mailbox in self._engine.inbox.mailboxes.values():
+            mailbox.wake()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def failed(self) -> TriackError:
+        """Wait until the store fails, which ends the node. Returns the error."""
+        await self._failed.wait()
+        error = self._engine.failure
+        assert error is not None  # noqa: S101 - set before the event
+        return error
+
+    def check_alive(self) -> None:
+        """Raises NodeClosed before the start and after the end, StoreFailed after the store failed."""
+        if self._engine_ is not None and self._engine_.failure is not None:
+            raise self._engine_.failure
+        if self._closed or self._engine_ is None:
+            raise NodeClosed(f"node {self.name} is not open")
+
+    @property
+    def address(self) -> str:
+        """Where it listens, with the real port; empty when it does not."""
+        return self._engine.address
+
+    @property
+    def node_id(self) -> str:
+        """32 hex digits that name this queue manager for ever."""
+        return self._engine.node_id.hex()
+
+    # ---- sending
+
+    async def send(
+        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+    ) -> Receipt:
+        """Accept a message for sending; waits only while the outgoing queue is full.
+
+        The message is safe when ``receipt.queued()`` returns; a crash before that may lose it. For "safe when the call returns"
+        use a transaction.
+
+        Args:
+            destination: ``udp://host:port/queue``, ``tcp://host:port/queue``, ``peer/queue`` for a known peer, or ``queue`` for a
+                queue of this node.
+            body: at most 4 MiB.
+            delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            **properties: ``correlation_id``, ``reply_to``, ``label`` (strings); ``time_to_reach_queue`` and
+                ``time_to_be_received`` (seconds), after which the message goes to a dead-letter queue.
+
+        Returns:
+            A receipt, whose stages can be awaited.
+
+        Raises:
+            AddressError: a destination that cannot be read, or an unknown peer.
+            MessageTooLarge: the body is over 4 MiB, or the properties over 16 KiB.
+            NodeClosed, StoreFailed: the node has ended.
+        """
+        lane, message, size_bytes = self.prepare(destination, body, delivery, properties)
+        await self.wait_room(lane)
+        return self.submit(lane, message, size_bytes)
+
+    def send_nowait(
+        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+    ) -> Receipt:
+        """As ``send``, but raises WouldBlock instead of waiting."""
+        lane, message, size_bytes = self.prepare(destination, body, delivery, properties)
+        if not self._engine.outbox.room(lane):
+            raise WouldBlock(f"send to {destination}: the outgoing queue is full")
+        return self.submit(lane, message, size_bytes)
+
+    def transaction(self) -> Transaction:
+        """A new transaction; see ``Transaction``."""
+        self.check_alive()
+        return Transaction(self)
+
+    async def flush(self) -> None:
+        """Wait until everything accepted and acknowledged so far is on this node's disk. Raises StoreFailed."""
+        self.check_alive()
+        future: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+        def waiter(error: Exception | None) -> None:
+            if not future.done():
+                future.set_result(error)
+
+        self._engine.await_commit(waiter)
+        self.wake()
+        error = await future
+        if error is not None:
+            raise error
+
+    def recall(self, key: str) -> bytes | None:
+        """What ``Transaction.remember`` keeps under a key, or None."""
+        return self._state.get(key)
+
+    # ---- receiving
+
+    def receive(self, queue: str, *, ack: AckMode = "auto") -> Consumer:
+        """Read a queue of this node: ``async for message in node.receive("orders")``.
+
+        Args:
+            queue: its name; made when it does not exist, unless the node was opened with a fixed set of queues.
+            ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves it to the application.
+
+        Raises:
+            QueueNotFound: the node has a fixed set of queues, and this is none of them.
+        """
+        return Consumer(self, self.mailbox(queue), ack)
+
+    def queue_lengths(self) -> dict[str, int]:
+        """How many messages wait in each queue of this node."""
+        return {name: mailbox.length for name, mailbox in sorted(self._engine.inbox.mailboxes.items())}
+
+    def stats(self) -> dict[str, Any]:
+        """Counters for people: sessions, drops and closes by reason, outgoing packets by destination."""
+        engine = self._engine
+        drops = Counter(engine.drops)
+        if self._driver_ is not None:
+            drops.update(self._driver_.drops)
+        waiting = {
+            f"{lane.address}/{lane.queue} {lane.delivery.label}": len(lane.sequence.entries) for lane in engine.outbox.lanes if lane.address
+        }
+        return {"drops": dict(drops), "closes": dict(engine.closes), "unacknowledged_packets": waiting}
+
+    # ---- for consumers, receipts and transactions
+
+    @property
+    def _engine(self) -> Engine:
+        if self._engine_ is None:
+            raise NodeClosed(f"node {self.name} was not started")
+        return self._engine_
+
+    def wake(self) -> None:
+        """Let the driver look at the engine."""
+        if self._driver_ is not None:
+            self._driver_.wake()
+
+    def mailbox(self, queue: str) -> Mailbox:
+        """The queue of that name. Raises QueueNotFound."""
+        self.check_alive()
+        if self._queues is not None and queue not in (*self._queues, DEAD_LETTER_QUEUE):
+            known = ", ".join(sorted(self._engine.inbox.mailboxes))
+            raise QueueNotFound(f"queue {queue} does not exist on node {self.name}, which has {known}")
+        return self._engine.make_queue(check_name(queue))
+
+    def take(self, mailbox: Mailbox) -> Handed | None:
+        """The next message of a queue, if there is one."""
+        return self._engine.take(mailbox, time.monotonic_ns())
+
+    def message_of(self, mailbox: Mailbox, handed: Handed, settle: "Callable[[Message, bool | None], None]") -> Message:
+        """A message as the application sees it."""
+        parcel, index = handed.parcel, handed.index
+        content = parcel.open()
+        return Message(
+            content.bodies[index],
+            f"{parcel.origin.hex()}-{content.first_ordinal + index}",
+            mailbox.name,
+            content.sent_at_ms,
+            handed.redelivered,
+            parcel.failures.get(index, 0),
+            content.properties[index] if content.properties else {},
+            handed,
+            settle,
+        )
+
+    def acknowledge(self, mailbox: Mailbox, handed: Handed) -> None:
+        """A message is done."""
+        mailbox.acknowledge(handed)
+        if handed.parcel.done:
+            self.wake()
+
+    def give_back(self, mailbox: Mailbox, handed: Handed, *, failed: bool) -> None:
+        """A message comes again."""
+        self._engine.give_back(mailbox, handed, failed=failed, now_ns=time.monotonic_ns())
+        self.wake()
+
+    def await_stage(self, lane: Lane, ticket: int, stage: Stage, waiter: Waiter) -> None:
+        """Call ``waiter`` when a message reaches a stage."""
+        self._engine.await_stage(lane, ticket, stage, waiter, time.monotonic_ns())
+        self.wake()
+
+    def set_state(self, key: str, value: bytes | None) -> None:
+        """Keep a value with the next commit."""
+        if value is None:
+            self._state.pop(key, None)
+        else:
+            self._state[key] = value
+        self._engine.set_state(key, value)
+
+    def prepare(
+        self, destination: str, body: bytes, delivery: Delivery, properties: dict[str, Any]
+    ) -> tuple[Lane, bytes | Outgoing, int]:
+        """Check a message before it is accepted. Returns its lane, the message and its size."""
+        self.check_alive()
+        lane = self._lanes.get((destination, delivery)) or self._find_lane(destination, delivery)
+        if type(body) is not bytes:
+            body = _as_bytes(destination, body)
+        size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
+        if len(body) > MAX_BODY_BYTES:
+            raise MessageTooLarge(f"send to {destination}: a body of {len(body)} bytes is over the limit of {MAX_BODY_BYTES}")
+        if not properties:
+            return lane, body, size_bytes
+        return lane, _with_properties(destination, body, properties), size_bytes
+
+    def _find_lane(self, destination: str, delivery: Delivery) -> Lane:
+        parsed = Destination.parse(destination)
+        address = str(parsed.address) if parsed.address is not None else ""
+        if parsed.peer is not None:
+            if parsed.peer not in self._peers:
+                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}")
+            address = self._peers[parsed.peer]
+        if not address:
+            self.mailbox(parsed.queue)
+        lane = self._engine.lane_for(address, parsed.queue, Delivery(delivery))
+        self._lanes[(destination, delivery)] = lane
+        return lane
+
+    async def wait_room(self, lane: Lane) -> None:
+        """Wait while the outgoing queue is full; let others run now and then."""
+        self._turn += 1
+        if self._turn >= TURN_MESSAGES:
+            self._turn = 0
+            await asyncio.sleep(0)
+        while not self._engine.outbox.room(lane):
+            self.check_alive()
+            assert self._driver_ is not None  # noqa: S101 - the node is alive
+            await self._driver_.progress()
+            await asyncio.sleep(0)
+
+    def submit(self, lane: Lane, message: bytes | Outgoing, size_bytes: int) -> Receipt:
+        """Accept a message that ``prepare`` has checked."""
+        ticket = self._engine.submit(lane, message, size_bytes)
+        self.wake()
+        return Receipt(self, lane, ticket)
+
+
+def _as_bytes(destination: str, body: object) -> bytes:
+    if isinstance(body, bytearray | memoryview):
+        return bytes(body)
+    raise UsageError(f"send to {destination}: a body is bytes, not {type(body).__name__}")
+
+
+def _with_properties(destination: str, body: bytes, properties: dict[str, Any]) -> Outgoing:
+    now_ms = time.time_ns() // 1_000_000
+    reach_by_ms = 0
+    kept: dict[str, Any] = {}
+    for name, value in properties.items():
+        if name == "time_to_reach_queue":
+            reach_by_ms = _deadline_ms(name, value, now_ms)
+        elif name == "time_to_be_received":
+            kept["receive_by_ms"] = _deadline_ms(name, value, now_ms)
+        elif name not in _PROPERTIES or not isinstance(value, str):
+            raise UsageError(f"send to {destination}: {name}={value!r} is no message property")
+        else:
+            kept[name] = value
+    if sum(len(str(value)) for value in kept.values()) > MAX_PROPERTIES_BYTES // 8:
+        raise MessageTooLarge(f"send to {destination}: the properties are over the limit")
+    return Outgoing(body, kept or None, reach_by_ms)
+
+
+def _deadline_ms(name: str, seconds: object, now_ms: int) -> int:
+    if not isinstance(seconds, int | float) or seconds <= 0:
+        raise UsageError(f"{name} must be a positive number of seconds, not {seconds!r}")
+    return -(-int(now_ms + seconds * 1_000) // DEADLINE_GRAIN_MS) * DEADLINE_GRAIN_MS

@@ -1,0 +1,451 @@
+"""What leaves: lanes, the links they share, and the fate of every outgoing packet.
+
+A durable packet is offered to a session only after the commit that holds it has returned, and leaves the store only after the
+acknowledgement that frees its class, or together with its arrival in the dead-letter queue.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from triack.ordering.outgoing import Entry
+from triack.ordering.wire import SequenceHeader
+from triack.queues.commit import LaneRow, OutgoingRow, Pending, Read, key_of, split_key
+from triack.queues.inbox import Inbox, Record
+from triack.queues.lane import Lane
+from triack.queues.link import Link
+from triack.queues.mailbox import Parcel
+from triack.queues.packing import HEAD_BYTES, Outgoing, fragment_range, join_fragments, read_fragment, unpack
+from triack.queues.settings import NodeSettings
+from triack.queues.store import StoreContent
+from triack.session.delivery import Delivery
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["Outbox", "Token"]
+
+EXPRESS_LANES = 1 << 31
+"""Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
+FETCH_AHEAD_PACKETS = 2_048
+EXPIRED = "reach-queue-timeout"
+
+
+@dataclass(slots=True)
+class Token:
+    """What a session carries along with a sequence packet. ``previous`` is what the header said when it left."""
+
+    lane: Lane
+    entry: Entry
+    previous: int
+
+
+class Outbox:
+    """All outgoing streams of a node.
+
+    Args:
+        node_id: this node.
+        incarnation: which start of it; express sequences and message ordinals grow with it.
+        settings: limits.
+        content_bytes: largest packet content for an address.
+        inbox: where messages for queues of this node go.
+        random: for the jitter of reconnecting.
+        record: writes to the session log.
+    """
+
+    def __init__(
+        self,
+        node_id: bytes,
+        incarnation: int,
+        settings: NodeSettings,
+        *,
+        content_bytes: Callable[[str], int],
+        inbox: Inbox,
+        random: "Random",
+        record: Record,
+    ) -> None:
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._settings = settings
+        self._content_bytes = content_bytes
+        self._inbox = inbox
+        self._random = random
+        self._record = record
+        self._lanes: dict[tuple[str, str, Delivery], Lane] = {}
+        self._by_number: dict[int, Lane] = {}
+        self.links: dict[str, Link] = {}
+        self._next_lane = 1
+        self._next_express_lane = EXPRESS_LANES
+        # 2^40 messages for each of 2^24 starts.
+        self._ordinal = incarnation << 40
+        self._unpacked: dict[Lane, None] = {}
+        self._doomed: list[tuple[Lane, Entry, str]] = []
+        self.hot_bytes = 0
+
+    # ---- starting
+
+    def restore(self, content: StoreContent, now_ns: int) -> None:
+        """Take what the store has. Bodies stay on the disk until they are needed."""
+        for row in content.lanes:
+            self._add_lane(row)
+        for index in content.outgoing:
+            lane, number = split_key(index.key)
+            entry = Entry(number, None, index.size_bytes, index.completes, -1, 0, index.reach_by_ms)
+            self._by_number[lane].restore(entry)
+        for lane_ in self._by_number.values():
+            self._record_queued(lane_, list(lane_.sequence.entries.values()), now_ns, recovered=True)
+
+    def lane_for(self, address: str, queue: str, delivery: Delivery, pending: Pending) -> Lane:
+        """The stream for that queue, made when there is none; ``address`` empty for a queue of this node."""
+        lane = self._lanes.get((address, queue, delivery))
+        if lane is not None:
+            return lane
+        if delivery is Delivery.EXPRESS:
+            self._next_express_lane += 1
+            return self._add_lane(LaneRow(self._next_express_lane, address, queue, delivery, self._incarnation, 1))
+        row = LaneRow(self._next_lane, address, queue, delivery, 1, 1)
+        pending.commit.lanes[row.lane] = row
+        return self._add_lane(row)
+
+    def _add_lane(self, row: LaneRow) -> Lane:
+        lane = Lane(
+            row.lane,
+            row.address,
+            row.queue,
+            Delivery(row.delivery),
+            sequence=row.sequence,
+            next_number=row.next_number,
+            content_bytes=self._content_bytes(row.address),
+            settings=self._settings.order,
+        )
+        self._lanes[(lane.address, lane.queue, lane.delivery)] = lane
+        self._by_number[lane.lane] = lane
+        if lane.lane < EXPRESS_LANES:
+            self._next_lane = max(self._next_lane, lane.lane + 1)
+        if lane.address:
+            link = self.links.get(lane.address)
+            if link is None:
+                link = self.links[lane.address] = Link(lane.address, self._settings, self._random)
+            link.lanes.append(lane)
+        return lane
+
+    # ---- submitting and packing
+
+    def submit(self, lane: Lane, message: bytes | Outgoing, size_bytes: int) -> int:
+        """Accept a message. Returns its ticket."""
+        self._unpacked[lane] = None
+        return lane.submit(message, size_bytes)
+
+    def room(self, lane: Lane) -> bool:
+        """Whether a lane takes another message without waiting."""
+        if lane.durable:
+            return lane.pending_bytes < self._settings.pending_limit_bytes
+        return lane.pending_bytes + lane.unacked_bytes < self._settings.express_limit_bytes
+
+    def pack_express(self, pending: Pending, now_ns: int, now_ms: int) -> None:
+        """Make packets of submitted express messages; they need no commit."""
+        for lane in [lane for lane in self._unpacked if not lane.durable]:
+            del self._unpacked[lane]
+            entries, self._ordinal = lane.poll_packets(self._ordinal, now_ms)
+            self._record_queued(lane, entries, now_ns)
+            if lane.address:
+                lane.start(entries)
+            else:
+                self._put_local(lane, entries, pending)
+                self._finish_local(lane, entries)
+
+    def pack_durable(self, pending: Pending, now_ms: int) -> None:
+        """Put everything submitted in a durable class into the next commit, all of it together."""
+        for lane in [lane for lane in self._unpacked if lane.durable]:
+            del self._unpacked[lane]
+            entries, self._ordinal = lane.poll_packets(self._ordinal, now_ms)
+            sequence = lane.sequence
+            pending.commit.lanes[lane.lane] = LaneRow(
+                lane.lane, lane.address, lane.queue, lane.delivery, sequence.sequence, sequence.next_number
+            )
+            pending.started.append((lane, entries))
+            if lane.address:
+                pending.commit.outgoing += [
+                    OutgoingRow(key_of(lane.lane, entry.number), entry.completes, entry.tickets, entry.reach_by_ms, entry.body or b"")
+                    for entry in entries
+                ]
+            else:
+                self._put_local(lane, entries, pending)
+
+    def _put_local(self, lane: Lane, entries: list[Entry], pending: Pending) -> None:
+        for entry in entries:
+            body = entry.body or b""
+            parcel = Parcel(
+                [], self._node_id, lane.lane, lane.sequence.sequence, entry.number, lane.delivery, 1, len(body), [body]
+            )
+            self._inbox.put_local(lane.queue, parcel, body, pending)
+
+    def handle_committed(self, pending: Pending, now_ns: int) -> None:
+        """The commit has returned: its packets may be sent."""
+        for lane, entries in pending.started:
+            self._record_queued(lane, entries, now_ns)
+            if not lane.address:
+                self._finish_local(lane, entries)
+                self._record_local(lane, entries, now_ns)
+                continue
+            lane.start(entries)
+            for entry in entries:
+                self.hot_bytes += entry.size_bytes
+                if self.hot_bytes > self._settings.hot_limit_bytes:
+                    self._cool(entry)
+
+    def _finish_local(self, lane: Lane, entries: list[Entry]) -> None:
+        """A packet for a queue of this node has arrived as soon as it is committed."""
+        lane.start(entries)
+        for entry in entries:
+            lane.sequence.remove(entry)
+            lane.handle_freed(entry)
+
+    # ---- sending
+
+    def content_of(self, lane: Lane, entry: Entry) -> tuple[bytes, Token, bool]:
+        """The content of a packet that leaves now, its token, and whether someone waits for its acks."""
+        awaited = lane.receipts.awaits(entry)
+        previous = lane.sequence.previous_of(entry)
+        asks = lane.sequence.poll_ask(entry) or awaited
+        header = SequenceHeader(
+            self._node_id, lane.lane, lane.sequence.sequence, entry.number, previous, lane.queue, asks, entry.body or b""
+        )
+        return header.encode(), Token(lane, entry, previous), awaited
+
+    # ---- acknowledgements
+
+    def handle_session_ack(self, token: Token, pending: Pending) -> None:
+        """A session ack covers the packet."""
+        if token.lane.sequence.handle_session_ack(token.entry):
+            self._free(token.lane, [token.entry], pending)
+        else:
+            token.lane.receipts.handle_progress(token.entry)
+
+    def handle_store_ack(self, token: Token, pending: Pending) -> None:
+        """A store ack covers the packet."""
+        if token.lane.sequence.handle_store_ack(token.entry):
+            self._free(token.lane, [token.entry], pending)
+        else:
+            token.lane.receipts.handle_progress(token.entry)
+
+    def handle_order_ack(self, number_of_lane: int, sequence: int, number: int, pending: Pending, now_ns: int) -> None:
+        """The destination has a sequence up to ``number``."""
+        lane = self._by_number.get(number_of_lane)
+        if lane is None:
+            return
+        self._record(
+            "order_ack_received",
+            now_ns,
+            origin=self._node_id.hex(),
+            lane=lane.lane,
+            sequence=sequence,
+            number=number,
+        )
+        self._free(lane, lane.sequence.handle_order_ack(sequence, number, now_ns), pending)
+
+    def handle_reject(self, number_of_lane: int, sequence: int, number: int, reason: str) -> None:
+        """The destination will never take a packet."""
+        lane = self._by_number.get(number_of_lane)
+        if lane is None or lane.sequence.sequence != sequence:
+            return
+        entry = lane.sequence.entries.get(number)
+        if entry is not None:
+            self._doomed.append((lane, entry, reason))
+
+    def _free(self, lane: Lane, entries: list[Entry], pending: Pending) -> None:
+        if not entries:
+            return
+        for entry in entries:
+            self._cool(entry)
+            lane.handle_freed(entry)
+        if lane.durable:
+            span = (key_of(lane.lane, entries[0].number), key_of(lane.lane, entries[-1].number))
+            pending.commit.outgoing_deletes.append(span)
+
+    def _cool(self, entry: Entry) -> None:
+        if entry.body is not None:
+            self.hot_bytes -= entry.size_bytes
+            entry.body = None
+
+    # ---- giving up
+
+    def handle_timer(self, now_ns: int, now_ms: int) -> None:
+        """Resend tiers and expiries."""
+        for lane in self._by_number.values():
+            again = lane.sequence.handle_timer(now_ns)
+            if again:
+                self._record_resend(lane, again, now_ns)
+            for entry in lane.poll_expired(now_ms):
+                self._doomed.append((lane, entry, EXPIRED))
+
+    def bury(self, pending: Pending, now_ns: int, now_ms: int) -> None:
+        """Move packets that were given up to the dead-letter queue, those whose bodies are here."""
+        doomed, self._doomed = self._doomed, []
+        for lane, entry, reason in doomed:
+            if entry.number not in lane.sequence.entries:
+                continue
+            group = self._whole_message(lane, entry)
+            if group is None:
+                continue
+            if any(member.body is None for member in group):
+                self._doomed.append((lane, entry, reason))
+                continue
+            self._bury(lane, group, reason, pending, now_ns, now_ms)
+
+    def _whole_message(self, lane: Lane, entry: Entry) -> list[Entry] | None:
+        """The packets that go down together; None when a part of a large message is delivered already."""
+        entries = lane.sequence.entries
+        fragment = fragment_range(entry.body[:HEAD_BYTES], entry.size_bytes) if entry.body else None
+        if fragment is None:
+            return [entry]
+        group, covered = [entry], fragment[2]
+        for step in (-1, 1):
+            number = entry.number + step
+            while (neighbour := entries.get(number)) is not None:
+                if neighbour.body is None:
+                    return [entry, neighbour]
+                other = fragment_range(neighbour.body[:HEAD_BYTES], neighbour.size_bytes)
+                if other is None or other[0] != fragment[0]:
+                    break
+                group.append(neighbour)
+                covered += other[2]
+                number += step
+        return sorted(group, key=lambda member: member.number) if covered == fragment[3] else None
+
+    def _bury(
+        self, lane: Lane, group: list[Entry], reason: str, pending: Pending, now_ns: int, now_ms: int
+    ) -> None:
+        bodies = [entry.body or b"" for entry in group]
+        content = unpack(bodies[0] if len(bodies) == 1 else join_fragments([read_fragment(body) for body in bodies]))
+        destination = f"{lane.address}/{lane.queue}" if lane.address else lane.queue
+        maybe_delivered = any(entry.sends for entry in group)
+        for index, body in enumerate(content.bodies):
+            properties = dict(content.properties[index]) if content.properties else {}
+            properties.update(dead_reason=reason, dead_destination=destination, dead_maybe_delivered=maybe_delivered)
+            self._inbox.put_dead_letter(Outgoing(body, properties), content.first_ordinal + index, now_ms, pending)
+        for entry in group:
+            lane.sequence.remove(entry)
+            lane.receipts.handle_removed(entry, reason)
+        self._free(lane, group, pending)
+        self._record(
+            "removed",
+            now_ns,
+            origin=self._node_id.hex(),
+            lane=lane.lane,
+            sequence=lane.sequence.sequence,
+            first=group[0].number,
+            last=group[-1].number,
+            count=sum(entry.completes for entry in group),
+            reason="expired" if reason == EXPIRED else reason,
+            **{"class": lane.delivery.label},
+        )
+
+    # ---- bodies on the disk
+
+    def poll_fetch(self) -> Read | None:
+        """Which bodies to fetch next, or None."""
+        keys: list[int] = [
+            key_of(lane.lane, entry.number) for lane, entry, _ in self._doomed if entry.body is None and lane.durable
+        ][:FETCH_AHEAD_PACKETS]
+        for lane in self._by_number.values():
+            if lane.fetching:
+                keys += [
+                    key_of(lane.lane, entry.number)
+                    for entry in lane.sequence.upcoming(FETCH_AHEAD_PACKETS)
+                    if entry.body is None
+                ]
+                lane.fetching = False
+        return Read("outgoing", keys) if keys else None
+
+    def handle_fetched(self, read: Read) -> None:
+        """Bodies have come from the disk."""
+        for key, body in read.bodies.items():
+            lane_number, number = split_key(key)
+            entry = self._by_number[lane_number].sequence.entries.get(number)
+            if entry is not None and entry.body is None:
+                entry.body = body
+                self.hot_bytes += entry.size_bytes
+
+    # ---- looking
+
+    def next_deadline(self, wall_offset_ns: int) -> int | None:
+        """When ``handle_timer`` must be called, or None."""
+        deadlines = [lane.sequence.tier.deadline_ns for lane in self._by_number.values()]
+        for lane in self._by_number.values():
+            if lane.next_expiry_ms is not None:
+                deadlines.append(lane.next_expiry_ms * 1_000_000 - wall_offset_ns)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """Every lane."""
+        return list(self._by_number.values())
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether anything submitted is not yet in a packet."""
+        return bool(self._unpacked)
+
+    # ---- records
+
+    def _record_queued(self, lane: Lane, entries: list[Entry], now_ns: int, *, recovered: bool = False) -> None:
+        if not entries:
+            return
+        extra = {"recovered": True} if recovered else {}
+        for first, last in _runs(entries):
+            self._record(
+                "queued",
+                now_ns,
+                origin=self._node_id.hex(),
+                lane=lane.lane,
+                sequence=lane.sequence.sequence,
+                first=first.number,
+                last=last.number,
+                count=sum(entry.completes for entry in entries if first.number <= entry.number <= last.number),
+                queue=lane.queue,
+                peer_address=lane.address,
+                **{"class": lane.delivery.label},
+                **extra,
+            )
+
+    def _record_local(self, lane: Lane, entries: list[Entry], now_ns: int) -> None:
+        """A packet for a queue of this node is committed at its destination in the same moment."""
+        for first, last in _runs(entries):
+            self._record(
+                "committed",
+                now_ns,
+                origin=self._node_id.hex(),
+                lane=lane.lane,
+                sequence=lane.sequence.sequence,
+                first=first.number,
+                last=last.number,
+                count=sum(entry.completes for entry in entries if first.number <= entry.number <= last.number),
+                queue=lane.queue,
+                **{"class": lane.delivery.label},
+            )
+
+    def _record_resend(self, lane: Lane, again: list[Entry], now_ns: int) -> None:
+        tier = lane.sequence.tier
+        self._record(
+            "resend_scheduled",
+            now_ns,
+            origin=self._node_id.hex(),
+            lane=lane.lane,
+            sequence=lane.sequence.sequence,
+            first=again[0].number,
+            last=again[-1].number,
+            attempt=tier.attempt,
+            interval_ns=tier.interval_of(tier.attempt),
+        )
+
+
+def _runs(entries: list[Entry]) -> list[tuple[Entry, Entry]]:
+    """First and last entry of each run of successive numbers."""
+    runs: list[tuple[Entry, Entry]] = []
+    for entry in entries:
+        if runs and runs[-1][1].number + 1 == entry.number:
+            runs[-1] = (runs[-1][0], entry)
+        else:
+            runs.append((entry, entry))
+    return runs

@@ -1,0 +1,286 @@
+"""Messages into packet bodies and back: many small ones in a batch, a large one in fragments.
+
+    BATCH     kind u8, count u16, first ordinal u64, sent at u64 ms, count x length u16, bodies
+    RICH      the same with count x length u16 of properties after the lengths, and the properties after the bodies
+    FRAGMENT  kind u8, zero u16, ordinal u64, sent at u64 ms, total u32, offset u32, a piece of (properties length u32, properties, body)
+
+All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``; with the
+id of its node that names it for ever. The work here is per batch: one ``struct.pack`` and one ``join``.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from triack.errors import ProtocolError
+
+__all__ = [
+    "MAX_BODY_BYTES",
+    "HEAD_BYTES",
+    "Fragment",
+    "Outgoing",
+    "Unpacked",
+    "check",
+    "count_of",
+    "fragment_range",
+    "join_fragments",
+    "pack",
+    "pack_one",
+    "read_fragment",
+    "unpack",
+]
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""Largest message body, as in MSMQ ([MS-MQMQ] 2.2.19.1)."""
+MAX_PROPERTIES_BYTES = 16 * 1024
+
+_HEAD = Struct("!BHQQ")
+_FRAGMENT = Struct("!II")
+_LENGTH = Struct("!I")
+_BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
+
+HEAD_BYTES = _HEAD.size + _FRAGMENT.size
+"""How much of a body ``count_of`` and ``fragment_range`` need to see."""
+
+Properties = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A message on its way into a packet."""
+
+    body: bytes
+    properties: Properties | None = None
+    reach_by_ms: int = 0
+
+
+@dataclass(slots=True)
+class Packed:
+    """A packet body; ``tickets`` messages are part of it, ``completes`` of them end in it."""
+
+    body: bytes
+    completes: int
+    tickets: int
+    reach_by_ms: int
+
+
+@dataclass(slots=True)
+class Unpacked:
+    """The messages of a batch. ``properties`` is None when none of them has any."""
+
+    first_ordinal: int
+    sent_at_ms: int
+    bodies: list[bytes]
+    properties: list[Properties] | None
+
+
+@dataclass(slots=True)
+class Fragment:
+    """One piece of a large message."""
+
+    ordinal: int
+    sent_at_ms: int
+    total_bytes: int
+    offset: int
+    piece: bytes
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the message ends with this piece."""
+        return self.offset + len(self.piece) == self.total_bytes
+
+
+@lru_cache(maxsize=4_096)
+def _lengths(count: int) -> Struct:
+    return Struct(f"!{count}H")
+
+
+def pack(
+    messages: Iterable[bytes | Outgoing], limit_bytes: int, first_ordinal: int, sent_at_ms: int
+) -> tuple[list[Packed], int]:
+    """Pack messages, in order, into as few bodies of at most ``limit_bytes`` as possible.
+
+    Returns:
+        The bodies, and the next free ordinal.
+    """
+    packer = _Packer(min(limit_bytes, 0xFFFF), first_ordinal, sent_at_ms)
+    for message in messages:
+        if type(message) is bytes:
+            packer.add(message, b"", 0)
+        else:
+            assert isinstance(message, Outgoing)
+            packer.add(message.body, _write_properties(message.properties), message.reach_by_ms)
+    packer.close_run()
+    return packer.packed, packer.ordinal
+
+
+class _Packer:
+    """Fills one batch after another; a batch is RICH as soon as one of its messages has properties."""
+
+    def __init__(self, limit_bytes: int, ordinal: int, sent_at_ms: int) -> None:
+        self.packed: list[Packed] = []
+        self.ordinal = ordinal
+        self._sent_at_ms = sent_at_ms
+        self._full_bytes = self._room_bytes = limit_bytes - _HEAD.size
+        self._bodies: list[bytes] = []
+        self._properties: list[bytes] = []
+        self._rich = False
+        self._reach_by_ms = 0
+
+    def add(self, body: bytes, properties: bytes, reach_by_ms: int) -> None:
+        size_bytes = len(body) + 2 + (len(properties) + 2 if properties or self._rich else 0)
+        becomes_rich = bool(properties) and not self._rich
+        if becomes_rich:
+            size_bytes += 2 * len(self._bodies)
+        if size_bytes > self._room_bytes or reach_by_ms != self._reach_by_ms:
+            self.close_run()
+            self._reach_by_ms = reach_by_ms
+            size_bytes = len(body) + 2 + (len(properties) + 2 if properties else 0)
+            if size_bytes > self._room_bytes:
+                self._add_fragments(body, properties)
+                return
+        self._rich = self._rich or bool(properties)
+        self._bodies.append(body)
+        self._properties.append(properties)
+        self._room_bytes -= size_bytes
+
+    def close_run(self) -> None:
+        count = len(self._bodies)
+        if not count:
+            return
+        body = _batch(self._bodies, self._properties if self._rich else None, self.ordinal, self._sent_at_ms)
+        self.packed.append(Packed(body, count, count, self._reach_by_ms))
+        self.ordinal += count
+        self._bodies, self._properties, self._rich = [], [], False
+        self._room_bytes = self._full_bytes
+
+    def _add_fragments(self, body: bytes, properties: bytes) -> None:
+        blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
+        piece_bytes = self._full_bytes - _FRAGMENT.size
+        head = _HEAD.pack(_FRAGMENT_KIND, 0, self.ordinal, self._sent_at_ms)
+        for offset in range(0, len(blob), piece_bytes):
+            piece = blob[offset : offset + piece_bytes]
+            last = offset + len(piece) == len(blob)
+            fragment = head + _FRAGMENT.pack(len(blob), offset) + piece
+            self.packed.append(Packed(fragment, int(last), 1, self._reach_by_ms))
+        self.ordinal += 1
+
+
+def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
+    """One message with its properties as a body of its own, of whatever length: for queues on this node."""
+    properties = _write_properties(message.properties)
+    if len(message.body) <= 0xFFFF:
+        return _batch([message.body], [properties], ordinal, sent_at_ms)
+    blob = _LENGTH.pack(len(properties)) + properties + message.body
+    return _HEAD.pack(_FRAGMENT_KIND, 0, ordinal, sent_at_ms) + _FRAGMENT.pack(len(blob), 0) + blob
+
+
+def unpack(body: bytes) -> Unpacked:
+    """Read a batch, or a whole message that ``join_fragments`` made. Raises ProtocolError ``bad-body``."""
+    try:
+        kind, count, first_ordinal, sent_at_ms = _HEAD.unpack_from(body)
+        if kind == _FRAGMENT_KIND:
+            return _unpack_whole(read_fragment(body))
+        if kind not in (_BATCH, _RICH) or not count:
+            raise ProtocolError("bad-body", f"kind {kind}, count {count}")
+        at = _HEAD.size
+        lengths = _lengths(count).unpack_from(body, at)
+        at += 2 * count
+        property_lengths: tuple[int, ...] = ()
+        if kind == _RICH:
+            property_lengths = _lengths(count).unpack_from(body, at)
+            at += 2 * count
+        ends = list(accumulate(lengths + property_lengths, initial=at))
+    except StructError as cause:
+        raise ProtocolError("bad-body", "too short") from cause
+    if ends[-1] != len(body):
+        raise ProtocolError("bad-body", "lengths do not add up")
+    pieces = [body[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    if kind == _BATCH:
+        return Unpacked(first_ordinal, sent_at_ms, pieces, None)
+    return Unpacked(first_ordinal, sent_at_ms, pieces[:count], [_read_properties(raw) for raw in pieces[count:]])
+
+
+def count_of(head: bytes) -> int:
+    """How many messages a batch holds whose first ``HEAD_BYTES`` are these; 1 for a fragment."""
+    kind, count, _, _ = _HEAD.unpack_from(head)
+    return 1 if kind == _FRAGMENT_KIND else int(count)
+
+
+def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
+    """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
+    if head[:1] != bytes([_FRAGMENT_KIND]):
+        return None
+    _, _, ordinal, _ = _HEAD.unpack_from(head)
+    total_bytes, offset = _FRAGMENT.unpack_from(head, _HEAD.size)
+    length = size_bytes - _HEAD.size - _FRAGMENT.size
+    return None if length == total_bytes else (ordinal, offset, length, total_bytes)
+
+
+def check(body: bytes) -> None:
+    """Refuse a body that ``unpack`` or ``read_fragment`` could not read. Raises ProtocolError ``bad-body``."""
+    if body[:1] == bytes([_FRAGMENT_KIND]):
+        read_fragment(body)
+    else:
+        unpack(body)
+
+
+def read_fragment(body: bytes) -> Fragment:
+    """Read a fragment. Raises ProtocolError ``bad-body``."""
+    try:
+        _, _, ordinal, sent_at_ms = _HEAD.unpack_from(body)
+        total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
+    except StructError as cause:
+        raise ProtocolError("bad-body", "fragment too short") from cause
+    piece = body[_HEAD.size + _FRAGMENT.size :]
+    most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size
+    if not piece or offset + len(piece) > total_bytes or total_bytes > most_bytes:
+        raise ProtocolError("bad-body", "fragment out of range")
+    return Fragment(ordinal, sent_at_ms, total_bytes, offset, piece)
+
+
+def join_fragments(fragments: list[Fragment]) -> bytes:
+    """All pieces of a message, ascending by offset, as one body that ``unpack`` reads."""
+    first = fragments[0]
+    head = _HEAD.pack(_FRAGMENT_KIND, 0, first.ordinal, first.sent_at_ms) + _FRAGMENT.pack(first.total_bytes, 0)
+    return head + b"".join(fragment.piece for fragment in fragments)
+
+
+def _batch(bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int) -> bytes:
+    count = len(bodies)
+    lengths = _lengths(count).pack(*map(len, bodies))
+    if properties is None:
+        return _HEAD.pack(_BATCH, count, ordinal, sent_at_ms) + lengths + b"".join(bodies)
+    lengths += _lengths(count).pack(*map(len, properties))
+    return _HEAD.pack(_RICH, count, ordinal, sent_at_ms) + lengths + b"".join(bodies) + b"".join(properties)
+
+
+def _unpack_whole(fragment: Fragment) -> Unpacked:
+    piece = fragment.piece
+    (length,) = _LENGTH.unpack_from(piece)
+    if not fragment.is_last or fragment.offset or _LENGTH.size + length > len(piece):
+        raise ProtocolError("bad-body", "not a whole message")
+    properties = _read_properties(piece[_LENGTH.size : _LENGTH.size + length])
+    body = piece[_LENGTH.size + length :]
+    return Unpacked(fragment.ordinal, fragment.sent_at_ms, [body], [properties] if properties else None)
+
+
+def _write_properties(properties: Properties | None) -> bytes:
+    return json.dumps(properties, separators=(",", ":")).encode() if properties else b""
+
+
+def _read_properties(raw: bytes) -> Properties:
+    if not raw:
+        return {}
+    try:
+        properties = json.loads(raw)
+    except (ValueError, RecursionError) as cause:
+        raise ProtocolError("bad-body", "properties are not JSON") from cause
+    if not isinstance(properties, dict):
+        raise ProtocolError("bad-body", "properties are not an object")
+    return properties

@@ -1,0 +1,119 @@
+"""Writes down what happens, as lines of the session log (docs/session-log.md). Formatting only: the driver does the I/O."""
+
+import json
+from typing import Any
+
+from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
+from triack.queues.outbox import Token
+from triack.session.events import PacketArrived, Transmit
+from triack.session.ranges import as_ranges
+from triack.session.sending import Sent
+
+__all__ = ["Recorder"]
+
+SCHEMA_VERSION = 1
+
+
+class Recorder:
+    """Collects records until ``take`` fetches them as bytes.
+
+    Args:
+        node_id: the recording node.
+        incarnation: which start of it.
+        wall_offset_ns: wall clock minus monotonic clock.
+    """
+
+    __slots__ = ("_lines", "_n", "_node", "_prefix", "_wall_offset_ns")
+
+    def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int) -> None:
+        self._node = node_id.hex()
+        self._prefix = f'{{"v":{SCHEMA_VERSION},"node":"{self._node}","incarnation":{incarnation},"n":'
+        self._wall_offset_ns = wall_offset_ns
+        self._n = 0
+        self._lines: list[str] = []
+
+    def add(self, event: str, now_ns: int, fields: dict[str, Any]) -> None:
+        """Record an event."""
+        self._n += 1
+        rest = _encode(fields)[1:] if fields else "}"
+        comma = "," if fields else ""
+        self._lines.append(
+            f'{self._prefix}{self._n},"event":"{event}","at_ns":{now_ns},"wall_ns":{now_ns + self._wall_offset_ns}{comma}{rest}'
+        )
+
+    def add_transmit(self, session: str, transmit: Transmit, now_ns: int) -> None:
+        """Record what one datagram carries."""
+        ack, stored, sent = transmit.ack, transmit.store_ack, transmit.packet
+        if ack is not None:
+            self.add(
+                "ack_sent",
+                now_ns,
+                {
+                    "session": session,
+                    "cumulative": ack.cumulative,
+                    "ranges": ack.ranges,
+                    "trigger": ack.trigger,
+                    "pending": ack.pending,
+                },
+            )
+        if stored is not None:
+            fields = {"session": session, "cumulative": stored.cumulative, "ranges": stored.ranges}
+            self.add("store_ack_sent", now_ns, fields)
+        if sent is not None:
+            self.add("packet_sent", now_ns, self._packet_fields(session, sent))
+
+    def _packet_fields(self, session: str, sent: Sent) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "session": session,
+            "packet": sent.number,
+            "class": sent.delivery.label,
+            "resend": sent.sends > 1,
+            "size": sent.size_bytes,
+        }
+        token = sent.token
+        if isinstance(token, Token):
+            fields.update(
+                origin=self._node,
+                lane=token.lane.lane,
+                sequence=token.lane.sequence.sequence,
+                number=token.entry.number,
+                previous=token.previous,
+                count=token.entry.completes,
+            )
+        return fields
+
+    def add_received(
+        self, session: str, event: PacketArrived, packet: SequenceHeader | OrderAckPacket | RejectPacket, now_ns: int
+    ) -> None:
+        """Record a packet that arrived."""
+        fields: dict[str, Any] = {
+            "session": session,
+            "packet": event.number,
+            "class": event.delivery.label,
+            "duplicate": event.duplicate,
+            "size": len(event.content),
+        }
+        if isinstance(packet, SequenceHeader):
+            fields.update(
+                origin=packet.origin.hex(),
+                lane=packet.lane,
+                sequence=packet.sequence,
+                number=packet.number,
+                previous=packet.previous,
+            )
+        self.add("packet_received", now_ns, fields)
+
+    def add_numbers(self, event: str, session: str, packets: list[Sent], now_ns: int) -> None:
+        """Record which packets an ack newly covers."""
+        self.add(event, now_ns, {"session": session, "ranges": as_ranges(sorted(sent.number for sent in packets))})
+
+    def take(self) -> bytes:
+        """All records since the last call, each line ended."""
+        if not self._lines:
+            return b""
+        lines, self._lines = self._lines, []
+        lines.append("")
+        return "\n".join(lines).encode()
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

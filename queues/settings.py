@@ -1,0 +1,43 @@
+"""What a node can be told beyond its sessions and sequences."""
+
+from dataclasses import dataclass, field
+
+from triack.ordering.settings import OrderSettings
+from triack.session.settings import MS, SECOND, SessionSettings
+
+__all__ = ["NodeSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Settings of one node. Durations are integer nanoseconds.
+
+    Attributes:
+        session: limits and timeouts of its sessions.
+        order: those of its sequences.
+        stream_datagram_bytes: largest datagram on ``tcp://`` and ``memory://``; ``session.max_datagram_bytes`` is for UDP.
+        reconnect_min_ns: first wait before another attempt to connect; doubles up to ``wait_time_ns``.
+        wait_time_ns: longest wait between attempts (MSMQ ``WaitTime``).
+        pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
+        express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
+        hot_limit_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them.
+        max_redeliveries: a message that failed more often goes to the dead-letter queue.
+        max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
+        max_queues: queues that arrivals may create.
+        max_streams: incoming streams of one origin.
+        close_timeout_ns: how long ``close`` waits for the last acks.
+    """
+
+    session: SessionSettings = field(default_factory=SessionSettings)
+    order: OrderSettings = field(default_factory=OrderSettings)
+    stream_datagram_bytes: int = 65_000
+    reconnect_min_ns: int = 100 * MS
+    wait_time_ns: int = 1 * SECOND
+    pending_limit_bytes: int = 4 * 1024 * 1024
+    express_limit_bytes: int = 16 * 1024 * 1024
+    hot_limit_bytes: int = 32 * 1024 * 1024
+    max_redeliveries: int = 10
+    max_sessions: int = 16_384
+    max_queues: int = 10_000
+    max_streams: int = 4_096
+    close_timeout_ns: int = 5 * SECOND

@@ -1,0 +1,128 @@
+"""Transactions: receive from queues of this node and send to any queues, all of it or none."""
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from triack.errors import NodeClosed, UsageError, WaitTimeout
+from triack.queues.lane import Lane
+from triack.queues.mailbox import Handed, Mailbox
+from triack.queues.message import Message
+from triack.queues.packing import Outgoing
+from triack.queues.receipt import Receipt
+from triack.session.delivery import DURABLE, Delivery
+
+if TYPE_CHECKING:
+    from triack.queues.node import Node
+
+__all__ = ["Transaction"]
+
+
+class Transaction:
+    """An async context manager: leaving the block commits, an exception rolls back.
+
+    When ``commit`` returns, everything it sent is on this node's disk, everything it received is gone from its queues, and every
+    ``remember`` holds: one disk transaction. Receiving, sending and remembering in one transaction is exactly-once
+    processing across machines. If ``commit`` is cancelled or the process dies inside it, all of it happened or nothing.
+    """
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._sends: list[tuple[Lane, bytes | Outgoing, int]] = []
+        self._taken: list[tuple[Mailbox, Handed]] = []
+        self._state: dict[str, bytes | None] = {}
+        self._ended = False
+
+    async def send(
+        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+    ) -> None:
+        """Send with the commit; see ``Node.send`` for the arguments.
+
+        Raises:
+            UsageError: the class is express: such messages are on no disk, so no transaction can hold them.
+        """
+        self._check_open()
+        if delivery not in DURABLE:
+            raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
+        lane, message, size_bytes = self._node.prepare(destination, body, delivery, properties)
+        await self._node.wait_room(lane)
+        self._sends.append((lane, message, size_bytes))
+
+    async def receive(self, queue: str, timeout: float | None = None) -> Message:
+        """Take a message with the commit; a rollback puts it back and counts a failure.
+
+        Raises:
+            WaitTimeout: none came within ``timeout`` seconds.
+            QueueNotFound: the node has a fixed set of queues, and this is none of them.
+        """
+        self._check_open()
+        mailbox = self._node.mailbox(queue)
+        arrived = asyncio.Event()
+        mailbox.listeners.append(arrived.set)
+        try:
+            async with asyncio.timeout(timeout):
+                while (handed := self._node.take(mailbox)) is None:
+                    self._node.check_alive()
+                    self._node.wake()
+                    await arrived.wait()
+                    arrived.clear()
+        except TimeoutError:
+            raise WaitTimeout(f"no message in queue {queue} after {timeout} s") from None
+        finally:
+            mailbox.listeners.remove(arrived.set)
+        self._taken.append((mailbox, handed))
+        return self._node.message_of(mailbox, handed, _settled_by_transaction)
+
+    def remember(self, key: str, value: bytes | None) -> None:
+        """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it."""
+        self._check_open()
+        self._state[key] = value
+
+    async def commit(self) -> list[Receipt]:
+        """Make it all durable.
+
+        Returns:
+            A receipt for each message sent, in order.
+
+        Raises:
+            StoreFailed: nothing of it happened, and the node has stopped.
+        """
+        self._check_open()
+        self._ended = True
+        node = self._node
+        node.check_alive()
+        # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
+        receipts = [node.submit(lane, message, size_bytes) for lane, message, size_bytes in self._sends]
+        for mailbox, handed in self._taken:
+            mailbox.acknowledge(handed)
+        for key, value in self._state.items():
+            node.set_state(key, value)
+        await node.flush()
+        return receipts
+
+    def rollback(self) -> None:
+        """Send nothing, and put back what was received."""
+        if self._ended:
+            return
+        self._ended = True
+        for mailbox, handed in self._taken:
+            self._node.give_back(mailbox, handed, failed=True)
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise NodeClosed("this transaction has ended")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.rollback()
+        elif not self._ended:
+            await self.commit()
+
+
+def _settled_by_transaction(message: Message, _failed: bool | None) -> None:
+    raise UsageError(f"message {message.id} belongs to a transaction, which settles it")

@@ -1,0 +1,5 @@
+"""One conversation between two queue managers. Pure: no clock, no I/O, no randomness of its own.
+
+A session numbers packets, sends them, acknowledges them and repairs losses; it forgets everything when it closes.
+What must outlive it belongs to ``triack.ordering``.
+"""

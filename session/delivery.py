@@ -1,0 +1,45 @@
+"""Delivery classes, and the one table that says which acknowledgement frees which class."""
+
+from enum import IntEnum
+
+__all__ = ["DURABLE", "FREED_BY", "Ack", "Delivery"]
+
+
+class Delivery(IntEnum):
+    """How much a message is worth. The value is the code on the wire."""
+
+    EXPRESS = 0
+    """In memory at both ends; lost when either process ends."""
+    RECOVERABLE = 1
+    """On disk at both ends; arrives once, in any order."""
+    TRANSACTIONAL = 2
+    """On disk at both ends, exactly once, in order, atomic with the transaction that sent it."""
+
+    @property
+    def label(self) -> str:
+        """The name in lower case, as the session log and the command line write it."""
+        return _LABELS[self]
+
+
+class Ack(IntEnum):
+    """The three acknowledgements, by layer."""
+
+    SESSION = 0
+    """The packet arrived at the next hop."""
+    STORE = 1
+    """The packet is on the next hop's disk."""
+    ORDER = 2
+    """The packet was accepted once, in order, at its destination, and is on disk there."""
+
+
+FREED_BY: dict[Delivery, Ack] = {
+    Delivery.EXPRESS: Ack.SESSION,
+    Delivery.RECOVERABLE: Ack.STORE,
+    Delivery.TRANSACTIONAL: Ack.ORDER,
+}
+"""The acknowledgement that lets a sender forget a packet. No other one ever does."""
+
+DURABLE: frozenset[Delivery] = frozenset({Delivery.RECOVERABLE, Delivery.TRANSACTIONAL})
+"""The classes that are on disk before they are sent, and before they are store-acknowledged."""
+
+_LABELS = {member: member.name.lower() for member in Delivery}

@@ -1,0 +1,107 @@
+"""What a session tells its owner (events, past tense) and gives it to send (transmits)."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from triack.session.delivery import Delivery
+from triack.session.ranges import Range
+from triack.session.sending import Sent
+from triack.session.states import CloseReason
+
+__all__ = [
+    "AckSent",
+    "AcksRequested",
+    "Event",
+    "PacketArrived",
+    "PacketsAcked",
+    "PacketsStored",
+    "SessionClosed",
+    "SessionOpened",
+    "StoreAckSent",
+    "Transmit",
+    "TransmitKind",
+]
+
+
+class TransmitKind(IntEnum):
+    """What kind of datagram a transmit is."""
+
+    CONNECT = 1
+    ACCEPT = 2
+    DATA = 3
+
+
+@dataclass(slots=True)
+class AckSent:
+    """A session ack that left in a transmit; ``pending`` packets are covered by it for the first time."""
+
+    cumulative: int
+    ranges: list[Range]
+    trigger: str
+    pending: int
+
+
+@dataclass(slots=True)
+class StoreAckSent:
+    """A store ack that left in a transmit."""
+
+    cumulative: int
+    ranges: list[Range]
+
+
+@dataclass(slots=True)
+class Transmit:
+    """One datagram to seal and send, and what is in it, for the session log."""
+
+    kind: TransmitKind
+    connection_id: int
+    counter: int
+    payload: bytes
+    packet: Sent | None = None
+    ack: AckSent | None = None
+    store_ack: StoreAckSent | None = None
+
+
+@dataclass(slots=True)
+class SessionOpened:
+    """Packets may flow."""
+
+
+@dataclass(slots=True)
+class PacketArrived:
+    """A packet arrived; ``duplicate`` when this session had it already."""
+
+    number: int
+    delivery: Delivery
+    content: bytes
+    duplicate: bool
+
+
+@dataclass(slots=True)
+class PacketsAcked:
+    """A session ack arrived and newly covers ``packets`` (perhaps none)."""
+
+    packets: list[Sent]
+
+
+@dataclass(slots=True)
+class PacketsStored:
+    """A store ack arrived and newly covers ``packets`` (perhaps none)."""
+
+    packets: list[Sent]
+
+
+@dataclass(slots=True)
+class AcksRequested:
+    """The peer wants every ack that is owed, order acks included."""
+
+
+@dataclass(slots=True)
+class SessionClosed:
+    """The session ended; ``unacked`` packets had no session ack."""
+
+    reason: CloseReason
+    unacked: int
+
+
+Event = SessionOpened | PacketArrived | PacketsAcked | PacketsStored | AcksRequested | SessionClosed

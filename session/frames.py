@@ -1,0 +1,270 @@
+"""What sessions say to each other: the frames inside a datagram, and the hello of a connection.
+
+Every integer is big-endian. A datagram carries any number of frames; a packet, if there is one, comes last.
+
+    PACKET     type u8, flags u8, length u16, number u64, content
+    ACK        type u8, ranges u8, window u16, ack delay u32 in us, cumulative u64, then per range: first u32, last u32
+    STORE_ACK  type u8, ranges u8, zero u16, zero u32, cumulative u64, then the same ranges
+    PING       type u8, flags u8: asks for every ack that is owed
+    CLOSE      type u8, reason u8
+
+Range bounds are relative to the cumulative number. All acks are cumulative plus ranges, so a lost one costs nothing.
+"""
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from struct import Struct
+from struct import error as StructError
+
+from triack.errors import ProtocolError
+from triack.session.delivery import Delivery
+from triack.session.ranges import NumberSet, Range
+from triack.session.states import CloseReason
+
+__all__ = [
+    "MAX_ACK_RANGES",
+    "PACKET_HEADER_BYTES",
+    "AckFrame",
+    "CloseFrame",
+    "Frame",
+    "Hello",
+    "PacketFrame",
+    "PingFrame",
+    "StoreAckFrame",
+    "decode_frames",
+    "encode_ack",
+    "encode_close",
+    "encode_packet",
+    "encode_ping",
+    "encode_store_ack",
+    "numbers_bytes",
+]
+
+_PACKET = Struct("!BBHQ")
+_ACK = Struct("!BBHIQ")
+_RANGE = Struct("!II")
+_SHORT = Struct("!BB")
+_HELLO = Struct("!16sQQQIIQBBB")
+
+PACKET_HEADER_BYTES = _PACKET.size
+MAX_ACK_RANGES = 64
+"""Ranges in one ack, and thereby the work that one ack can ask for."""
+
+_TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE = 1, 2, 3, 4, 5
+_FLAG_ASK = 0x80
+_CLASS_MASK = 0x03
+_DELIVERY = {int(member): member for member in Delivery}
+_CLOSE_CODES = {reason: code for code, reason in enumerate(CloseReason, start=1)}
+_CLOSE_REASONS = {code: reason for reason, code in _CLOSE_CODES.items()}
+
+
+@dataclass(slots=True)
+class PacketFrame:
+    """One numbered packet. ``ask`` asks the receiver to acknowledge at once."""
+
+    number: int
+    delivery: Delivery
+    ask: bool
+    content: bytes
+
+
+@dataclass(slots=True)
+class AckFrame:
+    """A session ack: everything up to ``cumulative`` arrived, and ``ranges`` above it."""
+
+    cumulative: int
+    ranges: list[Range]
+    window: int
+    delay_ns: int
+
+
+@dataclass(slots=True)
+class StoreAckFrame:
+    """A store ack: everything up to ``cumulative`` is on disk, and ``ranges`` above it."""
+
+    cumulative: int
+    ranges: list[Range]
+
+
+@dataclass(slots=True)
+class PingFrame:
+    """Asks for every ack that is owed, order acks included."""
+
+
+@dataclass(slots=True)
+class CloseFrame:
+    """The peer's goodbye."""
+
+    reason: CloseReason
+
+
+Frame = PacketFrame | AckFrame | StoreAckFrame | PingFrame | CloseFrame
+
+
+@dataclass(slots=True)
+class Hello:
+    """What each end says of itself when a session is made.
+
+    Attributes:
+        node_id: 16 bytes that name the queue manager for ever.
+        session_id: chosen by the initiator, the same at both ends.
+        connection_id: where the sender of this hello wants to get the session's datagrams.
+        sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp).
+        window: packets the sender of this hello is ready to have unacknowledged towards it.
+        max_datagram_bytes: largest datagram it takes.
+        idle_ack_delay_ns: longest it holds an ack back.
+        name: a label for people.
+        address: where it listens, empty when it does not.
+        dialled: the address that the initiator connected to, echoed by the acceptor; a newer session from the same node
+            to the same address takes the place of an older one.
+    """
+
+    node_id: bytes
+    session_id: int
+    connection_id: int
+    sent_at_ns: int
+    window: int
+    max_datagram_bytes: int
+    idle_ack_delay_ns: int
+    name: str
+    address: str
+    dialled: str
+
+    def encode(self) -> bytes:
+        """The hello as bytes."""
+        texts = [text.encode()[:255] for text in (self.name, self.address, self.dialled)]
+        head = _HELLO.pack(
+            self.node_id,
+            self.session_id,
+            self.connection_id,
+            self.sent_at_ns,
+            self.window,
+            self.max_datagram_bytes,
+            self.idle_ack_delay_ns,
+            *map(len, texts),
+        )
+        return head + b"".join(texts)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Hello":
+        """Read a hello. Raises ProtocolError ``bad-hello``."""
+        if len(data) < _HELLO.size:
+            raise ProtocolError("bad-hello", "too short")
+        fixed = _HELLO.unpack_from(data)
+        ends = list(accumulate(fixed[-3:], initial=_HELLO.size))
+        if ends[-1] != len(data):
+            raise ProtocolError("bad-hello", "lengths do not add up")
+        texts = [data[start:end].decode(errors="replace") for start, end in pairwise(ends)]
+        hello = cls(*fixed[:-3], *texts)
+        if not 1 <= hello.window <= 0xFFFF or not 512 <= hello.max_datagram_bytes or not hello.connection_id:
+            raise ProtocolError("bad-hello", "value out of range")
+        return hello
+
+
+def encode_packet(number: int, delivery: Delivery, ask: bool, content: bytes) -> bytes:
+    """A PACKET frame."""
+    return _PACKET.pack(_TYPE_PACKET, delivery | (_FLAG_ASK if ask else 0), len(content), number) + content
+
+
+def encode_ack(received: NumberSet, window: int, delay_ns: int) -> bytes:
+    """An ACK frame for what was received; ``delay_ns`` is how long it was held back."""
+    delay_us = min(delay_ns // 1_000, 0xFFFFFFFF)
+    return _encode_numbers(_TYPE_ACK, received, window, delay_us)
+
+
+def encode_store_ack(stored: NumberSet) -> bytes:
+    """A STORE_ACK frame for what is on disk."""
+    return _encode_numbers(_TYPE_STORE_ACK, stored, 0, 0)
+
+
+def numbers_bytes(numbers: NumberSet) -> int:
+    """How long an ACK or STORE_ACK frame for these numbers is."""
+    return _ACK.size + _RANGE.size * len(numbers.lowest_ranges(MAX_ACK_RANGES))
+
+
+def encode_ping() -> bytes:
+    """A PING frame."""
+    return _SHORT.pack(_TYPE_PING, 0)
+
+
+def encode_close(reason: CloseReason) -> bytes:
+    """A CLOSE frame."""
+    return _SHORT.pack(_TYPE_CLOSE, _CLOSE_CODES[reason])
+
+
+def _encode_numbers(kind: int, numbers: NumberSet, window: int, delay_us: int) -> bytes:
+    ranges = numbers.lowest_ranges(MAX_ACK_RANGES)
+    base = numbers.cumulative
+    head = _ACK.pack(kind, len(ranges), window, delay_us, base)
+    if not ranges:
+        return head
+    return head + b"".join(_RANGE.pack(first - base, last - base) for first, last in ranges)
+
+
+def decode_frames(payload: bytes) -> list[Frame]:
+    """Read the frames of a datagram. Raises ProtocolError ``bad-frame``; then nothing of the datagram counts."""
+    frames: list[Frame] = []
+    at, end = 0, len(payload)
+    try:
+        while at < end:
+            frame, at = _DECODERS[payload[at]](payload, at)
+            frames.append(frame)
+    except (StructError, KeyError, IndexError) as cause:
+        raise ProtocolError("bad-frame", f"at byte {at}") from cause
+    return frames
+
+
+def _decode_packet(payload: bytes, at: int) -> tuple[Frame, int]:
+    _, flags, length, number = _PACKET.unpack_from(payload, at)
+    start = at + _PACKET.size
+    end = start + length
+    if end > len(payload) or number == 0:
+        raise ProtocolError("bad-frame", "packet longer than its datagram, or numbered 0")
+    delivery = _DELIVERY[flags & _CLASS_MASK]
+    return PacketFrame(number, delivery, bool(flags & _FLAG_ASK), payload[start:end]), end
+
+
+def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int, int]:
+    _, count, window, delay_us, base = _ACK.unpack_from(payload, at)
+    at += _ACK.size
+    if count > MAX_ACK_RANGES:
+        raise ProtocolError("bad-frame", "too many ranges")
+    ranges = []
+    floor = 1
+    for _ in range(count):
+        first, last = _RANGE.unpack_from(payload, at)
+        if not floor < first <= last:
+            raise ProtocolError("bad-frame", "ranges not ascending or not disjoint")
+        ranges.append((base + first, base + last))
+        floor = last + 1
+        at += _RANGE.size
+    return base, ranges, window, delay_us, at
+
+
+def _decode_ack(payload: bytes, at: int) -> tuple[Frame, int]:
+    base, ranges, window, delay_us, at = _decode_numbers(payload, at)
+    return AckFrame(base, ranges, window, delay_us * 1_000), at
+
+
+def _decode_store_ack(payload: bytes, at: int) -> tuple[Frame, int]:
+    base, ranges, _, _, at = _decode_numbers(payload, at)
+    return StoreAckFrame(base, ranges), at
+
+
+def _decode_ping(payload: bytes, at: int) -> tuple[Frame, int]:
+    _SHORT.unpack_from(payload, at)
+    return PingFrame(), at + _SHORT.size
+
+
+def _decode_close(payload: bytes, at: int) -> tuple[Frame, int]:
+    _, code = _SHORT.unpack_from(payload, at)
+    return CloseFrame(_CLOSE_REASONS.get(code, CloseReason.PEER_CLOSED)), at + _SHORT.size
+
+
+_DECODERS = {
+    _TYPE_PACKET: _decode_packet,
+    _TYPE_ACK: _decode_ack,
+    _TYPE_STORE_ACK: _decode_store_ack,
+    _TYPE_PING: _decode_ping,
+    _TYPE_CLOSE: _decode_close,
+}

@@ -1,0 +1,94 @@
+"""Sets of numbers kept as a cumulative number and the ranges above it."""
+
+from bisect import bisect_left
+
+__all__ = ["NumberSet", "Range", "as_ranges"]
+
+Range = tuple[int, int]
+"""An inclusive range ``(first, last)``."""
+
+
+class NumberSet:
+    """Which numbers have been seen: all up to ``cumulative``, and the disjoint, ascending ``ranges`` above it.
+
+    Numbers start at 1. In-order arrival costs one comparison; the list of ranges is short when traffic is healthy.
+    """
+
+    __slots__ = ("_firsts", "_lasts", "cumulative")
+
+    def __init__(self, cumulative: int = 0, ranges: list[Range] | None = None) -> None:
+        self.cumulative = cumulative
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for first, last in ranges or ():
+            self._firsts.append(first)
+            self._lasts.append(last)
+
+    @property
+    def ranges(self) -> list[Range]:
+        """The ranges above ``cumulative``, ascending and disjoint."""
+        return list(zip(self._firsts, self._lasts, strict=True))
+
+    @property
+    def highest(self) -> int:
+        """The highest number seen, 0 for none."""
+        return self._lasts[-1] if self._lasts else self.cumulative
+
+    def __contains__(self, number: int) -> bool:
+        if number <= self.cumulative:
+            return True
+        at = bisect_left(self._lasts, number)
+        return at < len(self._lasts) and self._firsts[at] <= number
+
+    def lowest_ranges(self, most: int) -> list[Range]:
+        """The ``most`` lowest ranges above ``cumulative``."""
+        return list(zip(self._firsts[:most], self._lasts[:most], strict=True))
+
+    def add(self, number: int) -> bool:
+        """Add one number. Returns False when it was there already."""
+        if number == self.cumulative + 1:
+            self.cumulative = number
+            if self._firsts and self._firsts[0] == number + 1:
+                self.cumulative = self._lasts[0]
+                del self._firsts[0], self._lasts[0]
+            return True
+        if number in self:
+            return False
+        self._insert(number)
+        return True
+
+    def forget_below(self, floor: int) -> None:
+        """Count every number up to ``floor`` as seen: nobody wants it any more."""
+        if floor <= self.cumulative:
+            return
+        self.cumulative = floor
+        while self._firsts and self._firsts[0] <= self.cumulative + 1:
+            self.cumulative = max(self.cumulative, self._lasts[0])
+            del self._firsts[0], self._lasts[0]
+
+    def _insert(self, number: int) -> None:
+        firsts, lasts = self._firsts, self._lasts
+        at = bisect_left(lasts, number)
+        joins_left = at > 0 and lasts[at - 1] == number - 1
+        joins_right = at < len(firsts) and firsts[at] == number + 1
+        if joins_left and joins_right:
+            lasts[at - 1] = lasts[at]
+            del firsts[at], lasts[at]
+        elif joins_left:
+            lasts[at - 1] = number
+        elif joins_right:
+            firsts[at] = number
+        else:
+            firsts.insert(at, number)
+            lasts.insert(at, number)
+
+
+def as_ranges(numbers: list[int]) -> list[Range]:
+    """Fold ascending numbers into inclusive ranges."""
+    ranges: list[Range] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges

@@ -1,0 +1,49 @@
+"""Round-trip time: smoothed, with its variance (RFC 6298, RFC 9002 section 5)."""
+
+from triack.session.settings import MS
+
+__all__ = ["RoundTrip"]
+
+INITIAL_RTT_NS = 100 * MS
+GRANULARITY_NS = 1 * MS
+
+
+class RoundTrip:
+    """Estimates the round trip from samples; every figure is integer nanoseconds."""
+
+    __slots__ = ("latest_ns", "min_ns", "smoothed_ns", "variance_ns")
+
+    def __init__(self) -> None:
+        self.latest_ns = 0
+        self.min_ns = 0
+        self.smoothed_ns = INITIAL_RTT_NS
+        self.variance_ns = INITIAL_RTT_NS // 2
+
+    @property
+    def measured(self) -> bool:
+        """Whether there was a sample yet."""
+        return self.latest_ns > 0
+
+    def update(self, sample_ns: int, ack_delay_ns: int = 0) -> None:
+        """Take one sample; ``ack_delay_ns`` is how long the peer says it held the ack back (RFC 9002 5.3)."""
+        sample_ns = max(1, sample_ns)
+        if not self.measured:
+            self.latest_ns = self.min_ns = self.smoothed_ns = sample_ns
+            self.variance_ns = sample_ns // 2
+            return
+        self.min_ns = min(self.min_ns, sample_ns)
+        if sample_ns - ack_delay_ns >= self.min_ns:
+            sample_ns -= ack_delay_ns
+        self.latest_ns = sample_ns
+        self.variance_ns = (3 * self.variance_ns + abs(self.smoothed_ns - sample_ns)) // 4
+        self.smoothed_ns = (7 * self.smoothed_ns + sample_ns) // 8
+
+    @property
+    def probe_ns(self) -> int:
+        """How long an ack may take before asking again: smoothed + 4 x variance (RFC 9002 6.2.1)."""
+        return self.smoothed_ns + max(4 * self.variance_ns, GRANULARITY_NS)
+
+    @property
+    def loss_delay_ns(self) -> int:
+        """How long a packet may be overtaken before it counts as lost: 9/8 of the round trip (RFC 9002 6.1.2)."""
+        return max(9 * max(self.smoothed_ns, self.latest_ns) // 8, GRANULARITY_NS)

@@ -1,0 +1,221 @@
+"""The sending half of a session: the window, and the repair of single losses inside it.
+
+Promise: a packet handed over is sent, and sent again under the same number, until it is session-acknowledged or the
+session closes; never more than the window is unacknowledged.
+
+A packet is QUEUED (numbered, waiting for congestion window and pacer), then IN_FLIGHT, perhaps LOST and IN_FLIGHT
+again, and at last ACKED. Loss detection is RFC 9002 section 6: three packets sent later were acknowledged, or 9/8 of a
+round trip has passed since. As numbers are kept on a resend, order is the order of transmission, and a packet
+that was sent more than once gives no round-trip sample and no gap evidence (Karn).
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+
+from triack.errors import ProtocolError
+from triack.session.congestion import NewReno
+from triack.session.delivery import Delivery
+from triack.session.ranges import Range
+from triack.session.rtt import RoundTrip
+
+__all__ = ["PACKET_THRESHOLD", "PacketState", "SendWindow", "Sent"]
+
+PACKET_THRESHOLD = 3
+"""Acknowledged packets sent later that make one count as lost (RFC 9002 6.1.1)."""
+SPAN_WINDOWS = 2
+"""How many windows the highest number may be ahead of the lowest unacknowledged one."""
+
+
+class PacketState(Enum):
+    """Where a packet is in its session."""
+
+    QUEUED = 0
+    IN_FLIGHT = 1
+    LOST = 2
+    ACKED = 3
+
+
+@dataclass(slots=True)
+class Sent:
+    """A packet of the session. ``token`` is the caller's own and comes back with the acks."""
+
+    number: int
+    delivery: Delivery
+    content: bytes
+    token: object
+    asks: bool
+    size_bytes: int
+    state: PacketState = PacketState.QUEUED
+    sends: int = 0
+    order: int = 0
+    sent_at_ns: int = 0
+    limited: bool = False
+
+
+class SendWindow:
+    """The unacknowledged packets of one direction of one session."""
+
+    __slots__ = (
+        "_congestion",
+        "_in_flight",
+        "_lost",
+        "_next_order",
+        "_packets",
+        "_queued",
+        "_rtt",
+        "_window",
+        "acked_order",
+        "cumulative",
+        "highest_sent",
+        "in_flight_bytes",
+        "next_number",
+        "peer_window",
+    )
+
+    def __init__(self, window: int, rtt: RoundTrip, congestion: NewReno | None) -> None:
+        self._window = window
+        self.peer_window = window
+        self._rtt = rtt
+        self._congestion = congestion
+        self._packets: dict[int, Sent] = {}
+        self._queued: deque[Sent] = deque()
+        self._lost: deque[Sent] = deque()
+        self._in_flight: dict[int, Sent] = {}
+        self._next_order = 1
+        self.acked_order = 0
+        self.cumulative = 0
+        self.highest_sent = 0
+        self.next_number = 1
+        self.in_flight_bytes = 0
+
+    @property
+    def unacked(self) -> int:
+        """Packets that take room in the window."""
+        return len(self._packets)
+
+    @property
+    def in_flight(self) -> int:
+        """Packets that are on the wire as far as we know."""
+        return len(self._in_flight)
+
+    @property
+    def limit(self) -> int:
+        """The window in force: our own or the peer's, whichever is smaller."""
+        return min(self._window, self.peer_window)
+
+    @property
+    def room(self) -> int:
+        """How many packets may be handed over now."""
+        limit = self.limit
+        span = self.cumulative + SPAN_WINDOWS * limit - (self.next_number - 1)
+        return max(0, min(limit - len(self._packets), span))
+
+    def push(self, delivery: Delivery, content: bytes, token: object, *, asks: bool, size_bytes: int) -> Sent:
+        """Number a packet and queue it. The caller has looked at ``room``."""
+        sent = Sent(self.next_number, delivery, content, token, asks, size_bytes)
+        self.next_number += 1
+        self._packets[sent.number] = sent
+        self._queued.append(sent)
+        return sent
+
+    def peek(self) -> Sent | None:
+        """The packet that goes next: lost ones first, or None."""
+        while self._lost and self._lost[0].state is not PacketState.LOST:
+            self._lost.popleft()
+        if self._lost:
+            return self._lost[0]
+        return self._queued[0] if self._queued else None
+
+    def has_credit(self, sent: Sent) -> bool:
+        """Whether the congestion window lets this packet go."""
+        congestion = self._congestion
+        return congestion is None or self.in_flight_bytes + sent.size_bytes <= congestion.window_bytes
+
+    def handle_sent(self, sent: Sent, now_ns: int) -> None:
+        """The packet that ``peek`` returned, or a probe, is on its way."""
+        if sent.state is PacketState.QUEUED:
+            self._queued.popleft()
+            self.highest_sent = sent.number
+        elif sent.state is PacketState.IN_FLIGHT:
+            del self._in_flight[sent.number]
+            self.in_flight_bytes -= sent.size_bytes
+        sent.state = PacketState.IN_FLIGHT
+        sent.sends += 1
+        sent.order = self._next_order
+        sent.sent_at_ns = now_ns
+        self._next_order += 1
+        self._in_flight[sent.number] = sent
+        self.in_flight_bytes += sent.size_bytes
+        if self._congestion is not None:
+            sent.limited = 2 * self.in_flight_bytes >= self._congestion.window_bytes
+
+    def oldest_unacked(self) -> Sent | None:
+        """What a probe should carry: the lowest number that was sent and not acknowledged."""
+        return min(self._in_flight.values(), key=_number_of, default=None)
+
+    def handle_ack(self, cumulative: int, ranges: list[Range], delay_ns: int, now_ns: int) -> list[Sent]:
+        """Take a session ack. Returns the packets it newly acknowledges, ascending.
+
+        Raises:
+            ProtocolError: ``ack-of-unsent`` when it covers a number that was never sent.
+        """
+        highest = ranges[-1][1] if ranges else cumulative
+        if highest > self.highest_sent:
+            raise ProtocolError("ack-of-unsent", f"{highest} of {self.highest_sent}")
+        acked: list[Sent] = []
+        for number in range(self.cumulative + 1, cumulative + 1):
+            self._take(number, acked)
+        self.cumulative = max(self.cumulative, cumulative)
+        for first, last in ranges:
+            for number in range(max(first, self.cumulative + 1), last + 1):
+                self._take(number, acked)
+        self._sample(acked, delay_ns, now_ns)
+        return acked
+
+    def _take(self, number: int, acked: list[Sent]) -> None:
+        sent = self._packets.pop(number, None)
+        if sent is None:
+            return
+        if sent.state is PacketState.IN_FLIGHT:
+            del self._in_flight[number]
+            self.in_flight_bytes -= sent.size_bytes
+        sent.state = PacketState.ACKED
+        acked.append(sent)
+
+    def _sample(self, acked: list[Sent], delay_ns: int, now_ns: int) -> None:
+        newest: Sent | None = None
+        for sent in acked:
+            if self._congestion is not None:
+                self._congestion.handle_acked(sent.size_bytes, sent.sent_at_ns, limited=sent.limited)
+            if sent.sends == 1 and (newest is None or sent.order > newest.order):
+                newest = sent
+        if newest is not None:
+            self._rtt.update(now_ns - newest.sent_at_ns, delay_ns)
+            self.acked_order = max(self.acked_order, newest.order)
+
+    def detect_losses(self, now_ns: int) -> tuple[int, int | None]:
+        """Move overdue packets to the lost ones. Returns how many, and when to look again (None: not needed)."""
+        overdue_ns = now_ns - self._rtt.loss_delay_ns
+        lost: list[Sent] = []
+        look_again_ns = None
+        for sent in self._in_flight.values():
+            if sent.order >= self.acked_order:
+                break
+            if sent.order + PACKET_THRESHOLD <= self.acked_order or sent.sent_at_ns <= overdue_ns:
+                lost.append(sent)
+            else:
+                look_again_ns = sent.sent_at_ns + self._rtt.loss_delay_ns
+                break
+        for sent in lost:
+            del self._in_flight[sent.number]
+            self.in_flight_bytes -= sent.size_bytes
+            sent.state = PacketState.LOST
+        self._lost.extend(sorted(lost, key=_number_of))
+        if lost and self._congestion is not None:
+            self._congestion.handle_lost(lost[-1].sent_at_ns, now_ns)
+        return len(lost), look_again_ns
+
+
+def _number_of(sent: Sent) -> int:
+    return sent.number

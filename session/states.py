@@ -1,0 +1,118 @@
+"""The life of a session: its states, the moves between them and the reasons it ends. All of it is here, as tables.
+
+    initiator:  CONNECTING --accepted--> OPEN --drain--> DRAINING --any close reason--> CLOSED
+    acceptor:   ACCEPTING --confirmed--> OPEN ...
+
+An acceptor is not open before the initiator has spoken on the new session: a copy of an old connect that arrives late
+must not displace the session that is in use. [MS-MQQB] 3.1.1.3.1 has the states that these fold: its two request and
+two response states are one round trip here.
+"""
+
+from enum import Enum
+
+from triack.errors import TriackError
+
+__all__ = ["FAILURES", "MOVES", "CloseReason", "IllegalMove", "Move", "State", "next_state"]
+
+
+class State(Enum):
+    """Where a session is."""
+
+    CONNECTING = "connecting"
+    """Initiator: connect sent, waiting for the accept."""
+    ACCEPTING = "accepting"
+    """Acceptor: accept sent, waiting for the first packet or ack of the initiator."""
+    OPEN = "open"
+    """Packets flow."""
+    DRAINING = "draining"
+    """Closing at our own wish: no new packets, waiting for acks."""
+    CLOSED = "closed"
+    """Over. Nothing leaves this state."""
+
+
+class CloseReason(Enum):
+    """Why a session ended; each end is counted and logged under this name."""
+
+    ACK_TIMEOUT = "ack-timeout"
+    """Packets were unacknowledged and nothing at all came from the peer."""
+    STORE_ACK_TIMEOUT = "store-ack-timeout"
+    """The peer acknowledged arrival, but nothing reached its disk in time."""
+    PATH_LOST = "path-lost"
+    """The transport reported that the way to the peer is gone."""
+    SUPERSEDED = "superseded"
+    """The same peer opened a newer session."""
+    CONNECT_TIMEOUT = "connect-timeout"
+    """The connection was not completed in time."""
+    REFUSED = "refused"
+    """The peer refused the connection."""
+    PEER_CLOSED = "peer-closed"
+    """The peer said goodbye."""
+    DRAINED = "drained"
+    """We closed it and everything was acknowledged."""
+    IDLE = "idle"
+    """No packet for the cleanup interval."""
+    LOCAL_STOP = "local-stop"
+    """We closed it before everything was acknowledged."""
+    STORE_FAILED = "store-failed"
+    """Our store failed, so nothing more may be acknowledged."""
+    PROTOCOL_ERROR = "protocol-error"
+    """The peer broke the protocol."""
+
+
+class Move(Enum):
+    """What can happen to a session besides closing."""
+
+    ACCEPTED = "accepted"
+    CONFIRMED = "confirmed"
+    DRAIN = "drain"
+
+
+FAILURES = frozenset(
+    {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.PATH_LOST, CloseReason.SUPERSEDED}
+)
+"""Ends after which the next session must send everything unacknowledged again."""
+
+_ANY_TIME = {
+    CloseReason.PATH_LOST,
+    CloseReason.SUPERSEDED,
+    CloseReason.PEER_CLOSED,
+    CloseReason.LOCAL_STOP,
+    CloseReason.STORE_FAILED,
+    CloseReason.PROTOCOL_ERROR,
+}
+
+MOVES: dict[State, dict[Move | CloseReason, State]] = {
+    State.CONNECTING: {
+        Move.ACCEPTED: State.OPEN,
+        **dict.fromkeys(_ANY_TIME | {CloseReason.CONNECT_TIMEOUT, CloseReason.REFUSED}, State.CLOSED),
+    },
+    State.ACCEPTING: {
+        Move.CONFIRMED: State.OPEN,
+        **dict.fromkeys(_ANY_TIME | {CloseReason.CONNECT_TIMEOUT}, State.CLOSED),
+    },
+    State.OPEN: {
+        Move.DRAIN: State.DRAINING,
+        **dict.fromkeys(
+            _ANY_TIME | {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.IDLE}, State.CLOSED
+        ),
+    },
+    State.DRAINING: {
+        **dict.fromkeys(
+            _ANY_TIME | {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.DRAINED}, State.CLOSED
+        ),
+    },
+    State.CLOSED: {},
+}
+"""State, then what happens, then the next state. A missing key is a move that does not exist."""
+
+
+class IllegalMove(TriackError):
+    """Our own code tried a move that the table does not have."""
+
+
+def next_state(state: State, move: Move | CloseReason) -> State:
+    """The state after ``move``. Raises IllegalMove when the table has no such move."""
+    try:
+        return MOVES[state][move]
+    except KeyError:
+        raise IllegalMove(f"a session that is {state.value} cannot move by {move.value}") from None

@@ -1,0 +1,72 @@
+"""The timers of a session, by name."""
+
+from enum import IntEnum
+
+__all__ = ["Timer", "Timers"]
+
+
+class Timer(IntEnum):
+    """Each timer with the moment at which it runs out."""
+
+    CONNECT_RESEND = 0
+    """The connect (initiator) has not been answered: send it again."""
+    CONNECT_LIMIT = 1
+    """The session has not become open in time: close."""
+    ACK_DELAY = 2
+    """The first unacknowledged received packet has waited long enough: send the session ack."""
+    LOSS = 3
+    """A packet sent before an acknowledged one is overdue by 9/8 of the round trip: count it as lost (RFC 9002 6.1.2)."""
+    PROBE = 4
+    """Nothing was acknowledged for a probe time: send something that asks for an ack (RFC 9002 6.2)."""
+    ACK_LIMIT = 5
+    """Something is unacknowledged and the peer has been silent for the ack timeout: close."""
+    STORE_ACK_LIMIT = 6
+    """Something is not store-acknowledged and no store ack came for the store ack timeout: close."""
+    CLEANUP = 7
+    """No packet either way for the cleanup interval: close."""
+    PACING = 8
+    """The pacer has credit for the next packet."""
+    DRAIN_LIMIT = 9
+    """Draining took too long: close."""
+
+
+class Timers:
+    """One deadline a timer, in nanoseconds of the caller's clock. A spurious wake-up does nothing."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self) -> None:
+        self._at: dict[Timer, int] = {}
+
+    def start(self, timer: Timer, at_ns: int) -> None:
+        """Start or move a timer."""
+        self._at[timer] = at_ns
+
+    def start_if_stopped(self, timer: Timer, at_ns: int) -> None:
+        """Start a timer unless it runs."""
+        self._at.setdefault(timer, at_ns)
+
+    def stop(self, timer: Timer) -> None:
+        """Stop a timer; stopping a stopped one is fine."""
+        self._at.pop(timer, None)
+
+    def stop_all(self) -> None:
+        """Stop every timer."""
+        self._at.clear()
+
+    def runs(self, timer: Timer) -> bool:
+        """Whether a timer runs."""
+        return timer in self._at
+
+    def next_deadline(self) -> int | None:
+        """The earliest deadline, or None."""
+        return min(self._at.values(), default=None)
+
+    def poll_expired(self, now_ns: int) -> Timer | None:
+        """Stop and return one timer that has run out, lowest first, or None."""
+        due = [timer for timer, at_ns in self._at.items() if at_ns <= now_ns]
+        if not due:
+            return None
+        timer = min(due)
+        del self._at[timer]
+        return timer

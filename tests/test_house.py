@@ -1,0 +1,561 @@
+"""The rules of the house, checked on the source itself.
+
+Each rule is a function that takes source and returns findings. The first half of this file is the rules; then one test
+for each rule on the whole house, and one that shows the rule its own bad example and sees it bite. What is allowed is
+in the tables below: change the table, with a reason, rather than the rule.
+"""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CODE_FOLDERS = ("api", "session", "transport", "ordering", "queues", "tools")
+NOT_CODE = {"tests", "docs", "examples", "build", "dist"}
+
+# Layer -> the layers it may import. The leaf `triack.errors` is open to all and imports nothing.
+MAY_IMPORT = {
+    "session": {"session"},
+    "transport": {"transport"},
+    "ordering": {"ordering", "session"},
+    "queues": {"queues", "transport", "ordering", "session"},
+    "api": {"api", "queues", "transport", "ordering", "session"},
+    "tools": {"tools", "api", "queues", "transport", "ordering", "session"},
+}
+# What `ordering` may know of `session`: its vocabulary, none of its machines.
+SESSION_BASICS = {"delivery", "ranges", "settings"}
+
+PURE_FOLDERS = ("session", "ordering")
+# The engine of the queue manager: pure although it lives among modules that are not. Those that do not exist yet are
+# passed over.
+PURE_MODULES = ("queues/engine.py", "queues/packing.py", "queues/link.py", "queues/lane.py", "queues/mailbox.py")
+# fmt: off
+IMPURE = {
+    "apsw", "asyncio", "asyncio_dgram", "concurrent", "datetime", "importlib", "io", "logging", "multiprocessing", "os",
+    "pathlib", "random", "secrets", "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "structlog",
+    "subprocess", "tempfile", "threading", "time", "uuid",
+}
+# fmt: on
+IMPURE_CALLS = {"__import__", "input", "open", "print"}
+
+MAX_FILE_LINES = 650
+MAX_FUNCTION_LINES = 70
+# With a dash each, so that this file does not find itself.
+LEFTOVERS = [word.replace("-", "") for word in ("TO-DO", "FIX-ME", "XX-X", "HA-CK")]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One Python file: its path from the root of the repository, and its text."""
+
+    path: str
+    text: str
+
+    @property
+    def tree(self) -> ast.Module:
+        """The parsed file."""
+        return parse(self.text, self.path)
+
+    @property
+    def layer(self) -> str:
+        """The top-level folder."""
+        return self.path.split("/", 1)[0]
+
+    @property
+    def module(self) -> str:
+        """The name it is imported by: ``api/errors.py`` is ``triack.errors``."""
+        parts = self.path.removesuffix(".py").split("/")
+        if parts[0] == "api":
+            parts = parts[1:]
+        if parts and parts[-1] == "__init__":
+            parts = parts[:-1]
+        return ".".join(["triack", *parts])
+
+    @property
+    def package(self) -> str:
+        """The package that relative imports start from."""
+        return self.module if self.path.endswith("__init__.py") else self.module.rpartition(".")[0]
+
+    def at(self, node: ast.AST | int, reason: str) -> str:
+        """A finding: file, line and reason."""
+        line = node if isinstance(node, int) else getattr(node, "lineno", 1)
+        return f"{self.path}:{line}: {reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported name: ``from a.b import c`` is module ``a.b`` and name ``c``; ``import a.b`` has no name."""
+
+    node: ast.stmt
+    module: str
+    name: str = ""
+
+    @property
+    def full(self) -> str:
+        """Module and name as one dotted path."""
+        return f"{self.module}.{self.name}" if self.name else self.module
+
+    @property
+    def top(self) -> str:
+        """The distribution's own name: the part before the first dot."""
+        return self.module.partition(".")[0]
+
+
+@cache
+def parse(text: str, path: str) -> ast.Module:
+    """Parse once, however many rules look."""
+    return ast.parse(text, path)
+
+
+@cache
+def house() -> tuple[Source, ...]:
+    """Every Python file of the code folders and the tests."""
+    files = (file for folder in (*CODE_FOLDERS, "tests") for file in sorted((ROOT / folder).rglob("*.py")))
+    return tuple(Source(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")) for file in files)
+
+
+def code() -> tuple[Source, ...]:
+    """Every Python file that goes into the wheel."""
+    return tuple(source for source in house() if source.layer in CODE_FOLDERS)
+
+
+@cache
+def project() -> dict[str, Any]:
+    """The project's settings, pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def imports(source: Source) -> Iterator[Import]:
+    """Every import, at any depth of the file, with relative ones made absolute."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from (Import(node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                base = source.package.split(".")[: len(source.package.split(".")) - node.level + 1]
+                module = ".".join([*base, *([module] if module else [])])
+            yield from (Import(node, module, alias.name) for alias in node.names)
+
+
+def layer_of(full: str) -> str:
+    """The layer that a dotted path under ``triack`` belongs to; ``triack`` and what is no layer are ``api``."""
+    second = full.split(".")[1:2]
+    return second[0] if second and second[0] in MAY_IMPORT else "api"
+
+
+# Rules on one file.
+
+
+def layer_rule(source: Source) -> Iterator[str]:
+    """Imports run one way: tools, api, queues, then transport, ordering and session."""
+    for found in imports(source):
+        if found.top in MAY_IMPORT:
+            yield source.at(found.node, f"write triack.{found.module}: the folder's own name is not installed")
+        if source.module == "triack.errors":
+            yield source.at(found.node, "triack.errors imports nothing, so that every layer may import it")
+        if found.top != "triack" or f"{found.full}.".startswith("triack.errors."):
+            continue
+        layer = layer_of(found.full)
+        if layer not in MAY_IMPORT[source.layer]:
+            yield source.at(found.node, f"{source.layer} may not import {found.full}, which is part of {layer}")
+        elif source.layer == "ordering" and layer == "session" and not is_basic(found.full):
+            basics = ", ".join(sorted(SESSION_BASICS))
+            yield source.at(found.node, f"of session, ordering may know {basics}; not {found.full}")
+
+
+def is_basic(full: str) -> bool:
+    """Is this path under ``triack.session`` one of the shared basics?"""
+    return full.split(".")[2:3] != [] and full.split(".")[2] in SESSION_BASICS
+
+
+def purity_rule(source: Source) -> Iterator[str]:
+    """A pure module reads no clock, no randomness, no network and no disk: they are arguments."""
+    if not is_pure(source):
+        return
+    for found in runtime_imports(source):
+        if found.top in IMPURE:
+            yield source.at(found.node, f"a pure module may not import {found.full}, but for a type (TYPE_CHECKING)")
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
+            yield source.at(node, f"a pure module may not call {node.func.id}()")
+
+
+def is_pure(source: Source) -> bool:
+    """Does this file promise purity?"""
+    return source.layer in PURE_FOLDERS or source.path in PURE_MODULES
+
+
+def size_rule(source: Source) -> Iterator[str]:
+    """Files and functions stay small enough to be read in one go."""
+    lines = len(source.text.splitlines())
+    if lines > MAX_FILE_LINES:
+        yield source.at(MAX_FILE_LINES + 1, f"the file has {lines} lines, over {MAX_FILE_LINES}")
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                yield source.at(node, f"{node.name} has {lines} lines, over {MAX_FUNCTION_LINES}")
+
+
+def leftover_rule(source: Source) -> Iterator[str]:
+    """No note to oneself: it is done, or it is an issue somewhere else."""
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        for word in re.findall(rf"\b(?:{'|'.join(LEFTOVERS)})\b", line):
+            yield source.at(number, f"{word} left in the source")
+
+
+def except_rule(source: Source) -> Iterator[str]:
+    """No failure is swallowed unseen."""
+    broad = {"Exception", "BaseException"}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ExceptHandler):
+            caught = names_in(node.type)
+            if node.type is None:
+                yield source.at(node, "a bare except")
+            elif caught & broad and all(is_idle(statement) for statement in node.body):
+                yield source.at(node, f"except {' and '.join(sorted(caught & broad))} that does nothing")
+        elif isinstance(node, ast.Call) and names_in(node.func) & {"suppress"}:
+            caught = {name for argument in node.args for name in names_in(argument)}
+            if caught & broad:
+                yield source.at(node, f"suppress({' and '.join(sorted(caught & broad))})")
+
+
+def names_in(node: ast.AST | None) -> set[str]:
+    """The last parts of the names in an expression: ``(a.B, C)`` gives B and C."""
+    if node is None:
+        return set()
+    walked = list(ast.walk(node))
+    return {n.id for n in walked if isinstance(n, ast.Name)} | {n.attr for n in walked if isinstance(n, ast.Attribute)}
+
+
+def is_idle(statement: ast.stmt) -> bool:
+    """Does this statement do nothing: pass, continue, or a bare constant such as ``...``?"""
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(statement, ast.Pass | ast.Continue)
+
+
+# Rules on the house as a whole.
+
+
+def reach_rule(sources: Iterable[Source]) -> Iterator[str]:
+    """A pure module does not become impure through another module of ours that it imports when it runs."""
+    modules = {source.module: source for source in sources}
+    for start in (source for source in modules.values() if is_pure(source)):
+        seen = {start.module}
+        ahead: list[tuple[Source, tuple[str, ...]]] = [(start, ())]
+        while ahead:
+            source, way = ahead.pop()
+            for found in runtime_imports(source):
+                if found.top in IMPURE and source is not start:
+                    yield start.at(1, f"reaches {found.full} by way of {' -> '.join(way)}")
+                target = modules.get(found.full) or modules.get(found.module)
+                if target and target.module not in seen and not target.path.endswith("__init__.py"):
+                    seen.add(target.module)
+                    ahead.append((target, (*way, target.path)))
+
+
+def runtime_imports(source: Source) -> list[Import]:
+    """The imports that run, leaving out those for the type checker alone."""
+    guarded = {
+        inner
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    return [found for found in imports(source) if found.node not in guarded]
+
+
+def package_rule(root: Path, settings: dict[str, Any]) -> Iterator[str]:
+    """Every folder with an ``__init__.py`` is a package that the wheel contains, typed."""
+    packages, folders = set(settings["packages"]), dict(settings["package-dir"])
+    for extra in sorted(packages ^ set(folders)):
+        yield f"pyproject.toml:1: {extra} is in only one of packages and package-dir"
+    for file in sorted(root.rglob("__init__.py")):
+        folder = file.parent.relative_to(root).as_posix()
+        if folder.split("/")[0] in NOT_CODE or folder.startswith("."):
+            continue
+        name = Source(f"{folder}/__init__.py", "").module
+        if folders.get(name) != folder:
+            yield f"{folder}/__init__.py:1: pyproject.toml does not say that {name} is {folder}"
+    for name, folder in sorted(folders.items()):
+        for needed in ("__init__.py", "py.typed"):
+            if not (root / folder / needed).is_file():
+                yield f"{folder}/{needed}:1: missing, although pyproject.toml lists {name}"
+
+
+def folder_rule(root: Path) -> Iterator[str]:
+    """Every folder with tests is a package, so that two test files may have the same name."""
+    for folder in sorted({file.parent for file in (root / "tests").rglob("*.py")}):
+        if not (folder / "__init__.py").is_file():
+            yield f"{folder.relative_to(root).as_posix()}/__init__.py:1: missing in a folder with tests"
+
+
+def error_rule(source: Source) -> Iterator[str]:
+    """Every error is public and one of the tree."""
+    classes = {node.name: node for node in source.tree.body if isinstance(node, ast.ClassDef)}
+    listed: set[str] = set()
+    for statement in source.tree.body:
+        if isinstance(statement, ast.Assign) and "__all__" in names_in(statement.targets[0]):
+            listed = set(ast.literal_eval(statement.value))
+    for name, node in classes.items():
+        if name not in listed:
+            yield source.at(node, f"{name} is not in __all__")
+        if not is_error(name, classes):
+            yield source.at(node, f"{name} does not derive from TriackError")
+    for name in sorted(listed - set(classes)):
+        yield source.at(1, f"__all__ names {name}, which is no class of this file")
+
+
+def is_error(name: str, classes: dict[str, ast.ClassDef]) -> bool:
+    """Is this class TriackError, or derived from it within the file?"""
+    if name == "TriackError" or name not in classes:
+        return name == "TriackError"
+    return any(is_error(base, classes) for node in classes[name].bases for base in names_in(node))
+
+
+def dependency_rule(source: Source, declared: set[str]) -> Iterator[str]:
+    """What is imported is in the standard library or declared in pyproject.toml."""
+    for found in imports(source):
+        if found.top not in declared | sys.stdlib_module_names | {"triack", "tests"} and found.top not in MAY_IMPORT:
+            yield source.at(found.node, f"pyproject.toml does not declare {found.top}")
+
+
+def declared(extras: bool = True) -> set[str]:
+    """The import names of what pyproject.toml asks for."""
+    settings = project()["project"]
+    lists = [settings["dependencies"], *(settings["optional-dependencies"].values() if extras else [])]
+    names = {re.split(r"[^\w-]", wanted, maxsplit=1)[0] for wants in lists for wanted in wants}
+    return {name.replace("-", "_") for name in names}
+
+
+# The house keeps its rules.
+
+FILE_RULES = [layer_rule, purity_rule, size_rule, leftover_rule, except_rule]
+
+
+def no_findings(findings: Iterable[str]) -> None:
+    """Fail with all findings, one a line."""
+    found = list(findings)
+    if found:
+        pytest.fail(f"{len(found)} findings:\n" + "\n".join(found), pytrace=False)
+
+
+@pytest.mark.parametrize("rule", FILE_RULES)
+def test_every_file_keeps_the_rule(rule: Callable[[Source], Iterator[str]]) -> None:
+    """The layer and purity rules are for code; sizes, leftovers and excepts for the tests too."""
+    sources = code() if rule in (layer_rule, purity_rule) else house()
+    assert len(sources) > 1
+    no_findings(finding for source in sources for finding in rule(source))
+
+
+def test_pure_modules_stay_pure_through_what_they_import() -> None:
+    """Purity holds for the whole of what a pure module runs."""
+    no_findings(reach_rule(code()))
+
+
+def test_packages_are_listed_and_typed() -> None:
+    """Folders, pyproject.toml and type markers agree."""
+    no_findings(package_rule(ROOT, project()["tool"]["setuptools"]))
+
+
+def test_test_folders_are_packages() -> None:
+    """A missing ``__init__.py`` makes test names collide."""
+    no_findings(folder_rule(ROOT))
+
+
+def test_errors_are_one_public_tree() -> None:
+    """``except triack.TriackError`` catches everything Triack raises on purpose."""
+    no_findings(error_rule(next(source for source in house() if source.path == "api/errors.py")))
+
+
+def test_imports_are_declared() -> None:
+    """Layers below the tools need only the plain installation; tools may need an extra."""
+    for source in code():
+        no_findings(dependency_rule(source, declared(extras=source.layer == "tools")))
+
+
+def test_the_installed_package_is_this_one_and_nothing_else() -> None:
+    """The wheel has every module of the house, and puts nothing beside the package."""
+    try:
+        installed = [file.as_posix() for file in metadata.files("triack") or []]
+    except metadata.PackageNotFoundError:
+        pytest.skip("triack is not installed")
+    if any(file.startswith("__editable__") for file in installed):
+        pytest.skip("triack is installed editable")
+    modules = {file for file in installed if file.endswith(".py")}
+    assert modules == {f"{source.module.replace('.', '/')}{file_tail(source)}" for source in code()}
+    beside = {file for file in installed if not file.startswith(("triack/", "triack-"))}
+    assert {Path(file).stem for file in beside} == {"triack"}, beside
+
+
+def file_tail(source: Source) -> str:
+    """What turns a module's name into its file again."""
+    return "/__init__.py" if source.path.endswith("__init__.py") else ".py"
+
+
+# Every rule bites.
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "reason"),
+    [
+        ("session/a.py", "import triack.queues.node", "session may not import triack.queues.node"),
+        ("session/a.py", "from triack import ordering", "session may not import triack.ordering"),
+        ("session/a.py", "from ..transport import udp", "session may not import triack.transport.udp"),
+        ("transport/a.py", "from triack.session.ranges import Range", "transport may not import triack.session"),
+        ("transport/a.py", "def f():\n    import triack.ordering", "transport may not import triack.ordering"),
+        ("ordering/a.py", "from triack.session.sending import Sender", "not triack.session.sending.Sender"),
+        ("ordering/a.py", "import triack.session", "not triack.session"),
+        ("ordering/a.py", "from triack.queues import node", "ordering may not import triack.queues.node"),
+        ("queues/a.py", "from triack import open", "queues may not import triack.open, which is part of api"),
+        ("queues/deep/a.py", "from ...tools import cli", "queues may not import triack.tools.cli"),
+        ("api/__init__.py", "from .tools import cli", "api may not import triack.tools.cli"),
+        ("api/errors.py", "import enum", "triack.errors imports nothing"),
+        ("tools/a.py", "from session import ranges", "write triack.session"),
+    ],
+)
+def test_layer_rule_bites(path: str, text: str, reason: str) -> None:
+    """An import against the grain is found, absolute or relative, at any depth."""
+    findings = list(layer_rule(Source(path, text)))
+    assert [finding for finding in findings if reason in finding]
+    assert findings[0].startswith(f"{path}:{2 if text.startswith('def') else 1}: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("session/a.py", "from . import ranges\nfrom triack.errors import ProtocolError"),
+        ("ordering/a.py", "from triack.session.ranges import Range\nfrom triack.session import delivery"),
+        ("transport/a.py", "from triack import errors\nimport socket"),
+        ("queues/a.py", "from triack.session import x\nfrom ..transport import udp\nfrom .store import Store"),
+        ("api/__init__.py", "from .queues.node import Node\nfrom . import errors"),
+        ("tools/replay/a.py", "import triack\nfrom triack import Node\nfrom ..cli import main"),
+    ],
+)
+def test_layer_rule_lets_the_grain_be(path: str, text: str) -> None:
+    """What the table allows is not found."""
+    assert list(layer_rule(Source(path, text))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "reason"),
+    [
+        ("session/a.py", "import time", "may not import time"),
+        ("ordering/a.py", "from os.path import join", "may not import os.path.join"),
+        ("session/a.py", "def f():\n    import asyncio.events", "may not import asyncio.events"),
+        ("queues/engine.py", "import random", "may not import random"),
+        ("session/a.py", "with open('x') as f: pass", "may not call open()"),
+    ],
+)
+def test_purity_rule_bites(path: str, text: str, reason: str) -> None:
+    """A clock, a socket or a file in a pure module is found."""
+    assert [finding for finding in purity_rule(Source(path, text)) if reason in finding]
+
+
+def test_purity_rule_lets_others_be() -> None:
+    """Transport and the queue manager's shell do the input and output."""
+    assert list(purity_rule(Source("queues/driver.py", "import asyncio, time\nopen('x')"))) == []
+    assert list(purity_rule(Source("session/a.py", "import struct\nself.open()"))) == []
+    typed = "if TYPE_CHECKING:\n    from random import Random"
+    assert list(purity_rule(Source("session/a.py", typed))) == []
+    assert list(purity_rule(Source("session/a.py", typed.replace("if ", "if not ")))) != []
+
+
+def test_reach_rule_bites() -> None:
+    """Impurity is found behind another module, unless only the type checker goes there."""
+    store = Source("queues/store.py", "import apsw")
+    middle = Source("queues/middle.py", "from triack.queues.store import Store")
+    engine = Source("queues/engine.py", "from triack.queues import middle")
+    typed = Source("queues/engine.py", "if TYPE_CHECKING:\n    from triack.queues import middle")
+    assert list(reach_rule([engine, middle, store])) == [
+        "queues/engine.py:1: reaches apsw by way of queues/middle.py -> queues/store.py"
+    ]
+    assert list(reach_rule([typed, middle, store])) == []
+
+
+def test_size_rule_bites() -> None:
+    """One line over is over."""
+    assert list(size_rule(Source("session/a.py", "x = 1\n" * MAX_FILE_LINES))) == []
+    assert "651 lines" in next(size_rule(Source("session/a.py", "x = 1\n" * (MAX_FILE_LINES + 1))))
+    body = "    x = 1\n" * (MAX_FUNCTION_LINES - 1)
+    assert list(size_rule(Source("tests/a.py", f"async def f():\n{body}"))) == []
+    assert "f has 71 lines" in next(size_rule(Source("tests/a.py", f"class C:\n def f():\n{body}    x = 1\n")))
+
+
+@pytest.mark.parametrize("word", LEFTOVERS)
+def test_leftover_rule_bites(word: str) -> None:
+    """The word is found in a comment and left alone inside another word."""
+    assert list(leftover_rule(Source("api/a.py", f"x = 1\ny = 2  # {word}: later"))) == [
+        f"api/a.py:2: {word} left in the source"
+    ]
+    assert list(leftover_rule(Source("api/a.py", f"{word}S = 1"))) == []
+
+
+@pytest.mark.parametrize(
+    ("handler", "reason"),
+    [
+        ("except:\n    raise", "a bare except"),
+        ("except Exception:\n    pass", "except Exception that does nothing"),
+        ("except (OSError, BaseException):\n    ...", "except BaseException that does nothing"),
+    ],
+)
+def test_except_rule_bites(handler: str, reason: str) -> None:
+    """A swallowed failure is found, a handled or a narrow one is not."""
+    assert list(except_rule(Source("api/a.py", f"try:\n    f()\n{handler}"))) == [f"api/a.py:3: {reason}"]
+    for fine in ("except OSError:\n    pass", "except Exception:\n    count += 1"):
+        assert list(except_rule(Source("api/a.py", f"try:\n    f()\n{fine}"))) == []
+    assert list(except_rule(Source("api/a.py", "with contextlib.suppress(Exception): f()"))) != []
+
+
+def test_package_rule_bites(tmp_path: Path) -> None:
+    """A package that is not listed, not typed or listed by half is found."""
+    for file in ("api/__init__.py", "session/__init__.py", "session/py.typed", "new/__init__.py", "tests/__init__.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    settings = {"packages": ["triack", "triack.session", "triack.x"], "package-dir": {"triack": "api"}}
+    settings["package-dir"] |= {"triack.session": "session"}  # type: ignore[operator]
+    assert [finding.partition(":1: ")[::2] for finding in package_rule(tmp_path, settings)] == [
+        ("pyproject.toml", "triack.x is in only one of packages and package-dir"),
+        ("new/__init__.py", "pyproject.toml does not say that triack.new is new"),
+        ("api/py.typed", "missing, although pyproject.toml lists triack"),
+    ]
+
+
+def test_folder_rule_bites(tmp_path: Path) -> None:
+    """A folder with a test file and no ``__init__.py`` is found."""
+    (tmp_path / "tests/deep").mkdir(parents=True)
+    for file in ("tests/__init__.py", "tests/deep/test_a.py"):
+        (tmp_path / file).touch()
+    assert list(folder_rule(tmp_path)) == ["tests/deep/__init__.py:1: missing in a folder with tests"]
+
+
+def test_error_rule_bites() -> None:
+    """A hidden error, a stray one and a name without a class are found."""
+    text = '__all__ = ["A", "Gone", "TriackError"]\nclass TriackError(Exception): ...\n'
+    source = Source("api/errors.py", text + "class A(TriackError): ...\nclass B(A): ...\nclass C(ValueError): ...\n")
+    assert [finding.partition(": ")[2] for finding in error_rule(source)] == [
+        "B is not in __all__",
+        "C is not in __all__",
+        "C does not derive from TriackError",
+        "__all__ names Gone, which is no class of this file",
+    ]
+
+
+def test_dependency_rule_bites() -> None:
+    """An import that no installation brings is found."""
+    source = Source("queues/a.py", "import apsw, numpy.linalg, json\nfrom triack import errors")
+    assert list(dependency_rule(source, {"apsw"})) == ["queues/a.py:1: pyproject.toml does not declare numpy"]
+    assert "apsw" in declared(extras=False)
+    assert "pyspark" in declared() - declared(extras=False)

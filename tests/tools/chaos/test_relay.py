@@ -1,0 +1,167 @@
+"""The relay damages what it should, repeatably, and nothing else."""
+
+import asyncio
+import json
+import signal
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from triack.errors import AddressError, TransportError
+from triack.tools.chaos.impairments import Impairments
+from triack.tools.chaos.relay import Relay, main
+from triack.transport.endpoint import Endpoint, open_endpoint
+
+DATAGRAMS = [b"%d" % number for number in range(2_000)]
+TIMEOUT_SECONDS = 5
+
+
+async def gathered(endpoint: Endpoint, count: int) -> list[bytes]:
+    """Receive ``count`` datagrams."""
+    found: list[bytes] = []
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while len(found) < count:
+            found += [data for data, _ in await endpoint.receive() if data]
+    return found
+
+
+def test_same_seed_same_plan() -> None:
+    """A seed decides everything, and another one decides otherwise."""
+    first, same, other = (Impairments(loss=0.3, duplicate=0.2, reorder=0.1, seed=seed) for seed in (1, 1, 2))
+    plans = [[way.plan(data, 0) for data in DATAGRAMS] for way in (first, same, other)]
+    assert plans[0] == plans[1] != plans[2]
+
+
+def test_shares() -> None:
+    """What happens is about as frequent as asked for; loss does not change what else happens."""
+    way, lossless = (Impairments(loss=loss, duplicate=0.2, reorder=0.1, seed=5) for loss in (0.3, 0))
+    plans = [way.plan(data, 0) for data in DATAGRAMS]
+    arriving = [plan for plan in plans if plan]
+    assert 0.25 < plans.count([]) / len(plans) < 0.35
+    assert 0.15 < sum(len(plan) == 2 for plan in arriving) / len(arriving) < 0.25
+    assert 0.05 < sum(plan[-1][0] > 0 for plan in arriving) / len(arriving) < 0.15
+    wholes = [lossless.plan(data, 0) for data in DATAGRAMS]
+    assert all(plan in ([], whole) for plan, whole in zip(plans, wholes, strict=True))
+
+
+def test_share_out_of_range() -> None:
+    """A share is a number from 0 to 1."""
+    with pytest.raises(ValueError, match="loss must be between 0 and 1"):
+        Impairments(loss=1.5)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+async def test_clean_relay_changes_nothing(scheme: str) -> None:
+    """Without impairments all arrives in order, both ways."""
+    target = await open_endpoint(scheme, f"{scheme}://127.0.0.1:0")
+    client = await open_endpoint(scheme, None)
+    relay = Relay(target=target.address, listen=f"{scheme}://127.0.0.1:0")
+    await relay.start()
+    await client.send(DATAGRAMS[:500], relay.address)
+    first = (await target.receive())[0]
+    await target.send(DATAGRAMS[:500], first.sender)
+    assert await gathered(client, 500) == DATAGRAMS[:500]
+    whole = {"forwarded": 500, "dropped": 0, "duplicated": 0, "reordered": 0}
+    assert relay.counters == {"to_target": whole, "to_client": whole}
+    for closing in (client, relay, target):
+        await closing.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+async def test_impaired_relay(scheme: str) -> None:
+    """Some are lost, some come twice, some late; each whole; and the counters tell."""
+    target = await open_endpoint(scheme, f"{scheme}://127.0.0.1:0")
+    client = await open_endpoint(scheme, None)
+    relay = Relay(target=target.address, listen=f"{scheme}://127.0.0.1:0", loss=0.2, duplicate=0.1, reorder=0.1, seed=3)
+    await relay.start()
+    way = Impairments(loss=0.2, duplicate=0.1, reorder=0.1, seed="3 to_target")
+    plans = [way.plan(data, 0) for data in DATAGRAMS]
+    expected = sorted(copy for plan in plans for _, copy in plan)
+    await client.send(DATAGRAMS, relay.address)
+    found = await gathered(target, len(expected))
+    assert sorted(found) == expected
+    assert found != sorted(found, key=int)
+    assert relay.counters["to_target"] == {
+        "forwarded": len(expected),
+        "dropped": plans.count([]),
+        "duplicated": sum(len(plan) == 2 for plan in plans),
+        "reordered": sum(plan[-1][0] > 0 for plan in plans if plan),
+    }
+    for closing in (client, relay, target):
+        await closing.close()
+
+
+@pytest.mark.asyncio
+async def test_tcp_ends_end_together() -> None:
+    """When the target goes, the client's path goes too."""
+    target, client = await open_endpoint("tcp", "tcp://127.0.0.1:0"), await open_endpoint("tcp", None)
+    relay = Relay(target=target.address, listen="tcp://127.0.0.1:0")
+    await relay.start()
+    await client.send([b"x"], relay.address)
+    assert await gathered(target, 1) == [b"x"]
+    await target.close()
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        assert await client.receive() == [(b"", relay.address)]
+        await client.send([b"y"], relay.address)
+        assert await client.receive() == [(b"", relay.address)]
+    await client.close()
+    await relay.close()
+
+
+@pytest.mark.asyncio
+async def test_each_client_has_its_own_way() -> None:
+    """Answers find the client that asked."""
+    target = await open_endpoint("udp", None)
+    clients = [await open_endpoint("udp", None) for _ in range(3)]
+    relay = Relay(target=target.address)
+    await relay.start()
+    for number, client in enumerate(clients):
+        await client.send([b"%d" % number], relay.address)
+        data, sender = (await target.receive())[0]
+        await target.send([b"to " + data], sender)
+        assert await gathered(client, 1) == [b"to %d" % number]
+    for endpoint in (*clients, target):
+        await endpoint.close()
+    await relay.close()
+
+
+@pytest.mark.asyncio
+async def test_what_cannot_be_relayed() -> None:
+    """Mixed schemes and taken ports are refused."""
+    with pytest.raises(AddressError, match="both must be"):
+        Relay(target="tcp://127.0.0.1:1", listen="udp://127.0.0.1:0")
+    taken = await open_endpoint("udp", None)
+    with pytest.raises(TransportError, match="address already in use"):
+        await Relay(target="udp://127.0.0.1:1", listen=taken.address).start()
+    await taken.close()
+
+
+def test_command_refuses_bad_addresses() -> None:
+    """The command line says what is wrong, without a traceback."""
+    result = CliRunner().invoke(main, ["--target", "nonsense", "--listen", "udp://127.0.0.1:0"])
+    assert result.exit_code == 1
+    assert "cannot read address 'nonsense'" in result.output
+
+
+@pytest.mark.asyncio
+async def test_command_prints_its_counters() -> None:
+    """The command says when it is ready, and what it did when it is told to end."""
+    target, client = await open_endpoint("udp", None), await open_endpoint("udp", None)
+    options = ["--target", target.address, "--listen", "udp://127.0.0.1:0", "--duplicate", "1"]
+    command = [sys.executable, "-m", "triack.tools.chaos.relay", *options]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    async with asyncio.timeout(2 * TIMEOUT_SECONDS):
+        word, address = (await process.stdout.readline()).decode().split()
+        await client.send([b"x"], address)
+        assert word == "relaying"
+        assert await gathered(target, 2) == [b"x", b"x"]
+        process.send_signal(signal.SIGTERM)
+        counters = json.loads(await process.stdout.readline())
+        assert await process.wait() == 0
+    assert counters["to_target"] == {"forwarded": 2, "dropped": 0, "duplicated": 1, "reordered": 0}
+    await client.close()
+    await target.close()

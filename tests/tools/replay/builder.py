@@ -1,0 +1,249 @@
+"""Writes session logs of two nodes as the contract describes them, so that tests can break one promise at a time."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ALPHA = "a1" * 16
+BETA = "be" * 16
+MS = 1_000_000
+PER_PACKET = 10
+CLASS_LANES = {"transactional": 1, "recoverable": 2, "express": 3}
+SEQUENCE = 5
+
+Record = dict[str, Any]
+
+
+class Clock:
+    """One time for both nodes; each record takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def tick(self, step_ns: int = MS) -> int:
+        self.now_ns += step_ns
+        return self.now_ns
+
+
+class Log:
+    """The records of one node."""
+
+    def __init__(self, name: str, node: str, clock: Clock) -> None:
+        self.name = name
+        self.node = node
+        self.clock = clock
+        self.incarnation = 0
+        self.records: list[Record] = []
+
+    def start(self) -> None:
+        self.incarnation += 1
+        self.write("node_started", name=self.name)
+
+    def write(self, event: str, **fields: Any) -> Record:
+        now = self.clock.tick()
+        cls = {"class": fields.pop("cls")} if "cls" in fields else {}
+        common = {"v": 1, "event": event, "node": self.node, "incarnation": self.incarnation, "n": 0}
+        times = {"at_ns": now, "wall_ns": 1_700_000_000_000_000_000 + now}
+        self.records.append({**common, **times, **cls, **fields})
+        return self.records[-1]
+
+    def all(self, event: str, **match: Any) -> list[Record]:
+        """The records of an event whose fields have these values."""
+        wanted = {"class" if name == "cls" else name: value for name, value in match.items()}
+        return [
+            record
+            for record in self.records
+            if record["event"] == event and all(record.get(name) == value for name, value in wanted.items())
+        ]
+
+    def one(self, event: str, **match: Any) -> Record:
+        return self.all(event, **match)[0]
+
+    def drop(self, event: str, **match: Any) -> None:
+        for record in self.all(event, **match):
+            self.records.remove(record)
+
+    def repeat(self, record: Record, **changes: Any) -> Record:
+        """Put a changed copy right behind a record."""
+        copy = {**record, **changes}
+        self.records.insert(self.records.index(record) + 1, copy)
+        return copy
+
+    def move_before(self, record: Record, other: Record) -> None:
+        self.records.remove(record)
+        record.update(at_ns=other["at_ns"], wall_ns=other["wall_ns"])
+        self.records.insert(self.records.index(other), record)
+
+    def number(self) -> None:
+        """Give the records their serials, as a node that wrote them in this order would have."""
+        serials: dict[int, int] = {}
+        for record in self.records:
+            serials[record["incarnation"]] = serials.get(record["incarnation"], 0) + 1
+            record["n"] = serials[record["incarnation"]]
+
+    def save(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        for incarnation in sorted({record["incarnation"] for record in self.records}):
+            lines = [json.dumps(record) + "\n" for record in self.records if record["incarnation"] == incarnation]
+            half = len(lines) // 2
+            stem = f"{self.name}-{incarnation:06}"
+            (directory / f"{stem}-000001.jsonl").write_text("".join(lines[:half]))
+            (directory / f"{stem}-000002.jsonl.open").write_text("".join(lines[half:]))
+
+
+class World:
+    """Two nodes, alpha sends to beta."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.alpha = Log("alpha", ALPHA, self.clock)
+        self.beta = Log("beta", BETA, self.clock)
+        self.session = ""
+        self.packets = 0
+        self.sessions = 0
+        self.next = dict.fromkeys(CLASS_LANES, 1)
+
+    def open(self) -> str:
+        self.sessions += 1
+        self.session = f"{self.sessions:016x}"
+        self.packets = 0
+        for log, peer, role in ((self.alpha, BETA, "initiator"), (self.beta, ALPHA, "acceptor")):
+            log.write(
+                "session_opened", session=self.session, peer=peer, role=role, address="udp://127.0.0.1:7801",
+                window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32,
+            )  # fmt: skip
+        return self.session
+
+    def close(self, reason: str = "drained") -> None:
+        for log, peer in ((self.alpha, BETA), (self.beta, ALPHA)):
+            log.write("session_closed", session=self.session, peer=peer, reason=reason, unacked=0)
+
+    def queue(self, cls: str, packets: int) -> range:
+        """Commit new outgoing packets at alpha."""
+        first = self.next[cls]
+        self.next[cls] += packets
+        self.queued(cls, first, first + packets - 1)
+        return range(first, first + packets)
+
+    def queued(self, cls: str, first: int, last: int, **more: Any) -> Record:
+        return self.alpha.write(
+            "queued", cls=cls, **place(cls), first=first, last=last, count=PER_PACKET * (last - first + 1),
+            queue="orders", peer_address="udp://127.0.0.1:7801", **more,
+        )  # fmt: skip
+
+    def send(self, cls: str, numbers: range, *, lost: tuple[int, ...] = (), resend: bool = False) -> list[int]:
+        """Send packets in the session; those in `lost` do not arrive. Returns the session's numbers that did."""
+        arrived = []
+        for number in numbers:
+            if not resend:
+                self.packets += 1
+            fields = {
+                "session": self.session, "packet": self.packets, "cls": cls, "size": 1200, **place(cls),
+                "number": number, "previous": number - 1, "count": PER_PACKET,
+            }  # fmt: skip
+            self.alpha.write("packet_sent", resend=resend, **fields)
+            if number not in lost:
+                self.beta.write("packet_received", duplicate=False, **fields)
+                arrived.append(self.packets)
+        return arrived
+
+    def commit(self, cls: str, numbers: range) -> Record:
+        """Commit packets at beta."""
+        return self.beta.write(
+            "committed", cls=cls, **place(cls), first=numbers[0], last=numbers[-1],
+            count=PER_PACKET * len(numbers), queue="orders",
+        )  # fmt: skip
+
+    def hand(self, cls: str, numbers: range) -> None:
+        for number in numbers:
+            self.beta.write(
+                "handed", queue="orders", **place(cls), number=number, cls=cls, first=0, last=PER_PACKET - 1,
+                redelivered=False,
+            )  # fmt: skip
+
+    def ack(self, packets: list[int], *, store: bool = True) -> None:
+        """Acknowledge session packets, which follow each other, by session ack and store ack."""
+        for kind in ("ack", "store_ack") if store else ("ack",):
+            more = {"trigger": "count", "pending": len(packets)} if kind == "ack" else {}
+            self.beta.write(f"{kind}_sent", session=self.session, cumulative=packets[-1], ranges=[], **more)
+            self.alpha.write(f"{kind}_received", session=self.session, ranges=[[packets[0], packets[-1]]])
+
+    def order_ack(self, number: int) -> None:
+        self.beta.write("order_ack_sent", **place("transactional"), number=number, peer=ALPHA)
+        self.alpha.write("order_ack_received", **place("transactional"), number=number)
+
+    def deliver(self, cls: str, packets: int) -> None:
+        """The whole way of new packets, with nothing going wrong."""
+        numbers = self.queue(cls, packets)
+        arrived = self.send(cls, numbers)
+        self.commit(cls, numbers)
+        self.ack(arrived)
+        if cls == "transactional":
+            self.order_ack(numbers[-1])
+        self.hand(cls, numbers)
+
+    def save(self, directory: Path, *, number: bool = True) -> list[Path]:
+        for log in (self.alpha, self.beta):
+            if number:
+                log.number()
+            log.save(directory / log.name)
+        return [directory / "alpha", directory / "beta"]
+
+
+def place(cls: str) -> dict[str, Any]:
+    return {"origin": ALPHA, "lane": CLASS_LANES[cls], "sequence": SEQUENCE}
+
+
+def scheduled(world: World, attempt: int, interval_ns: int) -> Record:
+    return world.alpha.write(
+        "resend_scheduled", **place("transactional"), first=1, last=1, attempt=attempt, interval_ns=interval_ns
+    )
+
+
+def healthy() -> World:
+    """Three sessions: all classes, a failed session with a full resend, a removal, and a crash of beta, then of alpha."""
+    world = World()
+    world.alpha.start()
+    world.beta.start()
+    world.open()
+    for cls in CLASS_LANES:
+        world.deliver(cls, 8)
+    # Packets 9 and 10 get lost, the session fails, the next one carries them again.
+    numbers = world.queue("transactional", 2)
+    world.send("transactional", numbers, lost=(9, 10))
+    world.close("ack-timeout")
+    world.open()
+    arrived = world.send("transactional", numbers)
+    world.commit("transactional", numbers)
+    world.ack(arrived)
+    world.order_ack(10)
+    # Packet 11 expires; 12 goes on after it.
+    numbers = world.queue("transactional", 2)
+    world.alpha.write(
+        "removed", cls="transactional", **place("transactional"), first=11, last=11, count=PER_PACKET, reason="expired"
+    )
+    arrived = world.send("transactional", numbers[1:])
+    world.commit("transactional", numbers[1:])
+    world.ack(arrived)
+    # Beta is killed between the commit of 13 and its record; alpha resends, beta knows the packet.
+    numbers = world.queue("transactional", 1)
+    world.send("transactional", numbers)
+    world.beta.start()
+    world.beta.write("position_recovered", **place("transactional"), number=13, cls="transactional")
+    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=1)
+    # Alpha is killed between the commit of 14 and 15 and their record; its store tells what is still to do.
+    world.alpha.start()
+    world.queued("transactional", 13, 15, recovered=True)
+    world.next["transactional"] = 16
+    world.open()
+    arrived = world.send("transactional", range(13, 16))
+    world.beta.write("rejected", cls="transactional", **place("transactional"), number=13, reason="duplicate")
+    world.commit("transactional", range(14, 16))
+    world.ack(arrived)
+    world.order_ack(15)
+    for cls in CLASS_LANES:
+        world.deliver(cls, 40)
+    world.close()
+    for log in (world.alpha, world.beta):
+        log.write("node_stopped")
+    return world

@@ -1,0 +1,19 @@
+"""One Spark for all replay tests; starting it is what takes time."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    pytest.importorskip("pyspark")
+    from triack.tools.replay.spark_engine import open_spark
+
+    session = open_spark(None)
+    yield session
+    session.stop()

@@ -1,0 +1,1 @@
+"""The tools around Triack: command line, chaos, replay, bench and top."""

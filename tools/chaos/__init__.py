@@ -1,0 +1,1 @@
+"""A network that misbehaves on purpose, and repeatably."""

@@ -1,0 +1,152 @@
+"""Finding session logs and reading their lines; both engines start here, so their errors are the same.
+
+A last line without a newline is torn by a crash: skipped and counted. Any other line that does not parse is damage and
+ends the replay, because a verdict over half a record would prove nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from triack.errors import ReplayError
+from triack.tools.replay.schema import REQUIRED_FIELDS, SCHEMA_VERSION
+
+_TEXT_FIELDS: Final = ("event", "node")
+_SUFFIXES: Final = (".jsonl", ".jsonl.open")
+_TAIL_BYTES: Final = 65_536
+
+Record = dict[str, Any]
+
+
+@dataclass(slots=True)
+class LogFile:
+    """One segment of a session log.
+
+    Attributes:
+        path: where it is.
+        torn: the text after the last newline, empty if the file ends with one.
+        order: (node, incarnation, n) of its first record; segments of a node sort by it.
+    """
+
+    path: Path
+    torn: str
+    order: tuple[str, int, int]
+
+
+def find_logs(paths: list[Path]) -> list[LogFile]:
+    """Return the log segments under the paths, each node's in the order in which they were written.
+
+    Args:
+        paths: directories with logs (searched in depth), or single segments.
+
+    Raises:
+        ReplayError: a path does not exist, or no log is found under it, or a first line is damaged.
+    """
+    found: dict[Path, LogFile] = {}
+    for path in paths:
+        files = _segments_of(path)
+        if not files:
+            raise ReplayError(f"no session log (*.jsonl, *.jsonl.open) in {path}")
+        for file in files:
+            found.setdefault(file.resolve(), _inspect(file))
+    if not found:
+        raise ReplayError("no directory with session logs was given")
+    return sorted(found.values(), key=lambda log: log.order)
+
+
+def read_records(log: LogFile) -> Iterator[Record]:
+    """Yield the records of a segment, without a torn last line.
+
+    Raises:
+        ReplayError: a line that does not parse, lacks a required field or has another schema version.
+    """
+    for number, line in _whole_lines(log.path):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise ReplayError(f"{log.path} line {number} is damaged: {error}") from error
+        if type(record) is not dict or record.get("v") != SCHEMA_VERSION:
+            raise ReplayError(_complaint(log.path, number, record))
+        yield record
+
+
+def find_damage(logs: list[LogFile]) -> ReplayError:
+    """Return the error for the first damaged line, for an engine that knows only that there is one."""
+    for log in logs:
+        for number, line in _whole_lines(log.path):
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                return ReplayError(f"{log.path} line {number} is damaged: {error}")
+            if complaint := _complaint(log.path, number, record):
+                return ReplayError(complaint)
+    return ReplayError("a log line does not fit the schema of session logs")
+
+
+def torn_record(log: LogFile) -> Record | None:
+    """Return the record in a torn last line if it happens to be whole; an engine that reads all lines must drop it."""
+    try:
+        record = json.loads(log.torn)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _segments_of(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise ReplayError(f"no such directory: {path}")
+    return sorted(file for file in path.rglob("*.jsonl*") if file.name.endswith(_SUFFIXES) and file.stat().st_size)
+
+
+def _inspect(path: Path) -> LogFile:
+    for number, line in _whole_lines(path):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise ReplayError(f"{path} line {number} is damaged: {error}") from error
+        if complaint := _complaint(path, number, record):
+            raise ReplayError(complaint)
+        return LogFile(path, _torn_tail(path), (record["node"], record["incarnation"], record["n"]))
+    # Nothing but a torn line: its place among the segments does not matter.
+    return LogFile(path, _torn_tail(path), ("", 0, 0))
+
+
+def _torn_tail(path: Path) -> str:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _TAIL_BYTES))
+        tail = file.read()
+        if b"\n" not in tail and size > _TAIL_BYTES:
+            file.seek(0)
+            tail = file.read()
+    return tail.rpartition(b"\n")[2].decode("utf-8", "replace")
+
+
+def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb", buffering=1 << 20) as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):
+                    yield number, line
+    except OSError as error:
+        raise ReplayError(f"cannot read {path}: {os.strerror(error.errno or 0)}") from error
+
+
+def _complaint(path: Path, number: int, record: Any) -> str:
+    """Return what is wrong with a parsed line, or an empty string."""
+    where = f"{path} line {number}"
+    if not isinstance(record, dict):
+        return f"{where} is damaged: not a JSON object"
+    if record.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
+        return f"{where} has schema version {record['v']!r}; this replay reads version {SCHEMA_VERSION}"
+    for name in REQUIRED_FIELDS:
+        if type(record.get(name)) is not (str if name in _TEXT_FIELDS else int):
+            return f"{where} is damaged: field {name!r} is missing or of the wrong type"
+    return ""

@@ -1,0 +1,346 @@
+"""What a sequence promises over all sessions: order, no gaps, no loss, no repetition; over ranges of packets.
+
+Everything a stream - one (origin, lane, sequence) - went through is kept as sets of ranges, so that a healthy stream of a
+million packets is a handful of numbers. Message counts of whole ranges are exact; single packets are weighed only where
+a range is split by a fault, a removal or a crash.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from triack.tools.replay.files import Record
+from triack.tools.replay.local_sessions import Packet
+from triack.tools.replay.ranges import RangeSet
+from triack.tools.replay.schema import EXPRESS, RECOVERABLE, TRANSACTIONAL, Verdict, Violation
+
+Stream = tuple[str, int, int]
+
+# Rejections after which the packet may still be committed later; all others settle it.
+PASSING_REJECTIONS: Final = ("duplicate", "hold-full")
+
+
+class Story:
+    """What happened to one stream."""
+
+    __slots__ = ("acked", "cls", "commits", "covered", "fresh", "queued", "recovered", "removed", "stored", "weights")
+
+    def __init__(self) -> None:
+        self.cls = ""
+        self.fresh: list[tuple[int, int, int]] = []
+        self.recovered: list[tuple[int, int, int]] = []
+        self.queued = RangeSet()
+        self.removed: list[tuple[int, int, int]] = []
+        # (node, first, last, count); node -> highest recovered position.
+        self.commits: list[tuple[str, int, int, int]] = []
+        self.covered: dict[str, int] = {}
+        # Highest order ack that reached the origin; numbers of recoverable packets store-acked to it.
+        self.acked = 0
+        self.stored: set[int] = set()
+        # number -> messages, from the packet's own records.
+        self.weights: dict[int, int] = {}
+
+    def weigh(self, number: int) -> int:
+        """Return a packet's messages: as its own record says, else an even share of a range that has it."""
+        known = self.weights.get(number)
+        if known is not None:
+            return known
+        ranges = [*self.fresh, *self.recovered, *(commit[1:] for commit in self.commits)]
+        shares = [even_share(number, *span) for span in ranges if span[0] <= number <= span[1]]
+        return min(shares, default=0)
+
+
+def even_share(number: int, first: int, last: int, count: int) -> int:
+    """Return the messages of one packet if a range's count is spread evenly; the shares add up to the count."""
+    size = last - first + 1
+    at = number - first
+    return count * (at + 1) // size - count * at // size
+
+
+class Streams:
+    """The checks of sequences and the message counts of the verdict.
+
+    Args:
+        report: called with each violation.
+    """
+
+    def __init__(self, report: Callable[[Violation], None]) -> None:
+        self._report = report
+        self.stories: defaultdict[Stream, Story] = defaultdict(Story)
+        self._settled: defaultdict[tuple[str, Stream], RangeSet] = defaultdict(RangeSet)
+        # Nodes that pass a lane on to another: they store it, but are not its destination.
+        self.forwarders: set[tuple[str, str, int]] = set()
+        # (check-relevant record kinds in node order) per (node, origin, lane): judged when all forwarders are known.
+        self._arrivals: defaultdict[tuple[str, str, int], list[tuple[str, int, int, int, int]]] = defaultdict(list)
+        self._handed_at: dict[tuple[str, str, str, int], tuple[int, int, int]] = {}
+        self._handed: defaultdict[tuple[str, str, Packet], list[tuple[int, int]]] = defaultdict(list)
+        self.out_of_order = 0
+        self.duplicates = 0
+
+    def settled(self, node: str, packet: Packet) -> bool:
+        """Say whether the node has committed, recovered or for good rejected the packet so far."""
+        numbers = self._settled.get((node, packet[1:4]))
+        return numbers is not None and packet[4] in numbers
+
+    def handle_queued(self, record: Record) -> None:
+        """Note outgoing packets."""
+        if record["class"] == EXPRESS:
+            return
+        story = self._story(record)
+        span = (record["first"], record["last"], record["count"])
+        (story.recovered if record.get("recovered") else story.fresh).append(span)
+        story.queued.add(record["first"], record["last"])
+
+    def handle_removed(self, record: Record) -> None:
+        """Note packets that the origin gave up."""
+        self._story(record).removed.append((record["first"], record["last"], record["count"]))
+
+    def handle_committed(self, record: Record) -> None:
+        """Note packets that are on disk at this node."""
+        if record["class"] == EXPRESS:
+            return
+        story = self._story(record)
+        first, last, count = record["first"], record["last"], record["count"]
+        story.commits.append((record["node"], first, last, count))
+        self._settle(record, first, last)
+        if record["class"] == TRANSACTIONAL:
+            self._arrive("committed", record, first, last, count)
+
+    def handle_recovered(self, record: Record) -> None:
+        """Note the position from which the node went on after a start."""
+        story = self._story(record)
+        node, number = record["node"], record["number"]
+        if record["class"] != TRANSACTIONAL:
+            return
+        story.covered[node] = max(story.covered.get(node, 0), number)
+        if number > 0:
+            self._settle(record, 1, number)
+        self._arrive("recovered", record, 1, number, 0)
+
+    def handle_rejected(self, record: Record) -> None:
+        """A packet that is rejected for good needs no commit before its store ack."""
+        if record["reason"] not in PASSING_REJECTIONS:
+            self._settle(record, record["number"], record["number"])
+
+    def handle_order_ack_sent(self, record: Record) -> None:
+        """Note the claim; it is judged once it is known which nodes are destinations."""
+        self._arrive("acked", record, 0, record["number"], 0)
+
+    def handle_order_ack_received(self, record: Record) -> None:
+        """The origin forgets everything up to the number."""
+        if record["node"] == record["origin"]:
+            story = self.stories[(record["origin"], record["lane"], record["sequence"])]
+            story.acked = max(story.acked, record["number"])
+
+    def handle_freed(self, node: str, packet: Packet) -> None:
+        """The origin forgets a recoverable packet."""
+        if packet[0] == RECOVERABLE and packet[1] == node:
+            self.stories[packet[1:4]].stored.add(packet[4])
+
+    def handle_handed(self, record: Record) -> None:
+        """Messages reach the application: in order, and once unless marked."""
+        if record["class"] == EXPRESS or record.get("redelivered"):
+            return
+        node, queue, origin, lane = record["node"], record["queue"], record["origin"], record["lane"]
+        packet = (record["class"], origin, lane, record["sequence"], record["number"])
+        self._handed[(node, queue, packet)].append((record["first"], record["last"]))
+        if record["class"] != TRANSACTIONAL:
+            return
+        key = (node, queue, origin, lane)
+        before = self._handed_at.get(key)
+        here = (record["sequence"], record["number"], record["first"])
+        end = (record["sequence"], record["number"], record["last"])
+        if before is not None and here <= before:
+            self.out_of_order += record["last"] - record["first"] + 1
+            evidence = f"messages {here[2]}..{end[2]} handed out after {before[0]}/{before[1]} message {before[2]}"
+            self._report(Violation("order", node, "", origin, lane, here[0], here[1], evidence))
+        if before is None or end > before:
+            self._handed_at[key] = end
+
+    def finish(self, verdict: Verdict) -> None:
+        """Judge the streams as wholes and fill in the verdict's message counts."""
+        for (node, origin, lane), arrivals in self._arrivals.items():
+            if (node, origin, lane) not in self.forwarders:
+                self._judge_arrivals(node, origin, lane, arrivals)
+        self._judge_handed()
+        for stream, story in self.stories.items():
+            if story.cls in (RECOVERABLE, TRANSACTIONAL):
+                self._judge_story(stream, story, verdict)
+        verdict.pending += verdict.sent - verdict.delivered - verdict.lost
+        verdict.duplicates_delivered = self.duplicates
+        verdict.out_of_order = self.out_of_order
+
+    def _story(self, record: Record) -> Story:
+        story = self.stories[(record["origin"], record["lane"], record["sequence"])]
+        story.cls = record["class"]
+        return story
+
+    def _settle(self, record: Record, first: int, last: int) -> None:
+        stream = (record["origin"], record["lane"], record["sequence"])
+        self._settled[(record["node"], stream)].add(first, last)
+
+    def _arrive(self, kind: str, record: Record, first: int, last: int, count: int) -> None:
+        key = (record["node"], record["origin"], record["lane"])
+        self._arrivals[key].append((kind, record["sequence"], first, last, count))
+
+    def _judge_arrivals(
+        self, node: str, origin: str, lane: int, arrivals: list[tuple[str, int, int, int, int]]
+    ) -> None:
+        """Walk through one lane at its destination: order, gaps, and order acks that say too much."""
+        top = (-1, -1)
+        reached: dict[int, int] = {}
+        for kind, sequence, first, last, count in arrivals:
+            before = reached.get(sequence, 0)
+            if kind == "acked":
+                if last > before:
+                    evidence = f"order ack up to {last}, committed up to {before}"
+                    self._report(
+                        Violation("order_ack_before_commit", node, "", origin, lane, sequence, last, evidence)
+                    )
+                continue
+            if kind == "committed":
+                if (sequence, first) <= top:
+                    self.out_of_order += count
+                    evidence = f"committed {first}..{last} after {top[0]}/{top[1]}"
+                    self._report(Violation("order", node, "", origin, lane, sequence, first, evidence))
+                if first > before + 1:
+                    self._judge_hole(node, (origin, lane, sequence), before + 1, first)
+            reached[sequence] = max(before, last)
+            top = max(top, (sequence, last))
+
+    def _judge_hole(self, node: str, stream: Stream, first: int, before: int) -> None:
+        """Report what is queued and not removed between two commits."""
+        story = self.stories[stream]
+        wanted = [
+            part
+            for span in story.queued.overlap(first, before - 1)
+            for part in _without(story.removed, *span)
+        ]
+        if wanted:
+            missing = sum(last - begin + 1 for begin, last in wanted)
+            evidence = f"{missing} packets from {wanted[0][0]} on were not committed before {before}"
+            self._report(Violation("gaps", node, "", *stream, before, evidence))
+
+    def _judge_handed(self) -> None:
+        for (node, _, packet), spans in self._handed.items():
+            extra = sum(last - first + 1 for first, last in repeats(spans))
+            if extra:
+                self.duplicates += extra
+                evidence = f"{extra} messages handed out again without being marked"
+                self._report(Violation("duplicates_delivered", node, "", *packet[1:], evidence))
+
+    def _judge_story(self, stream: Stream, story: Story, verdict: Verdict) -> None:
+        """Add the stream's messages to the verdict: whole ranges by their counts, then what single packets correct."""
+        place = stream[:2]
+        final = [commit for commit in story.commits if (commit[0], *place) not in self.forwarders]
+        covered = max((n for node, n in story.covered.items() if (node, *place) not in self.forwarders), default=0)
+        self._judge_repeats(stream, story, final)
+        verdict.sent += sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
+        verdict.delivered += sum(commit[3] for commit in final)
+        for part in segments(story, final, covered):
+            for number in range(part.first, part.last + 1):
+                weight = story.weigh(number)
+                verdict.sent += part.sent * weight
+                verdict.delivered += part.delivered * weight
+                verdict.pending += part.unqueued * weight
+                if part.lost or (part.suspect and number in story.stored):
+                    verdict.lost += weight
+                    evidence = f"acknowledged at its origin, committed nowhere; messages: {weight}"
+                    self._report(Violation("lost", "", "", *stream, number, evidence))
+
+    def _judge_repeats(self, stream: Stream, story: Story, final: list[tuple[str, int, int, int]]) -> None:
+        """Report packets that one destination committed more than once."""
+        for node in sorted({commit[0] for commit in final}):
+            extra = Counter(
+                number
+                for first, last in repeats([commit[1:3] for commit in final if commit[0] == node])
+                for number in range(first, last + 1)
+            )
+            for number, times in extra.items():
+                self.duplicates += times * story.weigh(number)
+                evidence = f"committed {times + 1} times; messages: {story.weigh(number)}"
+                self._report(Violation("duplicates_delivered", node, "", *stream, number, evidence))
+
+
+@dataclass(slots=True)
+class Segment:
+    """Consecutive packets with one fate, where that fate is not what the counts of the ranges say already.
+
+    Attributes:
+        first, last: the packets.
+        sent, delivered: what must be added to the summed counts, times each packet's messages.
+        unqueued: 1 for packets delivered although no log shows them queued.
+        lost: the origin forgot them and no destination has them.
+        suspect: recoverable and nowhere committed: lost if a store ack freed them.
+    """
+
+    first: int
+    last: int
+    sent: int
+    delivered: int
+    unqueued: int
+    lost: bool
+    suspect: bool
+
+
+def segments(story: Story, final: list[tuple[str, int, int, int]], covered: int) -> Iterator[Segment]:
+    """Sweep over a stream's numbers and yield the parts whose packets must be weighed one by one."""
+    deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 7)
+
+    def mark(kind: int, first: int, last: int) -> None:
+        deltas[first][kind] += 1
+        deltas[last + 1][kind] -= 1
+
+    kinds = (story.fresh, story.recovered, story.removed)
+    for kind, spans in enumerate(kinds):
+        for first, last, _ in spans:
+            mark(kind, first, last)
+    for _, first, last, _ in final:
+        mark(3, first, last)
+    for _, first, last, _ in story.commits:
+        mark(4, first, last)
+    mark(5, 1, covered)
+    mark(6, 1, story.acked)
+
+    state = [0] * 7
+    numbers = sorted(deltas)
+    for first, after in pairwise(numbers):
+        state = [have + delta for have, delta in zip(state, deltas[first], strict=True)]
+        segment = _judge_segment(story.cls == TRANSACTIONAL, first, after - 1, state)
+        if segment is not None:
+            yield segment
+
+
+def _judge_segment(transactional: bool, first: int, last: int, state: list[int]) -> Segment | None:
+    fresh, recovered, removed, final, anywhere, covered, acked = state
+    queued = fresh + recovered > 0
+    waiting = queued and not removed
+    there = final > 0 or (waiting and covered > 0)
+    sent = int(queued and (there or not removed)) - (fresh - removed)
+    delivered = int(there) - final
+    lost = transactional and waiting and acked > 0 and not there
+    suspect = not transactional and waiting and anywhere == 0
+    unqueued = int(there and not queued)
+    if sent or delivered or unqueued or lost or suspect:
+        return Segment(first, last, sent, delivered, unqueued, lost, suspect)
+    return None
+
+
+def repeats(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield each part of a span that an earlier one (by begin) has already; parts show up once for every repetition."""
+    reach = -1
+    for first, last in sorted(spans):
+        if first <= reach:
+            yield first, min(last, reach)
+        reach = max(reach, last)
+
+
+def _without(removed: list[tuple[int, int, int]], first: int, last: int) -> Iterator[tuple[int, int]]:
+    gone = RangeSet()
+    for begin, end, _ in removed:
+        gone.add(begin, end)
+    return gone.missing(first, last)

@@ -1,0 +1,147 @@
+"""Reading logs into one DataFrame and the small vocabulary that all Spark checks share.
+
+Ids of nodes, sessions and queues become 64-bit hashes at once: Spark groups and joins numbers several times faster than
+strings. Whoever shows a result turns them back with ``names``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+from pyspark.sql.window import Window
+
+from triack.tools.replay.files import LogFile, torn_record
+from triack.tools.replay.schema import (
+    CLASS_CODES,
+    INT_FIELDS,
+    POSITION_SHIFT,
+    REQUIRED_FIELDS,
+    SCHEMA_VERSION,
+    record_schema,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
+
+STREAM: Final = ("origin", "lane", "sequence")
+LINK: Final = ("node", "session")
+RECOVERABLE_CODE: Final = 1
+TRANSACTIONAL_CODE: Final = 2
+_KEY_TYPES: Final = {
+    "check": "string",
+    "node": "long",
+    "session": "long",
+    "origin": "long",
+    "lane": "long",
+    "sequence": "long",
+    "number": "long",
+    "evidence": "string",
+}
+
+
+def read_lines(spark: SparkSession, logs: list[LogFile]) -> DataFrame:
+    """Return the records as they stand in the files; torn and damaged lines have their text in `damaged`."""
+    paths = [str(log.path.resolve()) for log in logs]
+    return spark.read.schema(record_schema()).option("columnNameOfCorruptRecord", "damaged").json(paths)
+
+
+def encode(lines: DataFrame, logs: list[LogFile]) -> DataFrame:
+    """Return the records without torn ones, with ids hashed, `cls` for the class and `pos` for a node's order."""
+    columns = [hashed(name) for name in ("node", "session", "origin", "peer", "queue")]
+    columns += [f.col(name) for name in INT_FIELDS if name not in ("v", "n")]
+    columns += [f.col(name) for name in ("event", "reason", "resend", "duplicate", "recovered", "redelivered", "ranges")]
+    columns += [f.col("n"), position().alias("pos"), class_code().alias("cls"), damage().alias("damaged")]
+    return lines.where(~torn(logs)).select(*columns)
+
+
+def hashed(name: str) -> Column:
+    """Return an optional id as a number; absent stays absent."""
+    return f.when(f.col(name).isNotNull(), f.xxhash64(f.col(name))).alias(name)
+
+
+def position() -> Column:
+    """Return the number that orders the records of a node."""
+    return f.shiftleft(f.col("incarnation"), POSITION_SHIFT) + f.col("n")
+
+
+def class_code() -> Column:
+    """Return the delivery class as a number; absent stays absent."""
+    code = f.when(f.lit(False), f.lit(0))
+    for name, value in CLASS_CODES.items():
+        code = code.when(f.col("class") == name, f.lit(value))
+    return code
+
+
+def torn(logs: list[LogFile]) -> Column:
+    """Return whether a line is the torn last line of a file."""
+    texts = [log.torn for log in logs if log.torn]
+    found = f.coalesce(f.col("damaged").isin(texts), f.lit(False)) if texts else f.lit(False)
+    for log in logs:
+        record = torn_record(log) if log.torn else None
+        if record is not None:
+            keys = ("node", "incarnation", "n")
+            same = [f.col(key).eqNullSafe(f.lit(record.get(key))) for key in keys]
+            found = found | (same[0] & same[1] & same[2])
+    return found
+
+
+def damage() -> Column:
+    """Return whether a line does not fit the schema."""
+    bad = f.col("damaged").isNotNull() | (f.col("v") != SCHEMA_VERSION)
+    for name in REQUIRED_FIELDS:
+        bad = bad | f.col(name).isNull()
+    return bad
+
+
+def names(lines: DataFrame, ids: Iterable[int]) -> dict[int, str]:
+    """Return the names behind hashed ids.
+
+    Args:
+        lines: what ``read_lines`` returned.
+        ids: the hashes to look up.
+    """
+    wanted = sorted(set(ids))
+    if not wanted:
+        return {}
+    listed = f.array(*(f.col(name) for name in ("node", "session", "origin", "peer")))
+    found = lines.select(f.explode(listed).alias("name")).where("name is not null").distinct()
+    hashes = found.select(f.xxhash64("name").alias("id"), "name").where(f.col("id").isin(wanted))
+    return {row["id"]: row["name"] for row in hashes.collect()}
+
+
+def pick(records: DataFrame, *events: str) -> DataFrame:
+    """Return the records of some events."""
+    return records.where(f.col("event").isin(*events))
+
+
+def in_order(*columns: str) -> WindowSpec:
+    """Return a window over all earlier records of a group, in the node's order."""
+    return Window.partitionBy(*columns).orderBy("pos").rowsBetween(Window.unboundedPreceding, -1)
+
+
+def violations(found: DataFrame, check: str, evidence: Column, **changes: Column) -> DataFrame:
+    """Return rows in the form of a violation; columns that the rows lack stay empty.
+
+    Args:
+        found: one row for each violation.
+        check: the check's name.
+        evidence: the sentence that shows it.
+        changes: columns that are called differently in `found`.
+    """
+    given = {"check": f.lit(check), "evidence": evidence, **changes}
+    columns = []
+    for name, kind in _KEY_TYPES.items():
+        column = given.get(name)
+        if column is None:
+            column = f.col(name) if name in found.columns else f.lit(None)
+        columns.append(column.cast(kind).alias(name))
+    return found.select(*columns)
+
+
+def explode_range(first: Column, last: Column) -> Column:
+    """Return one row for each number of a range that is known not to be empty."""
+    return f.explode(f.sequence(first, last))
+

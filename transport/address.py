@@ -1,0 +1,178 @@
+"""The canonical text of addresses and destinations.
+
+An address says where an endpoint is: ``udp://host:port``, ``tcp://host:port`` or ``memory://name``.
+A destination says which queue is meant: ``address/queue``, ``peer/queue`` for a peer known by name, or
+``queue`` for a local one. Two texts that mean the same address parse to equal values with equal ``str``.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from triack.errors import AddressError
+
+__all__ = ["SCHEMES", "Address", "Destination", "check_name"]
+
+SCHEMES = ("udp", "tcp", "memory")
+
+NAME_BYTES_MAX = 124  # the queue name limit of MSMQ
+NAME_PUNCTUATION = frozenset("._-$")
+HOST_BYTES_MAX = 253  # RFC 1035, section 2.3.4, without the length bytes
+PORT_MAX = 65_535
+
+# Underscores are no part of RFC 1123 host names, but container networks use them.
+_HOST_NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
+_DIGITS_AND_DOTS = re.compile(r"[0-9.]+")
+_PORT = re.compile(r"[0-9]{1,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an endpoint is.
+
+    Attributes:
+        scheme: ``udp``, ``tcp`` or ``memory``.
+        host: host name in lower case, IPv4 or IPv6 address without brackets; the name, for ``memory``.
+        port: 1 to 65535; 0 for ``memory``, and for "any free port" when listening.
+    """
+
+    scheme: str
+    host: str
+    port: int = 0
+
+    @classmethod
+    def parse(cls, text: str, *, listening: bool = False) -> Self:
+        """Read ``scheme://host:port``.
+
+        Args:
+            text: the address; host names and schemes may be in any case.
+            listening: allow port 0, "any free port".
+
+        Raises:
+            AddressError: with the text and what is wrong with it.
+        """
+        scheme, separator, rest = text.partition("://")
+        scheme = scheme.lower()
+        if not separator or scheme not in SCHEMES:
+            raise _unreadable(text, f"it must start with one of {', '.join(f'{name}://' for name in SCHEMES)}")
+        try:
+            if scheme == "memory":
+                return cls(scheme, check_name(rest))
+            host, port = _split_port(rest)
+            return cls(scheme, _canonical_host(host), _port_number(port, listening=listening))
+        except ValueError as error:
+            raise _unreadable(text, str(error)) from None
+
+    def __str__(self) -> str:
+        if self.scheme == "memory":
+            return f"memory://{self.host}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it: 127.0.0.0/8, ::1, ``localhost`` or memory."""
+        if self.scheme == "memory" or self.host == "localhost":
+            return True
+        try:
+            ip = ipaddress.ip_address(self.host)
+        except ValueError:
+            return False
+        mapped = getattr(ip, "ipv4_mapped", None)
+        return bool((mapped or ip).is_loopback)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Which queue is meant, and where.
+
+    Attributes:
+        queue: the name of the queue.
+        address: the address of its node, when the text names one.
+        peer: the name of its node, when the text names a known peer. With neither, the queue is local.
+    """
+
+    queue: str
+    address: Address | None = None
+    peer: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``udp://host:port/queue``, ``peer/queue`` or ``queue``.
+
+        Raises:
+            AddressError: with the text and what is wrong with it.
+        """
+        node, separator, queue = text.rpartition("/")
+        if "://" in text and (not separator or node.endswith("/")):
+            raise _unreadable(text, "the queue is missing: address/queue")
+        address = Address.parse(node) if "://" in node else None
+        try:
+            peer = check_name(node) if separator and address is None else None
+            return cls(check_name(queue), address, peer)
+        except AddressError as error:
+            raise _unreadable(text, str(error)) from None
+
+    def __str__(self) -> str:
+        node = self.address or self.peer
+        return f"{node}/{self.queue}" if node else self.queue
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` when it can name a queue, a peer or a memory endpoint.
+
+    A name has 1 to 124 bytes of UTF-8: letters, digits, ``.``, ``_``, ``-`` and ``$``, and no ``.`` at its start.
+
+    Raises:
+        AddressError: with the name and what is wrong with it.
+    """
+    if not name:
+        raise AddressError("a name must not be empty")
+    for char in name:
+        if not (char.isalpha() or char.isdecimal() or char in NAME_PUNCTUATION):
+            raise AddressError(f"name {name!r}: {char!r} is not a letter, a digit or one of . _ - $")
+    if name[0] == ".":
+        raise AddressError(f"name {name!r}: it must not start with '.'")
+    if len(name.encode()) > NAME_BYTES_MAX:
+        raise AddressError(f"name {name!r}: it is longer than {NAME_BYTES_MAX} bytes")
+    return name
+
+
+def _unreadable(text: str, why: str) -> AddressError:
+    return AddressError(f"cannot read address {text!r}: {why}")
+
+
+def _split_port(text: str) -> tuple[str, str]:
+    """Cut ``host:port``; an IPv6 host loses its brackets."""
+    host, separator, port = text.rpartition(":")
+    if not separator or port.endswith("]"):
+        raise ValueError("the port is missing")
+    if host.startswith("[") and host.endswith("]"):
+        return host[1:-1] if ":" in host else "", port
+    if ":" in host:
+        raise ValueError("an IPv6 address needs brackets: [::1]:7801")
+    return host, port
+
+
+def _port_number(text: str, *, listening: bool) -> int:
+    if not text:
+        raise ValueError("the port is missing")
+    if not _PORT.fullmatch(text) or int(text) > PORT_MAX:
+        raise ValueError(f"port {text!r} is not a number from 1 to {PORT_MAX}")
+    if int(text) == 0 and not listening:
+        raise ValueError("port 0 is only for listening")
+    return int(text)
+
+
+def _canonical_host(host: str) -> str:
+    if not host:
+        raise ValueError("the host is missing")
+    if ":" in host:
+        return str(ipaddress.IPv6Address(host))
+    if _DIGITS_AND_DOTS.fullmatch(host):
+        return str(ipaddress.IPv4Address(host))
+    name = host.lower()
+    if len(name) > HOST_BYTES_MAX or not _HOST_NAME.fullmatch(name):
+        raise ValueError(f"{host!r} is not a host name")
+    return name

@@ -1,0 +1,80 @@
+"""What every endpoint offers, and how to open one."""
+
+from collections import Counter
+from typing import Protocol
+
+from triack.errors import AddressError
+from triack.transport.address import SCHEMES, Address
+from triack.transport.inbox import Received
+from triack.transport.memory import DEFAULT_NETWORK
+from triack.transport.tcp import TcpEndpoint
+from triack.transport.udp import UdpEndpoint
+
+__all__ = ["Endpoint", "Received", "open_endpoint"]
+
+
+class Endpoint(Protocol):
+    """Sends and receives datagrams, best effort: any may be lost, come twice or late.
+
+    Attributes:
+        address: where others reach it, with the real port.
+        drops: how many datagrams (and connections) were given up, by reason.
+    """
+
+    address: str
+    drops: Counter[str]
+
+    @property
+    def max_datagram_bytes(self) -> int:
+        """The largest datagram it carries."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it keeps order and controls congestion by itself, as TCP does."""
+
+    async def send(self, datagrams: list[bytes], to: str) -> None:
+        """Send the datagrams to an address, in one burst.
+
+        Trouble on the way is counted in ``drops`` and never raised, and nothing is waited for longer than the
+        system needs to take the datagrams.
+
+        Raises:
+            AddressError: ``to`` cannot be an address of this kind of endpoint.
+        """
+
+    async def receive(self) -> list[Received]:
+        """Wait for something to arrive and return all that is there, up to a bound.
+
+        An element with empty ``data`` says that the path to its ``sender`` is gone. One caller at a time; cancelling
+        the call loses nothing.
+
+        Raises:
+            TransportError: the endpoint is closed.
+        """
+
+    async def close(self) -> None:
+        """Free the address, and wake who waits in :meth:`receive`. Closing twice is allowed."""
+
+
+async def open_endpoint(scheme: str, listen: str | None) -> Endpoint:
+    """Open an endpoint.
+
+    Args:
+        scheme: ``udp``, ``tcp`` or ``memory``.
+        listen: the address to listen at, port 0 for any. None: any port on 127.0.0.1 for ``udp``, which reaches only
+            this machine; outgoing connections only for ``tcp``; any name for ``memory``.
+
+    Raises:
+        AddressError: ``listen`` cannot be read, or is of another scheme.
+        TransportError: the address cannot be listened at; with the cause.
+    """
+    address = None if listen is None else Address.parse(listen, listening=True)
+    if address is not None and address.scheme != scheme:
+        raise AddressError(f"cannot open a {scheme} endpoint on {listen!r}: its scheme is {address.scheme}")
+    if scheme == "udp":
+        return await UdpEndpoint.open(address or Address("udp", "127.0.0.1", 0))
+    if scheme == "tcp":
+        return await TcpEndpoint.open(address)
+    if scheme == "memory":
+        return DEFAULT_NETWORK.endpoint(None if address is None else address.host)
+    raise AddressError(f"cannot open a {scheme!r} endpoint: known are {', '.join(SCHEMES)}")

@@ -1,0 +1,65 @@
+"""Datagrams in a byte stream: each after its length, four bytes, big-endian. Pure."""
+
+from collections.abc import Iterable
+from struct import Struct
+
+from triack.errors import ProtocolError
+
+__all__ = ["FRAME_BYTES_MAX", "FrameBuffer", "frame"]
+
+FRAME_BYTES_MAX = 65_536 + 1_024  # 64 KiB of payload, and the headers of every layer
+
+_LENGTH = Struct("!I")
+_LENGTH_BYTES = _LENGTH.size
+
+
+def frame(datagrams: Iterable[bytes]) -> bytes:
+    """Return all datagrams as frames, ready for one write."""
+    parts: list[bytes] = []
+    for datagram in datagrams:
+        parts.append(_LENGTH.pack(len(datagram)))
+        parts.append(datagram)
+    return b"".join(parts)
+
+
+class FrameBuffer:
+    """Cuts a byte stream, in whatever pieces it arrives, into datagrams."""
+
+    __slots__ = ("_buffer", "_needed_bytes")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._needed_bytes = _LENGTH_BYTES
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a frame has begun and not ended."""
+        return bool(self._buffer)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the datagrams that ``data`` completes.
+
+        Raises:
+            ProtocolError: ``frame-too-large``; the stream cannot be read any further.
+        """
+        self._buffer += data
+        # Bytes that trickle in one by one must not cost a parse each.
+        if len(self._buffer) < self._needed_bytes:
+            return []
+        return self._cut()
+
+    def _cut(self) -> list[bytes]:
+        buffer, start, datagrams = self._buffer, 0, []
+        self._needed_bytes = _LENGTH_BYTES
+        while len(buffer) - start >= _LENGTH_BYTES:
+            (length,) = _LENGTH.unpack_from(buffer, start)
+            if length > FRAME_BYTES_MAX:
+                raise ProtocolError("frame-too-large", f"{length} bytes")
+            end = start + _LENGTH_BYTES + length
+            if end > len(buffer):
+                self._needed_bytes = end - start
+                break
+            datagrams.append(bytes(buffer[start + _LENGTH_BYTES : end]))
+            start = end
+        del buffer[:start]
+        return datagrams

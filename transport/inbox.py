@@ -1,0 +1,116 @@
+"""What an endpoint has received and nobody has taken yet: bounded in datagrams and in bytes."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from triack.errors import TransportError
+
+__all__ = ["Inbox", "Received"]
+
+BURST_MAX = 512  # datagrams handed out at once, so that one busy endpoint leaves the loop to others
+COALESCE_MAX = 64  # datagrams; as many rounds of the loop take less than a millisecond
+BACKLOG_MAX = 8_192  # datagrams
+BACKLOG_BYTES_MAX = 64 * 1024 * 1024
+
+
+class Received(NamedTuple):
+    """A datagram and where it came from; empty ``data`` says that the path to ``sender`` is gone."""
+
+    data: bytes
+    sender: str
+
+
+class Inbox:
+    """The hand-over from whoever reads the wire to whoever calls ``receive``.
+
+    A datagram transport offers and lets the excess be dropped; a stream offers and then waits for room.
+    """
+
+    __slots__ = ("_address", "_arrived", "_closed", "_drops", "_held_bytes", "_items", "_room")
+
+    def __init__(self, address: str, drops: Counter[str]) -> None:
+        self._address = address
+        self._drops = drops
+        self._items: deque[Received] = deque()
+        self._held_bytes = 0
+        self._closed = False
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next offered datagram would be dropped."""
+        return len(self._items) >= BACKLOG_MAX or self._held_bytes >= BACKLOG_BYTES_MAX
+
+    def offer(self, data: bytes, sender: str) -> None:
+        """Add a datagram; count it as dropped when the backlog is full, or when it is empty and so means nothing."""
+        if not data:
+            self._drops["empty"] += 1
+        elif self.is_full:
+            self._drops["receive-overflow"] += 1
+        else:
+            self._items.append(Received(data, sender))
+            self._held_bytes += len(data)
+            self._arrived.set()
+
+    async def offer_all(self, datagrams: Iterable[bytes], sender: str) -> None:
+        """Add all datagrams, waiting for room as often as it takes; for streams, which lose nothing."""
+        for data in datagrams:
+            while self.is_full and not self._closed:
+                self._room.clear()
+                await self._room.wait()
+            self.offer(data, sender)
+
+    def path_gone(self, sender: str) -> None:
+        """Report that nothing more comes from ``sender``; this is never dropped."""
+        self._items.append(Received(b"", sender))
+        self._arrived.set()
+
+    async def take(self, *, coalesce: bool = False) -> list[Received]:
+        """Wait until there is something, and return all of it, up to ``BURST_MAX``.
+
+        Nothing is lost when the wait is cancelled.
+
+        Args:
+            coalesce: first let the rest of a burst come in. asyncio reads one UDP datagram in a round of the loop,
+                and whoever handles a burst does much of its work once for all of it.
+
+        Raises:
+            TransportError: the endpoint is closed.
+        """
+        while not self._items and not self._closed:
+            self._arrived.clear()
+            await self._arrived.wait()
+        if coalesce:
+            await self._settle()
+        if self._closed:
+            raise TransportError(f"cannot receive on {self._address}: the endpoint is closed")
+        return self._take_burst()
+
+    async def _settle(self) -> None:
+        """Wait as long as every round of the loop brings another datagram."""
+        before = 0
+        while before < len(self._items) < COALESCE_MAX:
+            before = len(self._items)
+            await asyncio.sleep(0)
+
+    def _take_burst(self) -> list[Received]:
+        items = self._items
+        if len(items) <= BURST_MAX:
+            burst = list(items)
+            items.clear()
+            self._held_bytes = 0
+        else:
+            burst = [items.popleft() for _ in range(BURST_MAX)]
+            self._held_bytes -= sum(len(received.data) for received in burst)
+        self._room.set()
+        return burst
+
+    def close(self) -> None:
+        """Wake everyone who waits; what was not taken is forgotten."""
+        self._closed = True
+        self._items.clear()
+        self._arrived.set()
+        self._room.set()

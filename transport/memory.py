@@ -1,0 +1,102 @@
+"""Endpoints in one event loop, for tests: a network that is a dictionary."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from triack.errors import TransportError
+from triack.transport.address import Address
+from triack.transport.inbox import Inbox, Received
+
+__all__ = ["DEFAULT_NETWORK", "Filter", "MemoryEndpoint", "MemoryNetwork"]
+
+MAX_DATAGRAM_BYTES = 65_536
+
+# Given a datagram, its sender's address and its receiver's, returns what arrives: nothing, itself, it twice, ...
+Filter = Callable[[bytes, str, str], Iterable[bytes]]
+
+
+class MemoryNetwork:
+    """Named endpoints that reach each other, and a hook to make the way between them bad.
+
+    Args:
+        filter: called for every datagram on its way; without one everything arrives.
+    """
+
+    def __init__(self, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
+        self.filter = filter
+        self._endpoints: dict[str, MemoryEndpoint] = {}
+        self._unnamed = count(1)
+
+    def endpoint(self, name: str | None = None) -> "MemoryEndpoint":
+        """Open ``memory://name``, or ``memory://unnamed-1`` and so on.
+
+        Raises:
+            AddressError: the name is not one.
+            TransportError: the name is taken.
+        """
+        if name is None:
+            name = f"unnamed-{next(self._unnamed)}"
+        address = str(Address.parse(f"memory://{name}"))
+        if address in self._endpoints:
+            raise TransportError(f"cannot listen on {address}: address already in use")
+        endpoint = self._endpoints[address] = MemoryEndpoint(self, address)
+        return endpoint
+
+    def carry(self, datagram: bytes, sender: str, to: str) -> bool:
+        """Bring a datagram to its receiver; return False when there is none."""
+        receiver = self._endpoints.get(to)
+        if receiver is None:
+            return False
+        for arriving in (datagram,) if self.filter is None else self.filter(datagram, sender, to):
+            receiver.inbox.offer(arriving, sender)
+        return True
+
+    def forget(self, address: str) -> None:
+        """Free the address of a closed endpoint."""
+        self._endpoints.pop(address, None)
+
+
+class MemoryEndpoint:
+    """One end on a :class:`MemoryNetwork`, which makes it.
+
+    Drops are counted as ``too-large``, ``unreachable``, ``closed``, ``receive-overflow`` and ``empty``.
+    """
+
+    is_stream = False
+    max_datagram_bytes = MAX_DATAGRAM_BYTES
+
+    def __init__(self, network: MemoryNetwork, address: str) -> None:
+        self.address = address
+        self.drops: Counter[str] = Counter()
+        self.inbox = Inbox(address, self.drops)
+        self._network = network
+        self._is_closed = False
+
+    async def send(self, datagrams: list[bytes], to: str) -> None:
+        """Hand each datagram to its receiver at once; what cannot arrive is counted in ``drops``."""
+        for datagram in datagrams:
+            if self._is_closed:
+                self.drops["closed"] += 1
+            elif len(datagram) > MAX_DATAGRAM_BYTES:
+                self.drops["too-large"] += 1
+            elif not self._network.carry(datagram, self.address, to):
+                self.drops["unreachable"] += 1
+
+    async def receive(self) -> list[Received]:
+        """Wait for datagrams and return the burst that is there.
+
+        Raises:
+            TransportError: the endpoint is closed.
+        """
+        return await self.inbox.take()
+
+    async def close(self) -> None:
+        """Leave the network; whoever waits in :meth:`receive` gets its error."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.inbox.close()
+            self._network.forget(self.address)
+
+
+DEFAULT_NETWORK = MemoryNetwork()
