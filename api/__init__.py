@@ -1,17 +1,17 @@
 """Triack: messages from machine to machine, exactly once, in order and durably, with no broker.
 
-    async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801", insecure=True) as node:
-        receipt = await node.send("udp://127.0.0.1:7802/orders", b"...")
-        await receipt.ordered(timeout=10)
+async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801", insecure=True) as node:
+    receipt = await node.send("udp://127.0.0.1:7802/orders", b"...")
+    await receipt.ordered(timeout=10)
 """
 
+from triack import errors
 from triack.errors import *  # noqa: F403 - the error tree is public as a whole
-from triack.errors import __all__ as _errors
 from triack.ordering.settings import OrderSettings
 from triack.queues.consumer import Consumer
 from triack.queues.message import Message
 from triack.queues.node import Node
-from triack.queues.node import open_node as open  # noqa: A004 - triack.open reads best
+from triack.queues.node import open_node as open
 from triack.queues.receipt import Receipt
 from triack.queues.receipts import Stage
 from triack.queues.settings import NodeSettings
@@ -41,5 +41,5 @@ __all__ = [
     "Stage",
     "Transaction",
     "open",
-    *_errors,
+    *errors.__all__,
 ]

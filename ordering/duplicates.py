@@ -2,7 +2,8 @@
 
 Promise: a number is fresh once. The sender's ``previous`` field says below which number nobody sends any more, so the
 memory of the filter is bounded by what the sender has unacknowledged, and no time limit is needed.
-Recoverable filters are kept on disk by the caller, in the commit of the packet; express ones live as long as the process.
+Recoverable filters are kept on disk by the caller, in the commit of the packet; express ones live as long as the
+process.
 """
 
 from struct import Struct

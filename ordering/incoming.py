@@ -1,7 +1,7 @@
 """The receiving end of a transactional sequence: accepted once, in order.
 
-Promise: packets come out of ``handle_packet`` in the sender's order, each once, for ever; there is no duplicate window. The
-accept rule is [MS-MQQB] 3.1.5.8.6:
+Promise: packets come out of ``handle_packet`` in the sender's order, each once, for ever; there is no duplicate
+window. The accept rule is [MS-MQQB] 3.1.5.8.6:
 
     same sequence, number above the last accepted, previous not above it   -> accept
     newer sequence, previous = 0                                           -> accept
@@ -14,12 +14,15 @@ Only accepted packets move the position. It knows nothing of disks: the caller c
 from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
+from typing import Generic, TypeVar
 
 from triack.ordering.order_ack import OrderAck
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 
 __all__ = ["IncomingSequence", "Outcome", "Position"]
+
+Token = TypeVar("Token")
 
 Position = tuple[int, int]
 """A sequence id and the number of the last packet of it; (0, 0) before the first."""
@@ -36,12 +39,12 @@ class Outcome(Enum):
 
 
 @dataclass(slots=True)
-class _Held:
+class _Held(Generic[Token]):
     header: SequenceHeader
-    token: object
+    token: Token
 
 
-class IncomingSequence:
+class IncomingSequence(Generic[Token]):
     """One stream from one origin.
 
     Args:
@@ -56,8 +59,8 @@ class IncomingSequence:
         self.position = position
         self.committed = position
         self.ack = OrderAck(settings)
-        self._held: dict[int, _Held] = {}
-        self._held_order: list[int] = []
+        self._held: dict[int, _Held[Token]] = {}
+        self._held_order: list[tuple[int, int]] = []
         self._held_sequence = 0
 
     @property
@@ -66,8 +69,8 @@ class IncomingSequence:
         return len(self._held)
 
     def handle_packet(
-        self, header: SequenceHeader, token: object, now_ns: int
-    ) -> tuple[Outcome, list[tuple[SequenceHeader, object]]]:
+        self, header: SequenceHeader, token: Token, now_ns: int
+    ) -> tuple[Outcome, list[tuple[SequenceHeader, Token]]]:
         """Judge a packet.
 
         Args:
@@ -83,8 +86,7 @@ class IncomingSequence:
         if outcome is Outcome.ACCEPTED:
             return outcome, self._accept(header, token)
         if outcome is Outcome.HELD:
-            if header.number not in self._held:
-                heappush(self._held_order, header.number)
+            heappush(self._held_order, (header.previous, header.number))
             self._held[header.number] = _Held(header, token)
         elif outcome is Outcome.DUPLICATE:
             self.ack.handle_request()
@@ -111,15 +113,17 @@ class IncomingSequence:
         if header.sequence > self._held_sequence:
             self._forget_held()
             self._held_sequence = header.sequence
+        if header.sequence < self._held_sequence:
+            return Outcome.HOLD_FULL
         known = self._held.get(header.number)
         if known is not None:
             # The same packet may come again with a smaller previous: keep the newer word of the sender.
             return Outcome.HELD if header.previous < known.header.previous else Outcome.DUPLICATE
-        if header.sequence < self._held_sequence or len(self._held) >= self._settings.max_held_packets:
+        if len(self._held) >= self._settings.max_held_packets:
             return Outcome.HOLD_FULL
         return Outcome.HELD
 
-    def _accept(self, header: SequenceHeader, token: object) -> list[tuple[SequenceHeader, object]]:
+    def _accept(self, header: SequenceHeader, token: Token) -> list[tuple[SequenceHeader, Token]]:
         accepted = [(header, token)]
         self.position = (header.sequence, header.number)
         if header.sequence > self._held_sequence:
@@ -132,14 +136,18 @@ class IncomingSequence:
             self.position = (following.header.sequence, following.header.number)
         return accepted
 
-    def _poll_held(self) -> _Held | None:
-        # The previous fields of a sender rise with its numbers, so only the lowest held packet can fit.
-        number, order = self.position[1], self._held_order
-        while order and order[0] <= number:
-            self._held.pop(heappop(order), None)
-        if not order or self._held[order[0]].header.previous > number:
-            return None
-        return self._held.pop(heappop(order))
+    def _poll_held(self) -> _Held[Token] | None:
+        # What has the lowest previous fits first; that also skips packets that the sender gave up meanwhile.
+        position, order = self.position[1], self._held_order
+        while order and order[0][0] <= position:
+            previous, number = heappop(order)
+            held = self._held.get(number)
+            if held is None or held.header.previous != previous:
+                continue
+            del self._held[number]
+            if number > position:
+                return held
+        return None
 
     def _forget_held(self) -> None:
         self._held.clear()

@@ -1,7 +1,9 @@
-"""The receiving half of the order acknowledgement: when to tell the origin how far its sequence is accepted and on disk.
+"""The receiving half of the order acknowledgement.
 
-Promise: an order ack leaves ``order_ack_idle`` after the last packet of a burst, at the latest ``seq_max_ack_delay`` after the
-first, and at once when asked; it never speaks of more than the committed position, which the caller supplies.
+It decides when to tell the origin how far its sequence is accepted and on disk.
+
+Promise: an order ack leaves ``order_ack_idle`` after the last packet of a burst, at the latest ``seq_max_ack_delay``
+after the first, and at once when asked; it never speaks of more than the committed position, which the caller supplies.
 
     NOTHING_OWED --packet--> OWED --asked | timer--> DUE --sent--> NOTHING_OWED
 """

@@ -12,6 +12,7 @@ The states are [MS-MQQB] 3.1.1.1.1.3-8. It knows neither sessions nor disks nor 
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 from triack.ordering.settings import OrderSettings
 from triack.ordering.tiers import ResendTimer
@@ -146,10 +147,12 @@ class OutgoingSequence:
 
     def handle_timer(self, now_ns: int) -> list[Entry]:
         """A resend tier may have run out. Returns what goes out again; what is still in its session stays there."""
-        if not self.tier.handle_timer(now_ns):
+        if not self.tier.is_due(now_ns):
             return []
         again = [entry for entry in self.entries.values() if entry.state is EntryState.WAITING_ORDER_ACK]
-        self._send_again(again)
+        self.tier.handle_expired(now_ns, resends=bool(again))
+        if again:
+            self._send_again(again)
         return again
 
     def remove(self, entry: Entry) -> None:
@@ -157,11 +160,12 @@ class OutgoingSequence:
         if self.entries.pop(entry.number, None) is None:
             return
         entry.state = EntryState.DONE
-        following = self.entries.get(entry.number + 1)
+        ordered = FREED_BY[self.delivery] is Ack.ORDER
+        following = self._following(entry.number) if ordered else None
         if following is not None and following.state is not EntryState.WAITING_TO_SEND:
             self._send_again([following])
         if not self.entries:
-            self.tier.deadline_ns = None
+            self.tier.handle_progress(0, outstanding=False)
 
     # ---- outputs
 
@@ -174,7 +178,8 @@ class OutgoingSequence:
 
     def upcoming(self, most: int) -> list[Entry]:
         """The next ``most`` packets that wait to be sent, for those who fetch bodies from the disk."""
-        return [entry for entry, _ in zip(self._to_send, range(most), strict=False)]
+        waiting = (entry for entry in self._to_send if entry.state is EntryState.WAITING_TO_SEND)
+        return list(islice(waiting, most))
 
     def previous_of(self, entry: Entry) -> int:
         """The ``previous`` field of a packet that leaves now."""
@@ -198,6 +203,11 @@ class OutgoingSequence:
 
     # ---- helpers
 
+    def _following(self, number: int) -> Entry | None:
+        if number + 1 in self.entries:
+            return self.entries[number + 1]
+        return next((entry for entry in self.entries.values() if entry.number > number), None)
+
     def _free_if(self, entry: Entry, ack: Ack) -> bool:
         if FREED_BY[self.delivery] is not ack or entry.state is EntryState.DONE:
             return False
@@ -206,8 +216,10 @@ class OutgoingSequence:
         return True
 
     def _send_again(self, entries: list[Entry]) -> None:
-        for entry in entries:
+        for entry in reversed(entries):
             entry.state = EntryState.WAITING_TO_SEND
-        waiting = [entry for entry in self._to_send if entry.state is EntryState.WAITING_TO_SEND]
-        merged = {entry.number: entry for entry in entries + waiting}
-        self._to_send = deque(merged[number] for number in sorted(merged))
+            self._to_send.appendleft(entry)
+        first_waiting = len(entries)
+        if first_waiting < len(self._to_send) and entries[-1].number > self._to_send[first_waiting].number:
+            merged = {entry.number: entry for entry in self._to_send}
+            self._to_send = deque(merged[number] for number in sorted(merged))

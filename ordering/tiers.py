@@ -4,7 +4,8 @@ Promise: what stays without an order ack goes out again, ever more patiently, fo
 on how many came before it in a row; progress or a new session starts again at the first tier ([MS-MQQB] note <24>;
 3.1.5.6 moves the tier by acks instead, which contradicts its own note).
 
-    STOPPED --sent--> WAITING --expired--> WAITING (attempt + 1) --progress | session--> WAITING (attempt 0) --all acked--> STOPPED
+    STOPPED --sent--> WAITING --expired--> WAITING, attempt + 1
+    WAITING --progress | new session--> WAITING, attempt 0 --all acked--> STOPPED
 """
 
 from triack.ordering.settings import OrderSettings
@@ -56,10 +57,12 @@ class ResendTimer:
         self.attempt = 0
         self.deadline_ns = now_ns + self.interval_ns if outstanding else None
 
-    def handle_timer(self, now_ns: int) -> bool:
-        """Whether everything unacknowledged must go out again now; if so the next wait has begun."""
-        if self.deadline_ns is None or now_ns < self.deadline_ns:
-            return False
-        self.attempt += 1
+    def is_due(self, now_ns: int) -> bool:
+        """Whether the wait has ended."""
+        return self.deadline_ns is not None and now_ns >= self.deadline_ns
+
+    def handle_expired(self, now_ns: int, *, resends: bool) -> None:
+        """The wait has ended and the next one begins; it counts as an attempt only if something goes out again."""
+        if resends:
+            self.attempt += 1
         self.deadline_ns = now_ns + self.interval_ns
-        return True

@@ -1,21 +1,31 @@
 """What sequences put into a packet: the sequence header, the order ack and the rejection. Integers are big-endian.
 
-    DATA       kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64, previous u64, queue length u8, queue, body
+    DATA       kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64, previous u64,
+               queue length u8, queue, body
     ORDER_ACK  kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64
     REJECT     the same, then reason length u8, reason
 
-``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it. ``previous`` is the
-number before this one that is still wanted: packets that expired leave no false gap ([MS-MQMQ] 2.2.20.5).
-For express and recoverable streams ``previous`` says that nobody wants any number up to it any more.
+``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it.
+``previous`` is the number before this one that is still wanted: packets that expired leave no false gap ([MS-MQMQ]
+2.2.20.5). For express and recoverable streams ``previous`` says that nobody wants any number up to it any more.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 
 from triack.errors import ProtocolError
 
-__all__ = ["OrderAckPacket", "RejectPacket", "SequenceHeader", "decode", "encode_order_ack", "encode_reject", "header_bytes"]
+__all__ = [
+    "OrderAckPacket",
+    "RejectPacket",
+    "SequenceHeader",
+    "decode",
+    "encode_order_ack",
+    "encode_reject",
+    "header_bytes",
+]
 
 _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
@@ -114,4 +124,8 @@ def _decode_reject(content: bytes) -> RejectPacket:
     return RejectPacket(origin, lane, sequence, number, reason.decode())
 
 
-_DECODERS = {_KIND_DATA: _decode_data, _KIND_ORDER_ACK: _decode_order_ack, _KIND_REJECT: _decode_reject}
+_DECODERS: dict[int, Callable[[bytes], SequenceHeader | OrderAckPacket | RejectPacket]] = {
+    _KIND_DATA: _decode_data,
+    _KIND_ORDER_ACK: _decode_order_ack,
+    _KIND_REJECT: _decode_reject,
+}

@@ -1,4 +1,7 @@
-"""What goes to the store in one transaction, and what is read back. Plain data: the engine fills it, the store applies it."""
+"""What goes to the store in one transaction, and what is read back.
+
+Plain data: the engine fills it, the store applies it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -22,10 +22,10 @@ TURN_MESSAGES = 256
 class Consumer:
     """An async iterator over the messages of one queue; also an async context manager.
 
-    With ``ack="auto"`` a message is acknowledged when the next one is asked for: a loop body that raises leaves its message
-    in the queue. With ``ack="manual"`` each message waits for ``message.ack()`` or ``message.reject()``. What is
-    unacknowledged when the consumer ends comes again, before anything younger. Several consumers may share a queue; each
-    message goes to one of them.
+    With ``ack="auto"`` a message is acknowledged when the next one is asked for: a loop body that raises leaves its
+    message in the queue. With ``ack="manual"`` each message waits for ``message.ack()`` or ``message.reject()``. What
+    is unacknowledged when the consumer ends comes again, before anything younger. Several consumers may share a queue;
+    each message goes to one of them.
     """
 
     def __init__(self, node: "Node", mailbox: Mailbox, ack: AckMode) -> None:

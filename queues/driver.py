@@ -1,17 +1,18 @@
-"""The thin shell around the engine: it owns the clock, the sockets, the store's thread and the log, and has no rules of its own.
+"""The thin shell around the engine: it owns clock, sockets, log and the store's thread, and has no rules of its own.
 
-One task drains the engine: give the store its next job, write down what happened, send, sleep until something arrives or the next
-deadline. The store works in a thread of its own, one job at a time; while it syncs, the next commit fills.
+One task drains the engine: give the store its next job, write down what happened, send, sleep until something arrives
+or the next deadline. The store works in a thread of its own, one job at a time; while it syncs, the next commit fills.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import structlog
 
-from triack.errors import StoreError, TransportError, TriackError
+from triack.errors import AddressError, StoreError, TransportError, TriackError
 from triack.queues.commit import Pending, Read
 from triack.queues.engine import Engine, Job
 from triack.queues.logfile import LogFile
@@ -46,9 +47,21 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self.on_failure: Callable[[TriackError], None] | None = None
+        self._start_task(self._run(), "triack-driver")
         if endpoint is not None:
             self._add_endpoint(endpoint.address.partition(":")[0], endpoint)
-        self._tasks.append(self._loop.create_task(self._run(), name="triack-driver"))
+
+    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self._loop.create_task(work, name=name)
+        task.add_done_callback(self._check_task)
+        self._tasks.append(task)
+
+    def _check_task(self, task: "asyncio.Task[None]") -> None:
+        """A task that dies of a bug of ours must not leave everyone waiting."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail(Read("outgoing", []), TriackError(f"node {self.engine.name}: {type(error).__name__}: {error}"))
+            self._end_progress()
 
     def wake(self) -> None:
         """Something was given to the engine."""
@@ -56,6 +69,8 @@ class Driver:
 
     async def progress(self) -> None:
         """Wait until the engine has been drained once more."""
+        if self._tasks[0].done():
+            return
         future = self._loop.create_future()
         self._progress.append(future)
         self._wake.set()
@@ -75,16 +90,16 @@ class Driver:
     async def _run(self) -> None:
         while not self._closed:
             self._wake.clear()
-            try:
-                await self._drain()
-            except TriackError as error:
-                self._fail(Read("outgoing", []), error)
-            waiting, self._progress = self._progress, []
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
+            await self._drain()
+            self._end_progress()
             self._arm_timer()
             await self._wake.wait()
+
+    def _end_progress(self) -> None:
+        waiting, self._progress = self._progress, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     async def _drain(self) -> None:
         engine = self.engine
@@ -97,9 +112,12 @@ class Driver:
         if self._log_file is not None:
             self._log_file.append(engine.take_records(now_ns))
         for address, datagrams in batches.items():
-            endpoint = await self._endpoint_for(address)
-            if endpoint is not None:
+            try:
+                endpoint = await self._endpoint_for(address)
                 await endpoint.send(datagrams, address)
+            except (TransportError, AddressError) as error:
+                engine.drops["cannot-send"] += len(datagrams)
+                _log.warning("cannot send", to=address, cause=str(error))
 
     def _arm_timer(self) -> None:
         if self._timer is not None:
@@ -114,9 +132,9 @@ class Driver:
 
     def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
         self._endpoints[scheme] = endpoint
-        self._tasks.append(self._loop.create_task(self._receive(endpoint), name=f"triack-receive-{scheme}"))
+        self._start_task(self._receive(endpoint), f"triack-receive-{scheme}")
 
-    async def _endpoint_for(self, address: str) -> Endpoint | None:
+    async def _endpoint_for(self, address: str) -> Endpoint:
         scheme = address.partition(":")[0]
         if scheme not in self._endpoints:
             self._add_endpoint(scheme, await open_endpoint(scheme, None))

@@ -1,9 +1,9 @@
-"""The engine of a queue manager: sessions, streams and queues put together. Pure: the driver owns clock, sockets and disk.
+"""The engine of a queue manager: sessions, streams and queues put together.
 
-Inputs: ``submit``, ``handle_datagram``, ``handle_path_lost``, ``handle_timer``, ``handle_done``, ``handle_store_failed``.
-Outputs, to be drained after every input: ``poll_datagrams``, then ``poll_job``; the records of the session log (``take_records``)
-must reach the operating system before the datagrams of the same drain are sent. ``next_deadline`` says when to call
-``handle_timer`` if nothing happens before.
+Pure: the driver owns clock, sockets and disk. Inputs: ``submit``, ``handle_datagram``, ``handle_path_lost``,
+``handle_timer``, ``handle_done``, ``handle_store_failed``. Outputs, to be drained after every input: ``poll_job``, then
+``poll_datagrams``; the records of the session log (``take_records``) must reach the operating system before the
+datagrams of the same drain are sent. ``next_deadline`` says when to call ``handle_timer`` if nothing happens before.
 """
 
 from collections import Counter
@@ -120,13 +120,14 @@ class Engine:
         """Accept a message. All that is submitted between two calls of ``poll_job`` is committed together."""
         return self.outbox.submit(lane, message, size_bytes)
 
-    def await_stage(self, lane: Lane, ticket: int, stage: Stage, waiter: Waiter, now_ns: int) -> None:
+    def await_stage(self, lane: Lane, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
         entries = lane.receipts.wait(ticket, stage, waiter)
         link = self.outbox.links.get(lane.address)
-        if stage is not Stage.QUEUED and link is not None and link.conversation is not None:
-            if any(entry.sends for entry in entries):
-                link.conversation.session.ping()
+        if stage is Stage.QUEUED or link is None or link.conversation is None:
+            return
+        if any(entry.sends for entry in entries):
+            link.conversation.session.ping()
 
     def await_commit(self, waiter: Any) -> None:
         """Call ``waiter`` with None when all that was asked for so far is durable, or with the store's error."""
@@ -248,10 +249,6 @@ class Engine:
 
     def _handle_data(self, conversation: Conversation, datagram: Datagram, now_ns: int) -> None:
         conversation.session.handle_datagram(datagram.payload, now_ns)
-
-    def _handle_refuse(self, conversation: Conversation, _datagram: Datagram, _now_ns: int) -> None:
-        if conversation.session.state is State.CONNECTING:
-            conversation.session.close(CloseReason.REFUSED)
 
     def _hello(self, session_id: int, dialled: str) -> Hello:
         settings = self.settings.session
@@ -606,7 +603,7 @@ class Engine:
             self.recorder.add(event, now_ns, fields)
 
 
-_HANDLERS = {Kind.ACCEPT: Engine._handle_accept, Kind.DATA: Engine._handle_data, Kind.REFUSE: Engine._handle_refuse}
+_HANDLERS = {Kind.ACCEPT: Engine._handle_accept, Kind.DATA: Engine._handle_data}
 
 _REPORTS: dict[type, Any] = {
     events.SessionOpened: Engine._on_opened,

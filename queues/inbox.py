@@ -1,7 +1,7 @@
 """What arrives: incoming streams, the queues they fill, and the order acks they owe.
 
-A packet becomes visible to the application, store-acknowledged and order-acknowledged only when the commit has returned that
-holds it together with its stream's new position.
+A packet becomes visible to the application, store-acknowledged and order-acknowledged only when the commit has
+returned that holds it together with its stream's new position.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Stream:
         self.lane = lane
         self.queue = queue
         self.delivery = delivery
-        self.sequence = IncomingSequence(settings.order)
+        self.sequence: IncomingSequence[tuple[Conversation, int]] = IncomingSequence(settings.order)
         self.filter = DuplicateFilter()
         self.acked: Position = (0, 0)
         self.via: Conversation | None = None
@@ -181,7 +181,13 @@ class Inbox:
     # ---- packets
 
     def handle_packet(
-        self, conversation: Conversation, packet: int, header: SequenceHeader, delivery: Delivery, now_ns: int, pending: Pending
+        self,
+        conversation: Conversation,
+        packet: int,
+        header: SequenceHeader,
+        delivery: Delivery,
+        now_ns: int,
+        pending: Pending,
     ) -> None:
         """Take a sequence packet that a session delivered.
 
@@ -220,12 +226,18 @@ class Inbox:
         self._stream_counts[stream.origin] = self._stream_counts.get(stream.origin, 0) + 1
 
     def _handle_ordered(
-        self, stream: Stream, conversation: Conversation, packet: int, header: SequenceHeader, now_ns: int, pending: Pending
+        self,
+        stream: Stream,
+        conversation: Conversation,
+        packet: int,
+        header: SequenceHeader,
+        now_ns: int,
+        pending: Pending,
     ) -> None:
         outcome, accepted = stream.sequence.handle_packet(header, (conversation, packet), now_ns)
         self._owing[stream] = None
-        for item, token in accepted:
-            self._accept(stream, item, token, pending)
+        for item, arrived in accepted:
+            self._accept(stream, item, arrived, pending)
         if outcome in (Outcome.ACCEPTED, Outcome.HELD):
             return
         self._record_rejected(header, stream.delivery, outcome.value, now_ns)
@@ -234,7 +246,13 @@ class Inbox:
             pending.stored.setdefault(conversation, []).append(packet)
 
     def _handle_unordered(
-        self, stream: Stream, conversation: Conversation, packet: int, header: SequenceHeader, now_ns: int, pending: Pending
+        self,
+        stream: Stream,
+        conversation: Conversation,
+        packet: int,
+        header: SequenceHeader,
+        now_ns: int,
+        pending: Pending,
     ) -> None:
         if stream.filter.full:
             self._record_rejected(header, stream.delivery, "hold-full", now_ns)
@@ -249,7 +267,9 @@ class Inbox:
         if durable:
             pending.stored.setdefault(conversation, []).append(packet)
 
-    def _accept(self, stream: Stream, header: SequenceHeader, token: object, pending: Pending) -> None:
+    def _accept(
+        self, stream: Stream, header: SequenceHeader, arrived: tuple[Conversation, int], pending: Pending
+    ) -> None:
         body = header.body
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
         completes = count_of(body) if fragment is None else int(fragment[1] + fragment[2] == fragment[3])
@@ -258,7 +278,7 @@ class Inbox:
             [], header.origin, header.lane, header.sequence, header.number, stream.delivery, 1, len(body), [body]
         )
         if stream.delivery in DURABLE:
-            conversation, packet = token  # type: ignore[misc]  # what handle_packet gave the sequence
+            conversation, packet = arrived
             pending.stored.setdefault(conversation, []).append(packet)
         self.put_local(stream.queue, parcel, body, pending)
 
@@ -306,8 +326,8 @@ class Inbox:
         self.handle_accepted(pending.accepted, now_ns)
         for mailbox, parcel, head in pending.arrived:
             worthless = mailbox.put(parcel, head)
-            for key in worthless:
-                mailbox.dirty[key] = Parcel([key], b"", 0, 0, 0, 0, 0, 0, [])
+            for row_key in worthless:
+                mailbox.dirty[row_key] = Parcel([row_key], b"", 0, 0, 0, 0, 0, 0, [])
 
     def handle_accepted(self, accepted: dict[Stream, list[tuple[int, int, int]]], now_ns: int) -> None:
         """Record what is in the queues for good."""
@@ -331,7 +351,12 @@ class Inbox:
     def handle_request(self, peer_id: bytes) -> None:
         """A peer wants every order ack that it can get."""
         for stream in self._streams.values():
-            if stream.ordered and stream.via is not None and stream.via.peer_id == peer_id and stream.sequence.position[1]:
+            if (
+                stream.ordered
+                and stream.via is not None
+                and stream.via.peer_id == peer_id
+                and stream.sequence.position[1]
+            ):
                 stream.sequence.ack.handle_request()
                 self._owing[stream] = None
 
@@ -431,4 +456,3 @@ def _fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[in
         else:
             runs.append((sequence, number, number, count))
     return runs
-

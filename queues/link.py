@@ -55,8 +55,8 @@ class Conversation:
 class Link:
     """All lanes to one address, and the session that serves them, if there is one.
 
-    Reconnects with a wait that doubles up to ``wait_time``, jittered, and at once when something new is submitted after a
-    success.
+    Reconnects with a wait that doubles up to ``wait_time``, jittered, and at once when something new is submitted
+    after a success.
     """
 
     __slots__ = ("_attempts", "_random", "_settings", "address", "conversation", "lanes", "retry_at_ns", "turn")

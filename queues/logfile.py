@@ -1,4 +1,7 @@
-"""The files of the session log (docs/session-log.md): segments that grow by whole records and are renamed when they are full."""
+"""The files of the session log (docs/session-log.md).
+
+Segments grow by whole records and are renamed when they are full.
+"""
 
 import os
 from pathlib import Path
@@ -18,8 +21,8 @@ _log = structlog.get_logger("triack")
 class LogFile:
     """Appends records to the current segment.
 
-    What was appended is with the operating system when ``append`` returns, so a killed process loses none of it. A disk that
-    takes no more ends the recording, with a warning; messages go on.
+    What was appended is with the operating system when ``append`` returns, so a killed process loses none of it. A
+    disk that takes no more ends the recording, with a warning; messages go on.
 
     Args:
         folder: made when it does not exist.

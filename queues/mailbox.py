@@ -1,8 +1,9 @@
 """A queue of this node: messages that have arrived and wait for the application.
 
-Promise: messages are handed out in the order in which their packets were put; each stays until it is acknowledged, and what is
-returned comes again before anything younger. It knows packets ("parcels") and indices within them, not message objects, and
-keeps bodies in memory only up to a limit: older ones are fetched from the store again when their turn comes.
+Promise: messages are handed out in the order in which their packets were put; each stays until it is acknowledged,
+and what is returned comes again before anything younger. It knows packets ("parcels") and indices within them, not
+message objects, and keeps bodies in memory only up to a limit: older ones are fetched from the store again when their
+turn comes.
 
 A message of a parcel is WAITING, then HANDED, then DONE; or HANDED and WAITING again when it is returned.
 """

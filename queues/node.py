@@ -10,7 +10,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from triack.errors import AddressError, MessageTooLarge, NodeClosed, NotLoopback, QueueNotFound, TriackError, UsageError, WouldBlock
+from triack.errors import (
+    AddressError,
+    MessageTooLarge,
+    NodeClosed,
+    NotLoopback,
+    QueueNotFound,
+    TriackError,
+    UsageError,
+    WouldBlock,
+)
 from triack.queues.consumer import AckMode, Consumer
 from triack.queues.driver import Driver
 from triack.queues.engine import Engine
@@ -57,7 +66,8 @@ def open_node(
     Args:
         name: a label for people, 1-124 letters, digits, ``.``, ``_``, ``-`` or ``$``.
         data: its data directory, made when it does not exist; None keeps everything in memory, for tests.
-        listen: ``udp://host:port``, ``tcp://host:port`` or ``memory://name``; port 0 takes a free one. None: it only connects.
+        listen: ``udp://host:port``, ``tcp://host:port`` or ``memory://name``; port 0 takes a free one. None: it only
+            connects.
         log: directory for the session log; None records nothing.
         insecure: must be True as long as there is no secure channel; then only loopback addresses are listened on.
         queues: the only queues it has; None makes a queue when the first message for it arrives.
@@ -98,7 +108,8 @@ class Node:
     ) -> None:
         if not insecure:
             raise UsageError(
-                f"open node {name}: there is no secure channel yet; say insecure=True (--insecure) to run on loopback without one"
+                f"open node {name}: there is no secure channel yet; "
+                "say insecure=True (--insecure) to run on loopback without one"
             )
         if listen is not None and not listen.is_loopback:
             raise NotLoopback(f"listen on {listen}: an insecure node listens on loopback addresses only")
@@ -162,8 +173,11 @@ class Node:
         return self
 
     async def close(self) -> None:
-        """Make everything accepted durable, let sessions finish their acks for a while, close. What is not acknowledged yet
-        stays on the disk and goes out when the node is opened again. A second call does nothing."""
+        """Make everything accepted durable, let sessions finish their acks for a while, close.
+
+        What is not acknowledged yet stays on the disk and goes out when the node is opened again. A second call does
+        nothing.
+        """
         if self._driver_ is None or self._closed:
             return
         await self._driver_.close(self.settings.close_timeout_ns)
@@ -185,7 +199,7 @@ class Node:
         """Wait until the store fails, which ends the node. Returns the error."""
         await self._failed.wait()
         error = self._engine.failure
-        assert error is not None  # noqa: S101 - set before the event
+        assert error is not None
         return error
 
     def check_alive(self) -> None:
@@ -212,12 +226,12 @@ class Node:
     ) -> Receipt:
         """Accept a message for sending; waits only while the outgoing queue is full.
 
-        The message is safe when ``receipt.queued()`` returns; a crash before that may lose it. For "safe when the call returns"
-        use a transaction.
+        The message is safe when ``receipt.queued()`` returns; a crash before that may lose it. For "safe when the call
+        returns" use a transaction.
 
         Args:
-            destination: ``udp://host:port/queue``, ``tcp://host:port/queue``, ``peer/queue`` for a known peer, or ``queue`` for a
-                queue of this node.
+            destination: ``udp://host:port/queue``, ``tcp://host:port/queue``, ``peer/queue`` for a known peer, or
+                ``queue`` for a queue of this node.
             body: at most 4 MiB.
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (strings); ``time_to_reach_queue`` and
@@ -293,7 +307,9 @@ class Node:
         if self._driver_ is not None:
             drops.update(self._driver_.drops)
         waiting = {
-            f"{lane.address}/{lane.queue} {lane.delivery.label}": len(lane.sequence.entries) for lane in engine.outbox.lanes if lane.address
+            f"{lane.address}/{lane.queue} {lane.delivery.label}": len(lane.sequence.entries)
+            for lane in engine.outbox.lanes
+            if lane.address
         }
         return {"drops": dict(drops), "closes": dict(engine.closes), "unacknowledged_packets": waiting}
 
@@ -351,7 +367,7 @@ class Node:
 
     def await_stage(self, lane: Lane, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage."""
-        self._engine.await_stage(lane, ticket, stage, waiter, time.monotonic_ns())
+        self._engine.await_stage(lane, ticket, stage, waiter)
         self.wake()
 
     def set_state(self, key: str, value: bytes | None) -> None:
@@ -372,7 +388,9 @@ class Node:
             body = _as_bytes(destination, body)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         if len(body) > MAX_BODY_BYTES:
-            raise MessageTooLarge(f"send to {destination}: a body of {len(body)} bytes is over the limit of {MAX_BODY_BYTES}")
+            raise MessageTooLarge(
+                f"send to {destination}: a body of {len(body)} bytes is over the limit of {MAX_BODY_BYTES}"
+            )
         if not properties:
             return lane, body, size_bytes
         return lane, _with_properties(destination, body, properties), size_bytes
@@ -398,7 +416,7 @@ class Node:
             await asyncio.sleep(0)
         while not self._engine.outbox.room(lane):
             self.check_alive()
-            assert self._driver_ is not None  # noqa: S101 - the node is alive
+            assert self._driver_ is not None
             await self._driver_.progress()
             await asyncio.sleep(0)
 

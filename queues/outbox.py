@@ -1,7 +1,7 @@
 """What leaves: lanes, the links they share, and the fate of every outgoing packet.
 
-A durable packet is offered to a session only after the commit that holds it has returned, and leaves the store only after the
-acknowledgement that frees its class, or together with its arrival in the dead-letter queue.
+A durable packet is offered to a session only after the commit that holds it has returned, and leaves the store only
+after the acknowledgement that frees its class, or together with its arrival in the dead-letter queue.
 """
 
 from collections.abc import Callable
@@ -166,7 +166,13 @@ class Outbox:
             pending.started.append((lane, entries))
             if lane.address:
                 pending.commit.outgoing += [
-                    OutgoingRow(key_of(lane.lane, entry.number), entry.completes, entry.tickets, entry.reach_by_ms, entry.body or b"")
+                    OutgoingRow(
+                        key_of(lane.lane, entry.number),
+                        entry.completes,
+                        entry.tickets,
+                        entry.reach_by_ms,
+                        entry.body or b"",
+                    )
                     for entry in entries
                 ]
             else:
@@ -209,7 +215,14 @@ class Outbox:
         previous = lane.sequence.previous_of(entry)
         asks = lane.sequence.poll_ask(entry) or awaited
         header = SequenceHeader(
-            self._node_id, lane.lane, lane.sequence.sequence, entry.number, previous, lane.queue, asks, entry.body or b""
+            self._node_id,
+            lane.lane,
+            lane.sequence.sequence,
+            entry.number,
+            previous,
+            lane.queue,
+            asks,
+            entry.body or b"",
         )
         return header.encode(), Token(lane, entry, previous), awaited
 
@@ -313,9 +326,7 @@ class Outbox:
                 number += step
         return sorted(group, key=lambda member: member.number) if covered == fragment[3] else None
 
-    def _bury(
-        self, lane: Lane, group: list[Entry], reason: str, pending: Pending, now_ns: int, now_ms: int
-    ) -> None:
+    def _bury(self, lane: Lane, group: list[Entry], reason: str, pending: Pending, now_ns: int, now_ms: int) -> None:
         bodies = [entry.body or b"" for entry in group]
         content = unpack(bodies[0] if len(bodies) == 1 else join_fragments([read_fragment(body) for body in bodies]))
         destination = f"{lane.address}/{lane.queue}" if lane.address else lane.queue

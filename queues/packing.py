@@ -2,17 +2,18 @@
 
     BATCH     kind u8, count u16, first ordinal u64, sent at u64 ms, count x length u16, bodies
     RICH      the same with count x length u16 of properties after the lengths, and the properties after the bodies
-    FRAGMENT  kind u8, zero u16, ordinal u64, sent at u64 ms, total u32, offset u32, a piece of (properties length u32, properties, body)
+    FRAGMENT  kind u8, zero u16, ordinal u64, sent at u64 ms, total u32, offset u32, a piece of (properties length
+    u32, properties, body)
 
-All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``; with the
-id of its node that names it for ever. The work here is per batch: one ``struct.pack`` and one ``join``.
+All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``;
+with the id of its node that names it for ever. The work here is per batch: one ``struct.pack`` and one ``join``.
 """
 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from struct import Struct
 from struct import error as StructError
 from typing import Any
@@ -20,8 +21,8 @@ from typing import Any
 from triack.errors import ProtocolError
 
 __all__ = [
-    "MAX_BODY_BYTES",
     "HEAD_BYTES",
+    "MAX_BODY_BYTES",
     "Fragment",
     "Outgoing",
     "Unpacked",
@@ -42,6 +43,7 @@ MAX_PROPERTIES_BYTES = 16 * 1024
 _HEAD = Struct("!BHQQ")
 _FRAGMENT = Struct("!II")
 _LENGTH = Struct("!I")
+_SHORT_MAX = 0xFFFF
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
 
 HEAD_BYTES = _HEAD.size + _FRAGMENT.size
@@ -108,7 +110,7 @@ def pack(
     Returns:
         The bodies, and the next free ordinal.
     """
-    packer = _Packer(min(limit_bytes, 0xFFFF), first_ordinal, sent_at_ms)
+    packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms)
     for message in messages:
         if type(message) is bytes:
             packer.add(message, b"", 0)
@@ -174,7 +176,7 @@ class _Packer:
 def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
     """One message with its properties as a body of its own, of whatever length: for queues on this node."""
     properties = _write_properties(message.properties)
-    if len(message.body) <= 0xFFFF:
+    if len(message.body) <= _SHORT_MAX:
         return _batch([message.body], [properties], ordinal, sent_at_ms)
     blob = _LENGTH.pack(len(properties)) + properties + message.body
     return _HEAD.pack(_FRAGMENT_KIND, 0, ordinal, sent_at_ms) + _FRAGMENT.pack(len(blob), 0) + blob
@@ -200,7 +202,7 @@ def unpack(body: bytes) -> Unpacked:
         raise ProtocolError("bad-body", "too short") from cause
     if ends[-1] != len(body):
         raise ProtocolError("bad-body", "lengths do not add up")
-    pieces = [body[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
         return Unpacked(first_ordinal, sent_at_ms, pieces, None)
     return Unpacked(first_ordinal, sent_at_ms, pieces[:count], [_read_properties(raw) for raw in pieces[count:]])

@@ -56,7 +56,9 @@ class ReceiptBook:
     def awaits(self, entry: Entry) -> bool:
         """Whether anyone waits for a message in this packet."""
         waiting = self._waiting
-        return bool(waiting) and any(entry.first_ticket <= ticket < entry.first_ticket + entry.tickets for ticket in waiting)
+        return bool(waiting) and any(
+            entry.first_ticket <= ticket < entry.first_ticket + entry.tickets for ticket in waiting
+        )
 
     def add(self, entry: Entry) -> None:
         """A packet was made."""

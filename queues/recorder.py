@@ -1,4 +1,7 @@
-"""Writes down what happens, as lines of the session log (docs/session-log.md). Formatting only: the driver does the I/O."""
+"""Writes down what happens, as lines of the session log (docs/session-log.md).
+
+Formatting only: the driver does the I/O.
+"""
 
 import json
 from typing import Any
@@ -37,9 +40,8 @@ class Recorder:
         self._n += 1
         rest = _encode(fields)[1:] if fields else "}"
         comma = "," if fields else ""
-        self._lines.append(
-            f'{self._prefix}{self._n},"event":"{event}","at_ns":{now_ns},"wall_ns":{now_ns + self._wall_offset_ns}{comma}{rest}'
-        )
+        times = f'"at_ns":{now_ns},"wall_ns":{now_ns + self._wall_offset_ns}'
+        self._lines.append(f'{self._prefix}{self._n},"event":"{event}",{times}{comma}{rest}')
 
     def add_transmit(self, session: str, transmit: Transmit, now_ns: int) -> None:
         """Record what one datagram carries."""

@@ -15,8 +15,8 @@ class NodeSettings:
     Attributes:
         session: limits and timeouts of its sessions.
         order: those of its sequences.
-        stream_datagram_bytes: largest datagram on ``tcp://`` and ``memory://``; ``session.max_datagram_bytes`` is for UDP.
-        reconnect_min_ns: first wait before another attempt to connect; doubles up to ``wait_time_ns``.
+        stream_datagram_bytes: largest datagram on ``tcp://`` and ``memory://``; ``session.max_datagram_bytes`` is for
+        UDP. reconnect_min_ns: first wait before another attempt to connect; doubles up to ``wait_time_ns``.
         wait_time_ns: longest wait between attempts (MSMQ ``WaitTime``).
         pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.

@@ -1,11 +1,11 @@
 """The durable store: one SQLite file, one connection, used from one thread.
 
-Promise: when ``apply`` returns, the whole commit is on disk (WAL, ``synchronous=FULL``); when it raises, nothing of it will
-ever be seen, and the store is finished: after a failed write or sync no further commit is taken, as what the disk holds
-is then unknown. ``locking_mode=EXCLUSIVE`` keeps every other process out for as long as the store is open.
+Promise: when ``apply`` returns, the whole commit is on disk (WAL, ``synchronous=FULL``); when it raises, nothing of
+it will ever be seen, and the store is finished: after a failed write or sync no further commit is taken, as what the
+disk holds is then unknown. ``locking_mode=EXCLUSIVE`` keeps every other process out for as long as the store is open.
 
-One row per packet, never per message; every row carries a checksum over its key and body. SQLite comes with ``apsw``: the one in
-older Pythons has a WAL bug that version 3.51.3 mended.
+One row per packet, never per message; every row carries a checksum over its key and body. SQLite comes with ``apsw``:
+the one in older Pythons has a WAL bug that version 3.51.3 mended.
 """
 
 import os
@@ -21,7 +21,7 @@ from triack.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
 from triack.queues.commit import Commit, LaneRow, PositionRow, Read
 from triack.queues.packing import HEAD_BYTES
 
-__all__ = ["STORE_FILE", "OutgoingIndex", "MessageIndex", "Store", "StoreContent"]
+__all__ = ["STORE_FILE", "MessageIndex", "OutgoingIndex", "Store", "StoreContent"]
 
 STORE_FILE = "store.db"
 SCHEMA_VERSION = 1
@@ -31,16 +31,22 @@ JOURNAL_LIMIT_BYTES = 64 * 1024 * 1024
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE lanes (lane INTEGER PRIMARY KEY, address TEXT, queue TEXT, delivery INTEGER, sequence INTEGER, next_number INTEGER);
-CREATE TABLE outgoing (key INTEGER PRIMARY KEY, completes INTEGER, tickets INTEGER, reach_by_ms INTEGER, checksum INTEGER, body BLOB);
-CREATE TABLE queues (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+CREATE TABLE lanes (lane INTEGER PRIMARY KEY, address TEXT, queue TEXT, delivery INTEGER, sequence INTEGER,
+next_number INTEGER); CREATE TABLE outgoing (key INTEGER PRIMARY KEY, completes INTEGER, tickets INTEGER, reach_by_ms
+INTEGER, checksum INTEGER, body BLOB); CREATE TABLE queues (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
 CREATE TABLE messages (key INTEGER PRIMARY KEY, origin BLOB, lane INTEGER, sequence INTEGER, number INTEGER,
                        checksum INTEGER, body BLOB);
 CREATE TABLE progress (key INTEGER PRIMARY KEY, progress BLOB);
-CREATE TABLE positions (origin BLOB, lane INTEGER, delivery INTEGER, queue TEXT, sequence INTEGER, number INTEGER, filter BLOB,
+CREATE TABLE positions (origin BLOB, lane INTEGER, delivery INTEGER, queue TEXT, sequence INTEGER, number INTEGER,
+filter BLOB,
                         PRIMARY KEY (origin, lane)) WITHOUT ROWID;
 CREATE TABLE state (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 """
+
+_BODY_QUERIES = {
+    "outgoing": "SELECT checksum, body FROM outgoing WHERE key = ?",
+    "messages": "SELECT checksum, body FROM messages WHERE key = ?",
+}
 
 
 @dataclass(slots=True)
@@ -120,7 +126,9 @@ class Store:
                 db.execute(_SCHEMA)
                 db.pragma("user_version", SCHEMA_VERSION)
             elif version != SCHEMA_VERSION:
-                raise StoreDamaged(f"open store {self.path}: store version {version}, this Triack reads {SCHEMA_VERSION}")
+                raise StoreDamaged(
+                    f"open store {self.path}: store version {version}, this Triack reads {SCHEMA_VERSION}"
+                )
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
@@ -221,7 +229,7 @@ class Store:
         """
         with self._writing("read"):
             for key in read.keys:
-                row = self._db.execute(f"SELECT checksum, body FROM {read.table} WHERE key = ?", (key,)).fetchone()  # noqa: S608 - one of two names of ours
+                row = self._db.execute(_BODY_QUERIES[read.table], (key,)).fetchone()
                 if row is None:
                     continue
                 checksum, body = row

@@ -21,9 +21,10 @@ __all__ = ["Transaction"]
 class Transaction:
     """An async context manager: leaving the block commits, an exception rolls back.
 
-    When ``commit`` returns, everything it sent is on this node's disk, everything it received is gone from its queues, and every
-    ``remember`` holds: one disk transaction. Receiving, sending and remembering in one transaction is exactly-once
-    processing across machines. If ``commit`` is cancelled or the process dies inside it, all of it happened or nothing.
+    When ``commit`` returns, everything it sent is on this node's disk, everything it received is gone from its
+    queues, and every ``remember`` holds: one disk transaction. Receiving, sending and remembering in one transaction
+    is exactly-once processing across machines. If ``commit`` is cancelled or the process dies inside it, all of it
+    happened or nothing.
     """
 
     def __init__(self, node: "Node") -> None:

@@ -19,11 +19,13 @@ from struct import error as StructError
 from triack.errors import ProtocolError
 from triack.session.delivery import Delivery
 from triack.session.ranges import NumberSet, Range
+from triack.session.settings import DATAGRAM_MIN_BYTES, WINDOW_MAX
 from triack.session.states import CloseReason
 
 __all__ = [
     "MAX_ACK_RANGES",
     "PACKET_HEADER_BYTES",
+    "PING_BYTES",
     "AckFrame",
     "CloseFrame",
     "Frame",
@@ -47,6 +49,7 @@ _SHORT = Struct("!BB")
 _HELLO = Struct("!16sQQQIIQBBB")
 
 PACKET_HEADER_BYTES = _PACKET.size
+PING_BYTES = _SHORT.size
 MAX_ACK_RANGES = 64
 """Ranges in one ack, and thereby the work that one ack can ask for."""
 
@@ -156,7 +159,11 @@ class Hello:
             raise ProtocolError("bad-hello", "lengths do not add up")
         texts = [data[start:end].decode(errors="replace") for start, end in pairwise(ends)]
         hello = cls(*fixed[:-3], *texts)
-        if not 1 <= hello.window <= 0xFFFF or not 512 <= hello.max_datagram_bytes or not hello.connection_id:
+        if (
+            not 1 <= hello.window <= WINDOW_MAX
+            or hello.max_datagram_bytes < DATAGRAM_MIN_BYTES
+            or not hello.connection_id
+        ):
             raise ProtocolError("bad-hello", "value out of range")
         return hello
 

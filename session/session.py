@@ -34,8 +34,9 @@ from triack.session.events import (
     TransmitKind,
 )
 from triack.session.frames import Hello
+from triack.session.ranges import NumberSet
 from triack.session.rtt import RoundTrip
-from triack.session.sending import SPAN_WINDOWS, SendWindow, Sent
+from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, Sent
 from triack.session.session_ack import AckState, SessionAck
 from triack.session.settings import MS, SECOND, SessionSettings
 from triack.session.states import CloseReason, Move, State, next_state
@@ -109,6 +110,11 @@ class Session:
     # ---- what the owner asks
 
     @property
+    def is_closed(self) -> bool:
+        """Whether the session is over."""
+        return self.state is State.CLOSED
+
+    @property
     def room(self) -> int:
         """How many packets ``send_packet`` will take now."""
         return self.window.room if self.state is State.OPEN else 0
@@ -126,6 +132,8 @@ class Session:
             The session's number of the packet.
         """
         size_bytes = len(content) + wire.PACKET_HEADER_BYTES + DATAGRAM_OVERHEAD_BYTES
+        if size_bytes > self._settings.max_datagram_bytes:
+            raise ValueError(f"a content of {len(content)} bytes does not fit the datagram")
         return self.window.push(delivery, content, token, asks=asks, size_bytes=size_bytes).number
 
     def ping(self) -> None:
@@ -181,9 +189,9 @@ class Session:
         if self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         for frame in frames:
-            _HANDLERS[type(frame)](self, frame, now_ns)
-            if self.state is State.CLOSED:
+            if self.is_closed:
                 return
+            _HANDLERS[type(frame)](self, frame, now_ns)
         self._arm_ack_delay()
         self._close_if_drained()
 
@@ -255,7 +263,7 @@ class Session:
             room -= self._add_ack(transmit, frames, room, now_ns)
         if self._store_ack.due:
             room -= self._add_store_ack(transmit, frames, room)
-        if self._ping_due and room >= 2:
+        if self._ping_due and room >= wire.PING_BYTES:
             self._ping_due = False
             frames.append(wire.encode_ping())
         if sent is not None:
@@ -297,7 +305,9 @@ class Session:
 
     def _next_packet(self, now_ns: int) -> Sent | None:
         if self._probe_due is not None:
-            return self._probe_due
+            if self._probe_due.state is not PacketState.ACKED:
+                return self._probe_due
+            self._probe_due = None
         sent = self.window.peek()
         if sent is None or not self.window.has_credit(sent):
             return None
@@ -309,14 +319,15 @@ class Session:
         return sent
 
     def _send(self, sent: Sent, now_ns: int) -> bytes:
-        probing = self._probe_due is sent
+        probing = sent is self._probe_due
         self._probe_due = None
         window = self.window
         window.handle_sent(sent, now_ns)
         if self._pacer is not None:
             self._pacer.spend(sent.size_bytes)
-        # The window is about to close: do not wait for the receiver's delay.
-        closing = not window.has_credit(sent) or window.unacked >= window.limit
+        # The window closes behind the last packet that may go: do not wait for the receiver's delay.
+        following = window.peek()
+        closing = not window.room if following is None else not window.has_credit(following)
         asks = sent.asks or probing or sent.sends > 1 or closing
         self._last_asked = asks
         self._last_packet_at_ns = now_ns
@@ -378,12 +389,10 @@ class Session:
         if highest > self.window.highest_sent:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        numbers = list(range(self._stored_up_to + 1, frame.cumulative + 1))
         self._stored_up_to = max(self._stored_up_to, frame.cumulative)
-        for first, last in frame.ranges:
-            numbers.extend(range(max(first, self._stored_up_to + 1), last + 1))
+        covered = NumberSet(frame.cumulative, frame.ranges)
         waiting = self._awaiting_store
-        stored = [waiting.pop(number) for number in numbers if number in waiting]
+        stored = [waiting.pop(number) for number in list(waiting) if number in covered]
         for sent in stored[-1:]:
             if sent.sends == 1:
                 self._store_delay.update(now_ns - sent.sent_at_ns)
@@ -476,7 +485,8 @@ class Session:
 
     def _on_cleanup(self, now_ns: int) -> None:
         idle_since_ns = self._last_packet_at_ns
-        if now_ns >= idle_since_ns + self._settings.cleanup_interval_ns and not self.window.unacked:
+        waits = self.window.unacked or self._awaiting_store or self.state is not State.OPEN
+        if now_ns >= idle_since_ns + self._settings.cleanup_interval_ns and not waits:
             self.close(CloseReason.IDLE)
         else:
             again_ns = max(idle_since_ns, now_ns - self._settings.cleanup_interval_ns // 2)

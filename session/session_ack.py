@@ -38,10 +38,7 @@ class Cause(Enum):
     SENT = "sent"
 
 
-_DUE = {
-    cause: AckState.DUE
-    for cause in (Cause.COUNT, Cause.BYTES, Cause.DELAY, Cause.GAP, Cause.DUPLICATE, Cause.REQUEST)
-}
+_DUE = dict.fromkeys((Cause.COUNT, Cause.BYTES, Cause.DELAY, Cause.GAP, Cause.DUPLICATE, Cause.REQUEST), AckState.DUE)
 
 TRANSITIONS: dict[AckState, dict[Cause, AckState]] = {
     AckState.NOTHING_OWED: {

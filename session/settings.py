@@ -2,10 +2,23 @@
 
 from dataclasses import dataclass
 
-__all__ = ["MS", "SECOND", "AckTrigger", "SessionSettings"]
+__all__ = [
+    "DATAGRAM_MAX_BYTES",
+    "DATAGRAM_MIN_BYTES",
+    "MS",
+    "SECOND",
+    "WINDOW_MAX",
+    "AckTrigger",
+    "SessionSettings",
+]
 
 MS = 1_000_000
 SECOND = 1_000_000_000
+
+WINDOW_MAX = 0xFFFF
+DATAGRAM_MIN_BYTES = 576
+"""What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
+DATAGRAM_MAX_BYTES = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +85,9 @@ class SessionSettings:
     max_datagram_bytes: int = 1_200
 
     def __post_init__(self) -> None:
-        if not 1 <= self.max_unacked_packet <= 0xFFFF:
+        if not 1 <= self.max_unacked_packet <= WINDOW_MAX:
             raise ValueError(f"max_unacked_packet must be 1 to 65535, not {self.max_unacked_packet}")
-        if not 512 <= self.max_datagram_bytes <= 0xFFFF:
+        if not DATAGRAM_MIN_BYTES <= self.max_datagram_bytes <= DATAGRAM_MAX_BYTES:
             raise ValueError(f"max_datagram_bytes must be 512 to 65535, not {self.max_datagram_bytes}")
 
     @property

@@ -43,8 +43,6 @@ class CloseReason(Enum):
     """The same peer opened a newer session."""
     CONNECT_TIMEOUT = "connect-timeout"
     """The connection was not completed in time."""
-    REFUSED = "refused"
-    """The peer refused the connection."""
     PEER_CLOSED = "peer-closed"
     """The peer said goodbye."""
     DRAINED = "drained"
@@ -84,7 +82,7 @@ _ANY_TIME = {
 MOVES: dict[State, dict[Move | CloseReason, State]] = {
     State.CONNECTING: {
         Move.ACCEPTED: State.OPEN,
-        **dict.fromkeys(_ANY_TIME | {CloseReason.CONNECT_TIMEOUT, CloseReason.REFUSED}, State.CLOSED),
+        **dict.fromkeys(_ANY_TIME | {CloseReason.CONNECT_TIMEOUT}, State.CLOSED),
     },
     State.ACCEPTING: {
         Move.CONFIRMED: State.OPEN,

@@ -15,7 +15,8 @@ class Timer(IntEnum):
     ACK_DELAY = 2
     """The first unacknowledged received packet has waited long enough: send the session ack."""
     LOSS = 3
-    """A packet sent before an acknowledged one is overdue by 9/8 of the round trip: count it as lost (RFC 9002 6.1.2)."""
+    """A packet sent before an acknowledged one is overdue by 9/8 of the round trip: count it as lost (RFC 9002
+    6.1.2)."""
     PROBE = 4
     """Nothing was acknowledged for a probe time: send something that asks for an ack (RFC 9002 6.2)."""
     ACK_LIMIT = 5

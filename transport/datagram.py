@@ -47,7 +47,6 @@ class Kind(IntEnum):
     CONNECT = 1
     ACCEPT = 2
     DATA = 3
-    REFUSE = 4
 
 
 # A dict lookup costs a third of ``Kind(value)``.

@@ -107,7 +107,8 @@ class LocalReplay:
         except (KeyError, TypeError, ValueError) as error:
             raise _unfit(log, number, record, error) from error
         if number:
-            self._log_ends[(record["node"], record["incarnation"])] = record["at_ns"]
+            key = (record["node"], record["incarnation"])
+            self._log_ends[key] = max(self._log_ends.get(key, 0), record["at_ns"])
         self._verdict.records += number
 
     def _check_serial(self, record: Record) -> None:

@@ -1,4 +1,4 @@
-"""What a sender promises about sending again: everything after a failed session, and by tiers while no order ack comes."""
+"""What a sender promises about sending again: all of a failed session, and by tiers while no order ack comes."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ class Resends:
                     continue
                 if any(first <= number <= last for first, last in removed):
                     continue
-                if self._went_on(node, stream, number, position, session, cls):
+                if self._went_on(node, (cls, *stream, number), position, session):
                     evidence = "unacknowledged when its session failed, and skipped by later sessions"
                     self._report(Violation("close_without_full_resend", node, session, *stream, number, evidence))
 
-    def _went_on(self, node: str, stream: Stream, number: int, position: int, session: str, cls: str) -> bool:
+    def _went_on(self, node: str, packet: Packet, position: int, session: str) -> bool:
         """Say whether a later session carried a later packet of the lane."""
-        origin, lane, sequence = stream
+        cls, origin, lane, sequence, number = packet
         for later, (first, top) in self._lanes[(node, origin, lane)].items():
             # Express packets live in memory: another start of the node owes nothing of them.
             alive = cls != EXPRESS or first >> POSITION_SHIFT == position >> POSITION_SHIFT

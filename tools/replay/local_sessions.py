@@ -29,8 +29,8 @@ class Link:
     """One end of one session: what it sent and received, and which of it was acknowledged."""
 
     __slots__ = (
-        "ack_cumulative",
         "ack_covered",
+        "ack_cumulative",
         "acked",
         "closed_at",
         "fresh",

@@ -1,7 +1,7 @@
 """What a sequence promises over all sessions: order, no gaps, no loss, no repetition; over ranges of packets.
 
-Everything a stream - one (origin, lane, sequence) - went through is kept as sets of ranges, so that a healthy stream of a
-million packets is a handful of numbers. Message counts of whole ranges are exact; single packets are weighed only where
+Everything a stream - one (origin, lane, sequence) - went through is kept as ranges, so that single packets need not be
+looked at. Message counts of whole ranges are exact; single packets are weighed only where
 a range is split by a fault, a removal or a crash.
 """
 
@@ -198,9 +198,7 @@ class Streams:
             if kind == "acked":
                 if last > before:
                     evidence = f"order ack up to {last}, committed up to {before}"
-                    self._report(
-                        Violation("order_ack_before_commit", node, "", origin, lane, sequence, last, evidence)
-                    )
+                    self._report(Violation("order_ack_before_commit", node, "", origin, lane, sequence, last, evidence))
                 continue
             if kind == "committed":
                 if (sequence, first) <= top:
@@ -215,11 +213,7 @@ class Streams:
     def _judge_hole(self, node: str, stream: Stream, first: int, before: int) -> None:
         """Report what is queued and not removed between two commits."""
         story = self.stories[stream]
-        wanted = [
-            part
-            for span in story.queued.overlap(first, before - 1)
-            for part in _without(story.removed, *span)
-        ]
+        wanted = [part for span in story.queued.overlap(first, before - 1) for part in _without(story.removed, *span)]
         if wanted:
             missing = sum(last - begin + 1 for begin, last in wanted)
             evidence = f"{missing} packets from {wanted[0][0]} on were not committed before {before}"

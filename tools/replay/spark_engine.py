@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -18,11 +19,12 @@ from triack.tools.replay.schema import Verdict, Violation
 from triack.tools.replay.spark_timeline import gather_timeline
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from triack.tools.replay.schema import Timeline
 
 _DURABLE: Final = f"cls >= {base.RECOVERABLE_CODE}"
+_CHECKS_AT_A_TIME: Final = 4
 
 
 def open_spark(master: str | None) -> SparkSession:
@@ -66,9 +68,12 @@ class SparkReplay:
     def __init__(self, spark: SparkSession, logs: list[LogFile], *, timeline: bool) -> None:
         self._logs = logs
         self._timeline = timeline
+        self._kept: list[DataFrame] = []
         self._lines = base.read_lines(spark, logs)
-        self._records = base.encode(self._lines, logs).persist()
-        self._kept: list[DataFrame] = [self._records]
+        self._all = self._keep(base.encode(self._lines, logs))
+        self._moves, others = base.split(self._all)
+        self._others = self._keep(others)
+        self._incarnations = self._keep(_incarnations(self._all))
 
     def run(self) -> tuple[Verdict, Timeline | None]:
         """Run all checks.
@@ -79,10 +84,11 @@ class SparkReplay:
         try:
             verdict = Verdict(engine="spark", torn_lines=sum(bool(log.torn) for log in self._logs))
             span = self._count_records(verdict)
-            links = self._keep(sessions.links(self._records))
-            findings = self._count_messages(verdict, links)
-            verdict.conclude(findings, span)
-            timeline = gather_timeline(self._records, self._lines, links) if self._timeline else None
+            links = self._keep(sessions.links(self._moves, self._others))
+            rows = self._check(verdict, links)
+            verdict.pending += verdict.sent - verdict.delivered - verdict.lost
+            verdict.conclude(self._named(rows), span)
+            timeline = gather_timeline(self._all, self._lines, links) if self._timeline else None
         finally:
             for frame in self._kept:
                 frame.unpersist()
@@ -94,111 +100,120 @@ class SparkReplay:
 
     def _count_records(self, verdict: Verdict) -> tuple[int, int] | None:
         """Count what single records tell; this first pass also fills the cache and finds damage."""
-        records = self._records
-        wire = "(event = 'packet_received' and duplicate) or (event = 'rejected' and reason = 'duplicate')"
-        kept = f"event = 'queued' and {_DURABLE} and not coalesce(recovered, false)"
-        row = records.agg(
-            f.count("*").alias("records"),
-            f.count_if("damaged").alias("damaged"),
-            f.count_if(f.expr(wire)).alias("wire"),
-            f.count_if(f.expr("event = 'packet_sent' and lane is null and resend")).alias("control"),
-            _total(kept, "count").alias("queued"),
-            _total(f"event = 'removed' and {_DURABLE}", "count").alias("removed"),
-            f.min(f.when(f.expr(f"event = 'queued' and {_DURABLE}"), f.col("wall_ns"))).alias("begin"),
-            f.max(f.when(f.expr(f"event = 'committed' and {_DURABLE}"), f.col("wall_ns"))).alias("end"),
-        ).first()
-        numbers: dict[str, Any] = row.asDict() if row else {}
-        if numbers["damaged"]:
+        rows = self._incarnations.collect()
+        if any(row["damaged"] for row in rows):
             raise find_damage(self._logs)
-        verdict.records = numbers["records"]
-        verdict.duplicates_on_wire = numbers["wire"]
-        verdict.resends = numbers["control"]
-        verdict.sent = numbers["queued"] - numbers["removed"]
-        verdict.sessions_closed = resends.failures(records).select("session").distinct().count()
-        self._count_nodes(verdict)
-        return None if numbers["begin"] is None or numbers["end"] is None else (numbers["begin"], numbers["end"])
-
-    def _count_nodes(self, verdict: Verdict) -> None:
-        nodes = {log.order[0] for log in self._logs if log.order[0]}
+        verdict.records = sum(row["records"] for row in rows)
+        verdict.duplicates_on_wire = sum(row["wire"] for row in rows)
+        verdict.resends = sum(row["control"] for row in rows)
+        verdict.sent = sum(row["queued"] - row["removed"] for row in rows)
+        verdict.sessions_closed = resends.failures(self._others).select("session").distinct().count()
+        nodes = {row["node"] for row in rows}
         verdict.nodes = len(nodes)
-        opened = base.pick(self._records, "session_opened").select("peer").distinct().collect()
-        known = self._records.select("node").distinct().collect()
-        strangers = {row["peer"] for row in opened} - {row["node"] for row in known}
+        opened = base.pick(self._others, "session_opened").select("peer").distinct().collect()
+        strangers = {row["peer"] for row in opened} - nodes
         verdict.peers_without_log = sorted(base.names(self._lines, strangers).values())
+        begin = min((row["begin"] for row in rows if row["begin"]), default=None)
+        end = max((row["end"] for row in rows if row["end"]), default=None)
+        return None if begin is None or end is None else (begin, end)
 
-    def _count_messages(self, verdict: Verdict, links: DataFrame) -> list[Violation]:
+    def _check(self, verdict: Verdict, links: DataFrame) -> list[Row]:
         """Count the messages of the verdict, and return the violations of all checks."""
-        records = self._records
-        arrivals = self._keep(streams.arrivals(records))
-        handed = self._keep(streams.handed(records))
-        segments = self._keep(streams.segments(records))
+        moves, others = self._moves, self._others
+        forwarders = self._keep(streams.forwarders(moves))
+        if forwarders.isEmpty():
+            forwarders = forwarders.limit(0)  # the optimizer then drops every join with it
         sends = self._keep(resends.sends(links))
-        again = self._keep(streams.committed_again(records))
-        single = streams.corrections(streams.effects(segments), again, links)
-        weighed = self._keep(streams.weighed(single, records))
-
-        final = streams.at_destination(records, base.pick(records, "committed").where(_DURABLE))
-        verdict.delivered = _sum(final, "count")
-        verdict.resends += _sum(sends, f.col("sends") - 1)
-        verdict.out_of_order = _sum(streams.disordered(arrivals), "count")
-        verdict.out_of_order += _sum(streams.handed_disordered(handed), f.expr("last - first + 1"))
-        verdict.duplicates_delivered = _sum(streams.handed_again(handed), "extra")
-        self._correct(verdict, weighed)
+        arrivals = self._keep(streams.arrivals(others, forwarders))
+        segments = self._keep(streams.segments(others, forwarders))
+        handed = streams.handed(others)
         checks = [
+            *self._weigh(verdict, links, segments, forwarders),
             streams.check_commit_order(arrivals),
             streams.check_handed_order(handed),
             streams.check_gaps(arrivals, segments),
             streams.check_order_acks(arrivals),
             streams.check_handed_again(handed),
-            streams.check_committed_again(again, weighed),
-            streams.check_lost(weighed),
-            sessions.check_window(links, records),
+            sessions.check_window(links, others),
             sessions.check_acks(links),
-            sessions.check_store_acks(links, records),
-            sessions.check_ack_timing(records),
-            resends.check_resent(links, sends, records),
-            resends.check_attempts(records),
-            resends.check_waits(records),
-            resends.check_serials(records),
+            sessions.check_store_acks(links, others),
+            sessions.check_ack_timing(moves, others, self._incarnations),
+            resends.check_resent(links, sends, others),
+            resends.check_attempts(others),
+            resends.check_waits(others),
+            resends.check_serials(self._all, self._incarnations),
         ]
-        return self._collect(checks)
+        verdict.resends += _sum(sends, f.col("sends") - 1)
+        rows = _collect(checks)
+        totals = Counter[str]()
+        for row in rows:
+            totals[row["check"]] += row["messages"] or 0
+        verdict.out_of_order = totals["order"]
+        verdict.duplicates_delivered = totals["duplicates_delivered"]
+        verdict.lost = totals["lost"]
+        return rows
 
-    def _correct(self, verdict: Verdict, weighed: DataFrame) -> None:
-        sums = [f.sum(f.col(name) * f.col("messages")).alias(name) for name in streams.EFFECTS]
-        row = weighed.agg(*sums).first()
-        add = {name: int(value or 0) for name, value in row.asDict().items()} if row else {}
+    def _weigh(self, verdict: Verdict, links: DataFrame, segments: DataFrame, forwarders: DataFrame) -> list[DataFrame]:
+        """Count what was delivered, correct the counts of whole ranges by single packets, and return their checks."""
+        final = streams.at_destination(base.pick(self._others, "committed").where(_DURABLE), forwarders)
+        verdict.delivered = _sum(final, "count")
+        again = self._keep(streams.committed_again(self._others, forwarders))
+        single = self._keep(streams.corrections(streams.effects(segments), again, links))
+        if single.isEmpty():
+            return []
+        weighed = self._keep(streams.weighed(single, self._moves, self._others))
+        add = {name: _sum(weighed, f.col(name) * f.col("messages")) for name in ("sent", "delivered", "unqueued")}
         verdict.sent += add["sent"]
         verdict.delivered += add["delivered"]
-        verdict.lost += add["lost"]
-        verdict.duplicates_delivered += add["duplicates"]
-        verdict.pending = verdict.sent - verdict.delivered - verdict.lost + add["unqueued"]
+        verdict.pending += add["unqueued"]
+        return [streams.check_lost(weighed), streams.check_committed_again(again, weighed)]
 
-    def _collect(self, checks: list[DataFrame]) -> list[Violation]:
-        rows = reduce(lambda one, other: one.unionByName(other), checks).collect()
+    def _named(self, rows: list[Row]) -> list[Violation]:
+        """Return rows as violations, with names for hashed ids."""
         ids = {row[name] for row in rows for name in ("node", "session", "origin") if row[name] is not None}
         names = base.names(self._lines, ids)
 
-        def number(value: int | None) -> int:
-            return -1 if value is None else value
-
-        return [
-            Violation(
-                row["check"],
-                *(names.get(row[name], "") for name in ("node", "session", "origin")),
-                *(number(row[name]) for name in ("lane", "sequence", "number")),
-                row["evidence"],
-            )
-            for row in rows
-        ]
+        findings = []
+        for row in rows:
+            who = {name: names.get(row[name], "") for name in ("node", "session", "origin")}
+            where = {name: row[name] for name in ("lane", "sequence", "number") if row[name] is not None}
+            findings.append(Violation(row["check"], evidence=row["evidence"], **who, **where))
+        return findings
 
 
-def _total(condition: str, column: str) -> Any:
-    return f.coalesce(f.sum(f.when(f.expr(condition), f.col(column))), f.lit(0))
+def _incarnations(records: DataFrame) -> DataFrame:
+    """Return, for each incarnation of each node, what single records tell; the totals of the verdict are their sums."""
+    wire = "(event = 'packet_received' and duplicate) or (event = 'rejected' and reason = 'duplicate')"
+    kept = f"event = 'queued' and {_DURABLE} and not coalesce(recovered, false)"
+    return records.groupBy("node", "incarnation").agg(
+        f.count("*").alias("records"),
+        f.min("n").alias("low"),
+        f.max("n").alias("high"),
+        f.sum("n").alias("sum"),
+        f.max("at_ns").alias("log_end"),
+        f.count_if("damaged").alias("damaged"),
+        f.count_if(f.expr(wire)).alias("wire"),
+        f.count_if(f.expr("event = 'packet_sent' and lane is null and resend")).alias("control"),
+        _total(kept).alias("queued"),
+        _total(f"event = 'removed' and {_DURABLE}").alias("removed"),
+        f.min(f.when(f.expr(f"event = 'queued' and {_DURABLE}"), f.col("wall_ns"))).alias("begin"),
+        f.max(f.when(f.expr(f"event = 'committed' and {_DURABLE}"), f.col("wall_ns"))).alias("end"),
+    )
 
 
-def _sum(frame: DataFrame, column: Any) -> int:
+def _total(condition: str) -> Column:
+    return f.coalesce(f.sum(f.when(f.expr(condition), f.col("count"))), f.lit(0))
+
+
+def _sum(frame: DataFrame, column: Column | str) -> int:
     row = frame.agg(f.sum(column).alias("sum")).first()
     return int(row["sum"] or 0) if row else 0
+
+
+def _collect(checks: list[DataFrame]) -> list[Row]:
+    """Run the checks, some at a time: while one is planned, another computes."""
+    with ThreadPoolExecutor(_CHECKS_AT_A_TIME) as pool:
+        return [row for rows in pool.map(lambda check: check.collect(), checks) for row in rows]
 
 
 def replay_spark(spark: SparkSession, logs: list[LogFile], *, timeline: bool) -> tuple[Verdict, Timeline | None]:

@@ -13,6 +13,7 @@ from pyspark.sql.window import Window
 
 from triack.tools.replay.files import LogFile, torn_record
 from triack.tools.replay.schema import (
+    BOOL_FIELDS,
     CLASS_CODES,
     INT_FIELDS,
     POSITION_SHIFT,
@@ -39,6 +40,7 @@ _KEY_TYPES: Final = {
     "sequence": "long",
     "number": "long",
     "evidence": "string",
+    "messages": "long",
 }
 
 
@@ -52,8 +54,8 @@ def encode(lines: DataFrame, logs: list[LogFile]) -> DataFrame:
     """Return the records without torn ones, with ids hashed, `cls` for the class and `pos` for a node's order."""
     columns = [hashed(name) for name in ("node", "session", "origin", "peer", "queue")]
     columns += [f.col(name) for name in INT_FIELDS if name not in ("v", "n")]
-    columns += [f.col(name) for name in ("event", "reason", "resend", "duplicate", "recovered", "redelivered", "ranges")]
-    columns += [f.col("n"), position().alias("pos"), class_code().alias("cls"), damage().alias("damaged")]
+    columns += [f.col(name) for name in ("n", "event", "reason", "ranges", *BOOL_FIELDS)]
+    columns += [position().alias("pos"), class_code().alias("cls"), damage().alias("damaged")]
     return lines.where(~torn(logs)).select(*columns)
 
 
@@ -112,6 +114,12 @@ def names(lines: DataFrame, ids: Iterable[int]) -> dict[int, str]:
     return {row["id"]: row["name"] for row in hashes.collect()}
 
 
+def split(records: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return the records of packets on the wire, which are most, and all others: few checks need to read the many."""
+    moves = f.col("event").isin("packet_sent", "packet_received")
+    return records.where(moves), records.where(~moves)
+
+
 def pick(records: DataFrame, *events: str) -> DataFrame:
     """Return the records of some events."""
     return records.where(f.col("event").isin(*events))
@@ -125,6 +133,8 @@ def in_order(*columns: str) -> WindowSpec:
 def violations(found: DataFrame, check: str, evidence: Column, **changes: Column) -> DataFrame:
     """Return rows in the form of a violation; columns that the rows lack stay empty.
 
+    `messages` says how many messages the violation adds to the verdict's number of its kind.
+
     Args:
         found: one row for each violation.
         check: the check's name.
@@ -136,7 +146,7 @@ def violations(found: DataFrame, check: str, evidence: Column, **changes: Column
     for name, kind in _KEY_TYPES.items():
         column = given.get(name)
         if column is None:
-            column = f.col(name) if name in found.columns else f.lit(None)
+            column = f.col(name) if name in found.columns and name != "messages" else f.lit(None)
         columns.append(column.cast(kind).alias(name))
     return found.select(*columns)
 
@@ -144,4 +154,3 @@ def violations(found: DataFrame, check: str, evidence: Column, **changes: Column
 def explode_range(first: Column, last: Column) -> Column:
     """Return one row for each number of a range that is known not to be empty."""
     return f.explode(f.sequence(first, last))
-

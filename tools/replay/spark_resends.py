@@ -96,8 +96,8 @@ def check_waits(records: DataFrame) -> DataFrame:
     """Find waits that differ within a resend tier, or shrink from one tier to the next."""
     keys = ("node", *STREAM, "incarnation")
     tier = f.expr("least(floor((greatest(attempt, 1) - 1) / 3), 3) + 1")
-    waits = pick(records, "resend_scheduled").groupBy(*keys, tier.alias("tier"))
-    waits = waits.agg(f.min("interval_ns").alias("shortest"), f.max("interval_ns").alias("longest"))
+    tiers = pick(records, "resend_scheduled").groupBy(*keys, tier.alias("tier"))
+    waits = tiers.agg(f.min("interval_ns").alias("shortest"), f.max("interval_ns").alias("longest"))
     before = f.lag("shortest").over(Window.partitionBy(*keys).orderBy("tier"))
     waits = waits.withColumn("before", f.coalesce(before, f.lit(0))).withColumn("number", f.expr("3 * tier - 2"))
     allowed = f"shortest * {100 + TIER_TOLERANCE_PERCENT} + {100 * TIER_NOISE_NS}"
@@ -107,14 +107,16 @@ def check_waits(records: DataFrame) -> DataFrame:
     return rows.unionByName(violations(waits.where(f"before * 100 > {allowed}"), "resend_tiers", shrunk))
 
 
-def check_serials(records: DataFrame) -> DataFrame:
-    """Find places where the serial numbers of a node's records jump."""
+def check_serials(records: DataFrame, logs: DataFrame) -> DataFrame:
+    """Find places where the serial numbers of a node's records jump.
+
+    Args:
+        records: all records.
+        logs: for each incarnation of a node, how many `records`, their lowest and highest `n` and their sum.
+    """
     keys = ["node", "incarnation"]
-    sums = records.groupBy(*keys).agg(
-        f.count("*").alias("records"), f.min("n").alias("low"), f.max("n").alias("high"), f.sum("n").alias("sum")
-    )
     # Sorting all records is dear; sums tell which logs can have a gap at all.
-    doubtful = sums.where("low <> 1 or high <> records or sum <> records * (records + 1) div 2").select(*keys)
+    doubtful = logs.where("low <> 1 or high <> records or sum <> records * (records + 1) div 2").select(*keys)
     rows = records.select(*keys, "n").join(f.broadcast(doubtful), keys)
     before = f.coalesce(f.lag("n").over(Window.partitionBy(*keys).orderBy("n")), f.lit(0))
     jumps = rows.withColumn("before", before).where("n <> before + 1")

@@ -30,14 +30,18 @@ if TYPE_CHECKING:
 _PACKET: Final = ("cls", *STREAM, "number")
 
 
-def links(records: DataFrame) -> DataFrame:
+def links(moves: DataFrame, records: DataFrame) -> DataFrame:
     """Return what happened to each packet at each end of each session.
 
     One row for each (node, session, packet, outgoing): `moved`, the position of its first send or arrival, `moved_last`
     and `moves`; `acked` and `stored`, the positions of the first session ack and store ack that covered it; and the
     packet's place in its sequence.
+
+    Args:
+        moves: the records of packets on the wire.
+        records: the other records.
     """
-    moved = pick(records, "packet_sent", "packet_received").select(
+    moved = moves.select(
         *LINK, "packet", (f.col("event") == "packet_sent").alias("outgoing"), f.col("pos").alias("moved"),
         _nothing("acked"), _nothing("stored"), *_PACKET,
     )  # fmt: skip
@@ -103,31 +107,38 @@ def settlements(records: DataFrame) -> DataFrame:
     ranges = pick(records, "committed").where(f"cls >= {RECOVERABLE_CODE}")
     committed = ranges.select("node", *STREAM, "first", "last", "pos")
     start = pick(records, "position_recovered").where(f"cls = {TRANSACTIONAL_CODE} and number > 0")
-    recovered = start.select("node", *STREAM, f.lit(1).cast("long").alias("first"), f.col("number").alias("last"), "pos")
+    recovered = start.select(
+        "node", *STREAM, f.lit(1).cast("long").alias("first"), f.col("number").alias("last"), "pos"
+    )
     final = pick(records, "rejected").where(~f.col("reason").isin(*PASSING_REJECTIONS))
     rejected = final.select("node", *STREAM, f.col("number").alias("first"), f.col("number").alias("last"), "pos")
     return committed.unionByName(recovered).unionByName(rejected)
 
 
-def check_ack_timing(records: DataFrame) -> DataFrame:
-    """Find runs of new packets that were too long, or waited too long, for their ack."""
-    runs = _runs(records)
+def check_ack_timing(moves: DataFrame, records: DataFrame, logs: DataFrame) -> DataFrame:
+    """Find runs of new packets that were too long, or waited too long, for their ack.
+
+    Args:
+        moves: the records of packets on the wire.
+        records: the other records.
+        logs: for each incarnation of a node, `log_end`: the time of its last record.
+    """
+    runs = _runs(moves, records)
     settings = pick(records, "session_opened").groupBy(*LINK).agg(
         f.max("ack_threshold").alias("threshold"), f.max("idle_ack_delay_ns").alias("wait_ns")
     )  # fmt: skip
     closed = pick(records, "session_closed").groupBy(*LINK).agg(f.min("at_ns").alias("closed_at"))
-    ends = records.groupBy("node", "incarnation").agg(f.max("at_ns").alias("log_end"))
     runs = (
         runs.join(f.broadcast(settings), [*LINK])
         .join(f.broadcast(closed), [*LINK], "left")
-        .join(f.broadcast(ends), ["node", "incarnation"], "left")
+        .join(f.broadcast(logs.select("node", "incarnation", "log_end")), ["node", "incarnation"], "left")
         .withColumn("limit", f.col("wait_ns") + IDLE_ACK_TOLERANCE_NS)
         .withColumn("deadline", f.col("first_at") + f.col("limit"))
     )
     long = runs.where(f.col("fresh") >= f.col("threshold") + ACK_BURST_PACKETS)
     text = f.format_string("%d new packets without an ack, the threshold is %d", "fresh", "threshold")
-    in_time = [f.coalesce(f.col(end) <= f.col("deadline"), f.lit(False)) for end in ("ack_at", "closed_at", "log_end")]
-    late = runs.where(~(in_time[0] | in_time[1] | in_time[2]) & f.col("limit").isNotNull())
+    # An ack, the end of the session or the end of the log: the first of them must not come after the deadline.
+    late = runs.where(f.least("ack_at", "closed_at", "log_end") > f.col("deadline"))
     waited = f.when(f.col("ack_at").isNull(), f.lit("never")).otherwise(
         f.format_string("after %d ms", _milliseconds(f.col("ack_at") - f.col("first_at")))
     )
@@ -138,11 +149,12 @@ def check_ack_timing(records: DataFrame) -> DataFrame:
     )
 
 
-def _runs(records: DataFrame) -> DataFrame:
+def _runs(moves: DataFrame, records: DataFrame) -> DataFrame:
     """Return the runs of new packets between two acks of a session end: how many, since when, acknowledged when."""
-    events = pick(records, "packet_received", "ack_sent").where("event = 'ack_sent' or not coalesce(duplicate, false)")
-    is_ack = f.col("event") == "ack_sent"
-    marked = events.select(*LINK, "incarnation", "pos", "at_ns", "packet", is_ack.alias("is_ack"))
+    came = pick(moves, "packet_received").where("not coalesce(duplicate, false)")
+    columns = (*LINK, "incarnation", "pos", "at_ns", "packet")
+    marked = came.select(*columns, f.lit(False).alias("is_ack"))
+    marked = marked.unionByName(pick(records, "ack_sent").select(*columns, f.lit(True).alias("is_ack")))
     run = f.coalesce(f.sum(f.col("is_ack").cast("int")).over(in_order(*LINK)), f.lit(0))
     fresh = ~f.col("is_ack")
     return (
@@ -174,7 +186,7 @@ def _bare(rows: DataFrame) -> DataFrame:
 
 def _received_ranges(records: DataFrame) -> DataFrame:
     acks = pick(records, "ack_received", "store_ack_received")
-    return acks.select(*LINK, "pos", f.col("event").startswith("store").alias("store"), f.explode("ranges").alias("range"))
+    return acks.select(*LINK, "pos", _is_store().alias("store"), f.explode("ranges").alias("range"))
 
 
 def _sent_ranges(records: DataFrame) -> DataFrame:
@@ -185,7 +197,11 @@ def _sent_ranges(records: DataFrame) -> DataFrame:
     news = f.when(f.col("cumulative") > f.col("before"), f.array(f.array(f.col("before") + 1, f.col("cumulative"))))
     empty = f.array().cast("array<array<bigint>>")
     covered = f.concat(f.coalesce(news, empty), f.coalesce(f.col("ranges"), empty))
-    return acks.select(*LINK, "pos", f.col("event").startswith("store").alias("store"), f.explode(covered).alias("range"))
+    return acks.select(*LINK, "pos", _is_store().alias("store"), f.explode(covered).alias("range"))
+
+
+def _is_store() -> Column:
+    return f.col("event").startswith("store")
 
 
 def _acks(ranges: DataFrame, *, outgoing: bool) -> DataFrame:

@@ -1,7 +1,7 @@
 """What a sequence promises over all sessions, in Spark: order, no gaps, no loss, no repetition.
 
-The same rules as ``local_streams``, over ranges of packets: a stream is swept once from its first number to its last, and
-only packets whose fate the counts of whole ranges do not tell are looked at one by one.
+The same rules as ``local_streams``, over ranges of packets: a stream is swept once from its first number to its last,
+and only packets whose fate the counts of whole ranges do not tell are looked at one by one.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ _DURABLE: Final = f"cls >= {RECOVERABLE_CODE}"
 _TRANSACTIONAL: Final = f"cls = {TRANSACTIONAL_CODE}"
 _STATES: Final = ("fresh", "again", "removed", "final", "anywhere", "covered", "order_acked")
 # What a packet adds to each number of the verdict, times its messages.
-EFFECTS: Final = ("sent", "delivered", "unqueued", "lost", "duplicates")
+EFFECTS: Final = ("sent", "delivered", "unqueued", "lost")
 
 
-def at_destination(records: DataFrame, rows: DataFrame) -> DataFrame:
-    """Return the rows of nodes that are the lane's destination: those that never sent its packets on.
+def forwarders(moves: DataFrame) -> DataFrame:
+    """Return the (node, origin, lane) of nodes that sent packets of others on: no destinations, though they commit."""
+    passed = pick(moves, "packet_sent").where("lane is not null and node <> origin")
+    return passed.select("node", "origin", "lane").distinct()
 
-    Args:
-        records: all records.
-        rows: rows with node, origin and lane.
-    """
-    passed = pick(records, "packet_sent").where("lane is not null and node <> origin")
-    forwarders = passed.select("node", "origin", "lane").distinct()
+
+def at_destination(rows: DataFrame, forwarders: DataFrame) -> DataFrame:
+    """Return the rows of nodes that are the lane's destination."""
     return rows.join(f.broadcast(forwarders), ["node", "origin", "lane"], "left_anti")
 
 
-def arrivals(records: DataFrame) -> DataFrame:
+def arrivals(records: DataFrame, forwarders: DataFrame) -> DataFrame:
     """Return what destinations committed, recovered and order-acked, with what they had reached before.
 
     `reached` is the highest committed number of the sequence, `top` the highest (sequence, number) of the lane.
@@ -53,22 +52,18 @@ def arrivals(records: DataFrame) -> DataFrame:
     rows = rows.unionByName(pick(records, "order_ack_sent"))
     end = f.coalesce(f.col("last"), f.col("number"))
     rows = rows.select("node", *STREAM, "event", "pos", "first", end.alias("last"), "count")
-    rows = at_destination(records, rows)
+    rows = at_destination(rows, forwarders)
     on_disk = f.col("event") != "order_ack_sent"
     reached = f.max(f.when(on_disk, f.col("last"))).over(in_order("node", *STREAM))
     top = f.max(f.when(on_disk, f.struct("sequence", "last"))).over(in_order("node", "origin", "lane"))
     return rows.withColumn("reached", f.coalesce(reached, f.lit(0))).withColumn("top", top)
 
 
-def disordered(arrivals: DataFrame) -> DataFrame:
-    """Return commits that do not lie after everything the lane had reached."""
-    return arrivals.where("event = 'committed' and struct(sequence, first) <= top")
-
-
 def check_commit_order(arrivals: DataFrame) -> DataFrame:
     """Find commits that fall behind earlier ones of the same lane."""
+    late = arrivals.where("event = 'committed' and struct(sequence, first) <= top")
     evidence = f.format_string("committed %d..%d after %d/%d", "first", "last", "top.sequence", "top.last")
-    return violations(disordered(arrivals), "order", evidence, number=f.col("first"))
+    return violations(late, "order", evidence, number=f.col("first"), messages=f.col("count"))
 
 
 def check_order_acks(arrivals: DataFrame) -> DataFrame:
@@ -100,36 +95,27 @@ def handed(records: DataFrame) -> DataFrame:
     return rows.select("node", "queue", *STREAM, "number", "first", "last", "cls", "pos")
 
 
-def handed_disordered(handed: DataFrame) -> DataFrame:
-    """Return transactional messages that were handed out after later ones of their lane."""
-    before = f.max(f.struct("sequence", "number", "last")).over(in_order("node", "queue", "origin", "lane"))
-    rows = handed.where(_TRANSACTIONAL).withColumn("before", before)
-    return rows.where("struct(sequence, number, first) <= before")
-
-
 def check_handed_order(handed: DataFrame) -> DataFrame:
-    """Find messages handed out behind later ones."""
+    """Find transactional messages handed out behind later ones of their lane."""
+    before = f.max(f.struct("sequence", "number", "last")).over(in_order("node", "queue", "origin", "lane"))
+    rows = handed.where(_TRANSACTIONAL).withColumn("before", before).where("struct(sequence, number, first) <= before")
     text = "messages %d..%d handed out after %d/%d message %d"
     evidence = f.format_string(text, "first", "last", "before.sequence", "before.number", "before.last")
-    return violations(handed_disordered(handed), "order", evidence)
-
-
-def handed_again(handed: DataFrame) -> DataFrame:
-    """Return packets with `extra`: how many of their messages were handed out once more without a mark."""
-    keys = ["node", "queue", *STREAM, "number"]
-    rows = handed.withColumn("part", _repeated_part(*keys)).where("part > 0")
-    return rows.groupBy(*keys).agg(f.sum("part").alias("extra"))
+    return violations(rows, "order", evidence, messages=f.expr("last - first + 1"))
 
 
 def check_handed_again(handed: DataFrame) -> DataFrame:
-    """Find messages handed out again."""
+    """Find messages handed out once more without a mark."""
+    keys = ["node", "queue", *STREAM, "number"]
+    rows = handed.withColumn("part", _repeated_part(*keys)).where("part > 0")
+    rows = rows.groupBy(*keys).agg(f.sum("part").alias("extra"))
     evidence = f.format_string("%d messages handed out again without being marked", "extra")
-    return violations(handed_again(handed), "duplicates_delivered", evidence)
+    return violations(rows, "duplicates_delivered", evidence, messages=f.col("extra"))
 
 
-def committed_again(records: DataFrame) -> DataFrame:
+def committed_again(records: DataFrame, forwarders: DataFrame) -> DataFrame:
     """Return packets with `extra`: how many times too many one destination committed them."""
-    rows = at_destination(records, pick(records, "committed").where(_DURABLE))
+    rows = at_destination(pick(records, "committed").where(_DURABLE), forwarders)
     rows = rows.select("node", *STREAM, "first", "last", "pos").withColumn("part", _repeated_part("node", *STREAM))
     rows = rows.where("part > 0").select("node", *STREAM, explode_range(f.col("first"), _part_end()).alias("number"))
     return rows.groupBy("node", *STREAM, "number").agg(f.count("*").alias("extra"))
@@ -146,13 +132,13 @@ def _part_end() -> Column:
     return f.col("first") + f.col("part") - 1
 
 
-def segments(records: DataFrame) -> DataFrame:
+def segments(records: DataFrame, forwarders: DataFrame) -> DataFrame:
     """Return each stream as consecutive parts (first, last) in which all packets had the same fate.
 
     The fate is counted: `fresh` and `again` queued records, `removed`, `final` commits at a destination, commits
     `anywhere`, `covered` by a recovered position, `order_acked` at the origin.
     """
-    marks = _marks(records)
+    marks = _marks(records, forwarders)
     begin = marks.select(*STREAM, "cls", f.col("first").alias("first"), "state", f.lit(1).alias("step"))
     end = marks.select(*STREAM, "cls", (f.col("last") + 1).alias("first"), "state", f.lit(-1).alias("step"))
     steps = [f.sum(f.when(f.col("state") == state, f.col("step")).otherwise(0)).alias(state) for state in _STATES]
@@ -171,15 +157,15 @@ def segments(records: DataFrame) -> DataFrame:
     ).where("last is not null")
 
 
-def _marks(records: DataFrame) -> DataFrame:
+def _marks(records: DataFrame, forwarders: DataFrame) -> DataFrame:
     """Return the ranges that tell the fate of packets, each with its `state`."""
     ranged = pick(records, "queued", "removed", "committed").where(_DURABLE)
     state = f.when(f.col("event") == "removed", "removed").when(f.col("event") == "committed", "anywhere")
     state = state.when(f.coalesce(f.col("recovered"), f.lit(False)), "again").otherwise("fresh")
     parts = [ranged.withColumn("state", state)]
-    final = at_destination(records, pick(records, "committed").where(_DURABLE))
+    final = at_destination(pick(records, "committed").where(_DURABLE), forwarders)
     parts.append(final.withColumn("state", f.lit("final")))
-    started = at_destination(records, pick(records, "position_recovered").where(_TRANSACTIONAL))
+    started = at_destination(pick(records, "position_recovered").where(_TRANSACTIONAL), forwarders)
     parts.append(_from_one(started.groupBy(*STREAM, "cls"), "covered"))
     acked = pick(records, "order_ack_received").where("node = origin").withColumn("cls", f.lit(0))
     parts.append(_from_one(acked.groupBy(*STREAM, "cls"), "order_acked"))
@@ -218,7 +204,7 @@ def corrections(effects: DataFrame, again: DataFrame, links: DataFrame) -> DataF
 
     Args:
         effects: from ``effects``.
-        again: from ``committed_again``.
+        again: from ``committed_again``: they must be weighed, too.
         links: from ``links``, for the store acks of recoverable packets.
     """
     single = effects.select("*", explode_range(f.col("first"), f.col("last")).alias("number"))
@@ -226,26 +212,26 @@ def corrections(effects: DataFrame, again: DataFrame, links: DataFrame) -> DataF
     stored = stored.select(*STREAM, "number", f.lit(1).alias("freed")).distinct()
     suspects = single.where("suspect").join(stored, [*STREAM, "number"])
     lost = suspects.select(*STREAM, "number", *_effect("lost", f.lit(1)))
-    told = single.select(*STREAM, "number", "sent", "delivered", "unqueued", "lost", f.lit(0).alias("duplicates"))
-    repeated = again.select(*STREAM, "number", *_effect("duplicates", f.col("extra")))
+    told = single.select(*STREAM, "number", "sent", "delivered", "unqueued", "lost")
+    repeated = again.select(*STREAM, "number", *_effect("", f.lit(0)))
     sums = [f.sum(name).alias(name) for name in EFFECTS]
-    joined = told.unionByName(lost).unionByName(repeated).groupBy(*STREAM, "number").agg(*sums)
-    return joined.where(" or ".join(f"{name} <> 0" for name in EFFECTS))
+    return told.unionByName(lost).unionByName(repeated).groupBy(*STREAM, "number").agg(*sums)
 
 
 def _effect(name: str, value: Column) -> list[Column]:
     return [(value if name == effect else f.lit(0)).cast("long").alias(effect) for effect in EFFECTS]
 
 
-def weighed(packets: DataFrame, records: DataFrame) -> DataFrame:
+def weighed(packets: DataFrame, moves: DataFrame, records: DataFrame) -> DataFrame:
     """Add `messages` to packets: what their own records say, else an even share of a range that has them.
 
     Args:
         packets: rows with the stream and number of packets.
-        records: all records.
+        moves: the records of packets on the wire.
+        records: the other records.
     """
     keys = [*STREAM, "number"]
-    moved = pick(records, "packet_sent", "packet_received").where(f"{_DURABLE} and lane is not null")
+    moved = moves.where(f"{_DURABLE} and lane is not null")
     wanted = packets.select(*keys).distinct()
     known = moved.join(f.broadcast(wanted), keys).groupBy(*keys).agg(f.max("count").alias("known"))
     shares = _even_shares(wanted, pick(records, "queued", "committed").where(_DURABLE))
@@ -264,11 +250,11 @@ def _even_shares(wanted: DataFrame, ranges: DataFrame) -> DataFrame:
 def check_lost(weighed: DataFrame) -> DataFrame:
     """Find packets that the origin forgot and no destination has."""
     evidence = f.format_string("acknowledged at its origin, committed nowhere; messages: %d", "messages")
-    return violations(weighed.where("lost > 0"), "lost", evidence)
+    return violations(weighed.where("lost > 0"), "lost", evidence, messages=f.col("messages"))
 
 
 def check_committed_again(again: DataFrame, weighed: DataFrame) -> DataFrame:
     """Find packets that one destination committed more than once."""
     rows = again.join(weighed.select(*STREAM, "number", "messages"), [*STREAM, "number"])
     evidence = f.format_string("committed %d times; messages: %d", f.col("extra") + 1, f.col("messages"))
-    return violations(rows, "duplicates_delivered", evidence)
+    return violations(rows, "duplicates_delivered", evidence, messages=f.expr("extra * messages"))

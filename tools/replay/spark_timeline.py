@@ -62,7 +62,9 @@ def _sent_again(records: DataFrame, links: DataFrame) -> DataFrame:
 def _latency(records: DataFrame) -> dict[int, int]:
     """Return a histogram of the wall time from queued to committed, over messages."""
     queued = pick(records, "queued").where("not coalesce(recovered, false)")
-    queued = queued.select(*STREAM, f.col("first").alias("at"), f.col("wall_ns").alias("begun"), f.lit(0).alias("count"))
+    queued = queued.select(
+        *STREAM, f.col("first").alias("at"), f.col("wall_ns").alias("begun"), f.lit(0).alias("count")
+    )
     done = pick(records, "committed").select(*STREAM, f.col("last").alias("at"), "wall_ns", "count")
     window = Window.partitionBy(*STREAM).orderBy("at", f.col("begun").isNull())
     both = queued.unionByName(done, allowMissingColumns=True)
@@ -73,9 +75,7 @@ def _latency(records: DataFrame) -> dict[int, int]:
     return _counts(both.where(took >= 0), bucket, f.sum("count"))
 
 
-def _add_sessions(
-    timeline: Timeline, records: DataFrame, lines: DataFrame, links: DataFrame, bucket: Column
-) -> None:
+def _add_sessions(timeline: Timeline, records: DataFrame, lines: DataFrame, links: DataFrame, bucket: Column) -> None:
     """Add the lives of the sessions, and how many packets each had unacknowledged."""
     lives = pick(records, "session_opened", "session_closed").groupBy(*LINK).agg(
         f.min(f.when(f.col("event") == "session_opened", f.col("wall_ns"))).alias("opened"),

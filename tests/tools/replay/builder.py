@@ -201,7 +201,7 @@ def scheduled(world: World, attempt: int, interval_ns: int) -> Record:
 
 
 def healthy() -> World:
-    """Three sessions: all classes, a failed session with a full resend, a removal, and a crash of beta, then of alpha."""
+    """Three sessions: all classes, a failed session with a full resend, a removal, a crash of each node."""
     world = World()
     world.alpha.start()
     world.beta.start()

@@ -1,0 +1,305 @@
+"""One world for each promise that can be broken: a correct record with one planted fault."""
+
+from collections.abc import Callable
+
+from tests.tools.replay.builder import (
+    ALPHA,
+    BETA,
+    CLASS_LANES,
+    MS,
+    PER_PACKET,
+    SEQUENCE,
+    World,
+    healthy,
+    place,
+    scheduled,
+)
+
+TX = "transactional"
+# What a fault must be found as: (check, lane, sequence, number), the last three -1 where they say nothing.
+Expected = set[tuple[str, int, int, int]]
+Fault = Callable[[World], Expected]
+FAULTS: dict[str, Fault] = {}
+
+LANE = CLASS_LANES[TX]
+
+
+def fault(plant: Fault) -> Fault:
+    FAULTS[plant.__name__] = plant
+    return plant
+
+
+def ready() -> World:
+    """Both nodes run and have a session."""
+    world = World()
+    world.alpha.start()
+    world.beta.start()
+    world.open()
+    return world
+
+
+@fault
+def commit_out_of_order(world: World) -> Expected:
+    """Beta commits 3 before 2; that is disorder, and a gap when it happens."""
+    numbers = world.queue(TX, 3)
+    arrived = world.send(TX, numbers)
+    for number in (1, 3, 2):
+        world.commit(TX, range(number, number + 1))
+    world.ack(arrived)
+    return {("order", LANE, SEQUENCE, 2), ("gaps", LANE, SEQUENCE, 3)}
+
+
+@fault
+def handed_out_of_order(world: World) -> Expected:
+    """Beta hands packet 2 out before packet 1."""
+    numbers = world.queue(TX, 2)
+    world.ack(world.send(TX, numbers), store=False)
+    world.commit(TX, numbers)
+    for number in (2, 1):
+        world.hand(TX, range(number, number + 1))
+    return {("order", LANE, SEQUENCE, 1)}
+
+
+@fault
+def hole_in_a_commit(world: World) -> Expected:
+    """Beta goes on with 3 although 2 is queued and was never removed."""
+    numbers = world.queue(TX, 3)
+    world.ack(world.send(TX, numbers), store=False)
+    world.commit(TX, numbers[:1])
+    world.commit(TX, numbers[2:])
+    return {("gaps", LANE, SEQUENCE, 3)}
+
+
+@fault
+def committed_twice(world: World) -> Expected:
+    """Beta commits a recoverable packet again."""
+    world.deliver("recoverable", 4)
+    world.commit("recoverable", range(2, 3))
+    return {("duplicates_delivered", CLASS_LANES["recoverable"], SEQUENCE, 2)}
+
+
+@fault
+def handed_twice(world: World) -> Expected:
+    """Beta hands a recoverable packet out again without saying so; the marked one is fine."""
+    world.deliver("recoverable", 4)
+    world.hand("recoverable", range(2, 3))
+    world.beta.repeat(world.beta.one("handed", number=3), redelivered=True)
+    return {("duplicates_delivered", CLASS_LANES["recoverable"], SEQUENCE, 2)}
+
+
+@fault
+def lost_transactional(world: World) -> Expected:
+    """Alpha gets an order ack for what beta never committed; that beta sends it is a fault of its own."""
+    numbers = world.queue(TX, 2)
+    world.ack(world.send(TX, numbers), store=False)
+    world.commit(TX, numbers[:1])
+    world.order_ack(2)
+    return {("lost", LANE, SEQUENCE, 2), ("order_ack_before_commit", LANE, SEQUENCE, 2)}
+
+
+@fault
+def lost_recoverable(world: World) -> Expected:
+    """Alpha forgets a recoverable packet after a store ack that beta's log does not have."""
+    numbers = world.queue("recoverable", 2)
+    arrived = world.send("recoverable", numbers)
+    world.ack(arrived, store=False)
+    world.commit("recoverable", numbers[:1])
+    world.alpha.write("store_ack_received", session=world.session, ranges=[[1, 2]])
+    return {("lost", CLASS_LANES["recoverable"], SEQUENCE, 2)}
+
+
+@fault
+def window_exceeded(world: World) -> Expected:
+    """Alpha sends a 65th packet before any of 64 is acknowledged."""
+    world.send("express", world.queue("express", 65))
+    return {("window", -1, -1, 65)}
+
+
+@fault
+def order_ack_too_early(world: World) -> Expected:
+    """The order ack leaves before the commit that follows."""
+    world.deliver(TX, 4)
+    world.beta.move_before(world.beta.one("order_ack_sent"), world.beta.one("committed"))
+    return {("order_ack_before_commit", LANE, SEQUENCE, 4)}
+
+
+@fault
+def store_ack_too_early(world: World) -> Expected:
+    """The store ack leaves before the commit that follows."""
+    world.deliver("recoverable", 2)
+    world.beta.move_before(world.beta.one("store_ack_sent"), world.beta.one("committed"))
+    lane = CLASS_LANES["recoverable"]
+    return {("store_ack_before_commit", lane, SEQUENCE, 1), ("store_ack_before_commit", lane, SEQUENCE, 2)}
+
+
+@fault
+def ack_for_what_was_not_sent(world: World) -> Expected:
+    """Alpha receives an ack for packet 5 after it sent four."""
+    world.deliver("express", 4)
+    world.alpha.write("ack_received", session=world.session, ranges=[[5, 5]])
+    return {("ack_unreceived", -1, -1, 5)}
+
+
+@fault
+def ack_of_what_did_not_arrive(world: World) -> Expected:
+    """Beta acknowledges packets 2 and 4, which got lost: one by the cumulative number, one by a range."""
+    world.send("express", world.queue("express", 4), lost=(2, 4))
+    world.beta.write("ack_sent", session=world.session, cumulative=2, ranges=[[3, 4]], trigger="gap", pending=4)
+    return {("ack_unsent", -1, -1, 2), ("ack_unsent", -1, -1, 4)}
+
+
+@fault
+def packet_forgotten_by_the_next_session(world: World) -> Expected:
+    """Packets 1 to 3 are unacknowledged when the session fails; the next one sends 1, 3 and 4."""
+    world.send(TX, world.queue(TX, 3), lost=(1, 2, 3))
+    world.close("ack-timeout")
+    world.open()
+    world.send(TX, range(1, 2), lost=(1,))
+    world.send(TX, range(3, 4), lost=(3,))
+    world.send(TX, world.queue(TX, 1), lost=(4,))
+    return {("close_without_full_resend", LANE, SEQUENCE, 2)}
+
+
+@fault
+def threshold_ignored(world: World) -> Expected:
+    """Beta, whose threshold is 32, acknowledges nothing while 96 packets arrive."""
+    for record in (*world.alpha.all("session_opened"), *world.beta.all("session_opened")):
+        record["window"] = 200
+    world.ack(world.send("express", world.queue("express", 96)), store=False)
+    return {("half_window", -1, -1, 1)}
+
+
+@fault
+def idle_delay_exceeded(world: World) -> Expected:
+    """Beta acknowledges a packet after 751 ms, another one never; a third arrives just before its log ends."""
+    arrived = world.send("express", world.queue("express", 1))
+    world.clock.tick(751 * MS)
+    world.ack(arrived, store=False)
+    world.send("express", world.queue("express", 1))
+    world.clock.tick(900 * MS)
+    world.close()
+    world.open()
+    world.send("express", world.queue("express", 1))
+    return {("idle_delay", -1, -1, 1), ("idle_delay", -1, -1, 2)}
+
+
+@fault
+def attempts_miscounted(world: World) -> Expected:
+    """Attempt 3 follows 1, and 1 follows 3 with no reason; after a new session 1 is right."""
+    world.queue(TX, 1)
+    for attempt in (1, 3, 1):
+        scheduled(world, attempt, 30 * MS)
+    world.close("ack-timeout")
+    world.open()
+    scheduled(world, 1, 30 * MS)
+    return {("resend_tiers", LANE, SEQUENCE, 3), ("resend_tiers", LANE, SEQUENCE, 1)}
+
+
+@fault
+def waits_uneven(world: World) -> Expected:
+    """The second tier's waits differ by half, the third tier waits less than the second."""
+    world.queue(TX, 1)
+    for attempt, wait in enumerate((100, 110, 100, 400, 600, 400, 200), start=1):
+        scheduled(world, attempt, wait * MS)
+    return {("resend_tiers", LANE, SEQUENCE, 4), ("resend_tiers", LANE, SEQUENCE, 7)}
+
+
+@fault
+def records_missing(world: World) -> Expected:
+    """Records 5 and 6 of alpha are not there."""
+    world.deliver("express", 8)
+    world.alpha.number()
+    gone = world.alpha.records[4:6]
+    world.alpha.records = [record for record in world.alpha.records if record not in gone]
+    # Packets 2 and 3 were in them, so their acks look like acks for nothing.
+    numbers = {("log_gap", -1, -1, 7)}
+    return numbers | {("ack_unreceived", -1, -1, record["packet"]) for record in gone}
+
+
+# What is unusual but right; each of them must pass.
+HARMLESS: dict[str, Callable[[], World]] = {"healthy": healthy}
+
+
+def harmless(build: Callable[[], World]) -> Callable[[], World]:
+    HARMLESS[build.__name__] = build
+    return build
+
+
+@harmless
+def forwarded() -> World:
+    """Beta passes packets on: it stores them in any order and hands order acks through."""
+    world = ready()
+    numbers = world.queue(TX, 3)
+    arrived = world.send(TX, numbers)
+    for number in (2, 1, 3):
+        world.commit(TX, range(number, number + 1))
+    world.ack(arrived)
+    for number in numbers:
+        world.beta.write(
+            "packet_sent", session="ff" * 8, packet=number, cls=TX, size=9, **place(TX), number=number,
+            previous=number - 1, count=PER_PACKET, resend=False,
+        )  # fmt: skip
+    return world
+
+
+@harmless
+def rejected_for_good() -> World:
+    """Beta has no such queue: it rejects, store-acks, and alpha moves the packet to its dead letters."""
+    world = ready()
+    arrived = world.send("recoverable", world.queue("recoverable", 1))
+    where = place("recoverable")
+    world.beta.write("rejected", cls="recoverable", **where, number=1, reason="queue-not-found")
+    world.ack(arrived)
+    world.alpha.write(
+        "removed", cls="recoverable", **where, first=1, last=1, count=PER_PACKET, reason="queue-not-found"
+    )
+    return world
+
+
+@harmless
+def express_lost_in_a_crash() -> World:
+    """Express packets of a failed session are gone with the process that had them."""
+    world = ready()
+    world.send("express", world.queue("express", 2), lost=(1, 2))
+    world.close("path-lost")
+    world.alpha.start()
+    world.open()
+    world.deliver("express", 1)
+    return world
+
+
+@harmless
+def pending_at_the_end() -> World:
+    """Packets that still wait are no violation, whatever became of their session."""
+    world = ready()
+    world.send(TX, world.queue(TX, 3), lost=(2, 3))
+    world.commit(TX, range(1, 2))
+    world.close("ack-timeout")
+    return world
+
+
+@harmless
+def tiers_as_they_should_be() -> World:
+    """Ten attempts over four tiers, then progress and the first tier again."""
+    world = ready()
+    world.queue(TX, 2)
+    for attempt, wait in enumerate((30, 31, 30, 300, 300, 301, 900, 900, 900, 5000), start=1):
+        scheduled(world, attempt, wait * MS)
+    world.commit(TX, range(1, 2))
+    world.order_ack(1)
+    scheduled(world, 1, 30 * MS)
+    return world
+
+
+def rename(world: World, tag: str) -> World:
+    """Give a world ids of its own, so that many worlds fit into one replay."""
+    ids = {node: f"{node[:24]}{tag:0>8}" for node in (ALPHA, BETA)}
+    for log in (world.alpha, world.beta):
+        log.name += tag
+        for record in log.records:
+            for name in ("node", "peer", "origin"):
+                if record.get(name) in ids:
+                    record[name] = ids[record[name]]
+            if "session" in record:
+                record["session"] = tag[-4:] + record["session"][4:]
+    return world

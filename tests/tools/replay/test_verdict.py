@@ -1,0 +1,178 @@
+"""The numbers of the verdict, the files, the report and the command line; on the local engine, which is quick."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.tools.replay.builder import BETA, PER_PACKET, World, healthy, place
+from tests.tools.replay.faults import FAULTS, ready
+from triack.errors import ReplayError
+from triack.tools.replay.command import command
+from triack.tools.replay.run import replay
+from triack.tools.replay.schema import Verdict
+
+TX = "transactional"
+
+
+def verdict_of(world: World, directory: Path) -> Verdict:
+    return replay(world.save(directory), engine="local")
+
+
+def test_a_healthy_record_passes_with_its_numbers(tmp_path: Path) -> None:
+    """Crashes, a failed session and a removal are counted, and every message that was sent arrived."""
+    verdict = verdict_of(healthy(), tmp_path)
+    assert verdict.verdict == "pass"
+    # 8 + 2 + 1 + 1 + 2 + 40 transactional packets and 48 recoverable ones; the removed one counts nowhere.
+    assert verdict.sent == verdict.delivered == PER_PACKET * (54 + 48)
+    assert (verdict.lost, verdict.pending, verdict.duplicates_delivered, verdict.out_of_order) == (0, 0, 0, 0)
+    assert (verdict.duplicates_on_wire, verdict.resends, verdict.sessions_closed, verdict.nodes) == (1, 3, 2, 2)
+
+
+def test_lost_messages_fail_the_verdict(tmp_path: Path) -> None:
+    """One forgotten packet costs its ten messages."""
+    world = ready()
+    FAULTS["lost_transactional"](world)
+    verdict = verdict_of(world, tmp_path)
+    assert (verdict.verdict, verdict.sent, verdict.delivered, verdict.lost) == ("fail", 20, 10, 10)
+
+
+def test_messages_that_wait_are_pending(tmp_path: Path) -> None:
+    """What is queued and neither delivered nor forgotten is pending, to the message, sent or not."""
+    world = ready()
+    world.send(TX, world.queue(TX, 3)[:2])
+    world.commit(TX, range(1, 2))
+    world.alpha.one("queued")["count"] = 27
+    verdict = verdict_of(world, tmp_path)
+    assert (verdict.sent, verdict.delivered, verdict.pending) == (27, 10, 17)
+
+
+def test_recovered_ranges_count_only_what_is_new(tmp_path: Path) -> None:
+    """A restart repeats what still waits; only packets that no record had before are added."""
+    world = ready()
+    world.queue(TX, 4)
+    world.alpha.start()
+    world.queued(TX, 3, 6, recovered=True)
+    world.alpha.start()
+    world.queued(TX, 5, 6, recovered=True)
+    assert verdict_of(world, tmp_path).sent == 6 * PER_PACKET
+
+
+def test_a_commit_whose_record_was_lost_is_delivered(tmp_path: Path) -> None:
+    """What the recovered position covers is on disk, although no record says committed."""
+    world = ready()
+    world.send(TX, world.queue(TX, 2))
+    world.beta.start()
+    world.beta.write("position_recovered", **place(TX), number=2, cls=TX)
+    world.order_ack(2)
+    verdict = verdict_of(world, tmp_path)
+    assert (verdict.verdict, verdict.delivered, verdict.lost) == ("pass", 20, 0)
+
+
+def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
+    """A crash in the middle of a write loses that record and nothing else."""
+    directories = healthy().save(tmp_path)
+    with (tmp_path / "beta" / "beta-000002-000002.jsonl.open").open("a") as file:
+        file.write('{"v": 1, "event": "pack')
+    verdict = replay(directories, engine="local")
+    assert (verdict.verdict, verdict.torn_lines) == ("pass", 1)
+
+
+def test_a_damaged_line_names_its_file_and_number(tmp_path: Path) -> None:
+    """Damage in the middle ends the replay: a verdict over half a record would prove nothing."""
+    directories = healthy().save(tmp_path)
+    damage(tmp_path / "alpha" / "alpha-000001-000001.jsonl", 3, '{"v": 1, "ev\n')
+    with pytest.raises(ReplayError, match=r"alpha-000001-000001\.jsonl line 3 is damaged"):
+        replay(directories, engine="local")
+
+
+def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    """A log of a later schema is not guessed at."""
+    world = healthy()
+    world.beta.records[5]["v"] = 2
+    with pytest.raises(ReplayError, match="has schema version 2"):
+        verdict_of(world, tmp_path)
+
+
+def test_a_missing_field_names_its_line(tmp_path: Path) -> None:
+    """A record that lacks what its event must have is damage."""
+    world = healthy()
+    del world.alpha.one("packet_sent")["packet"]
+    with pytest.raises(ReplayError, match=r"line \d+ is damaged: event 'packet_sent'"):
+        verdict_of(world, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "said"), [("empty", "no session log"), ("nowhere", "no such directory")])
+def test_no_logs_is_an_error(tmp_path: Path, name: str, said: str) -> None:
+    """Nothing to read is no pass."""
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ReplayError, match=said):
+        replay([tmp_path / name], engine="local")
+
+
+def test_a_peer_without_log_is_named(tmp_path: Path) -> None:
+    """With one side only, the verdict says whose log is missing."""
+    healthy().save(tmp_path)
+    assert replay([tmp_path / "alpha"], engine="local").peers_without_log == [BETA]
+
+
+def test_without_java_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Spark engine without Java says what to install, and what works without."""
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ReplayError, match=r"needs Java 17 .* --engine local"):
+        replay(healthy().save(tmp_path))
+
+
+def test_json_is_the_last_line(tmp_path: Path) -> None:
+    """A pass exits with 0 and ends with one JSON object."""
+    healthy().save(tmp_path)
+    result = CliRunner().invoke(command, [str(tmp_path), "--engine", "local", "--json"])
+    last = json.loads(result.stdout.splitlines()[-1])
+    assert result.exit_code == 0
+    assert {"seconds", "messages_per_second", "report", "engine"} <= last.keys()
+    assert (last["verdict"], last["sent"], last["violations"]) == ("pass", 1020, {})
+
+
+def test_a_broken_promise_exits_with_1_and_is_shown(tmp_path: Path) -> None:
+    """A person reads which promise was broken, where, and the evidence."""
+    world = ready()
+    FAULTS["order_ack_too_early"](world)
+    world.save(tmp_path)
+    result = CliRunner().invoke(command, [str(tmp_path), "--engine", "local"])
+    assert result.exit_code == 1
+    assert "FAIL" in result.stdout
+    assert "order_ack_before_commit" in result.stdout
+    assert "order ack up to 4, committed up to 0" in " ".join(result.stdout.split())
+
+
+def test_an_error_exits_with_2(tmp_path: Path) -> None:
+    """What cannot be read is one clear line on stderr."""
+    result = CliRunner().invoke(command, [str(tmp_path / "nowhere"), "--engine", "local"])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [f"triack replay: no such directory: {tmp_path / 'nowhere'}"]
+
+
+def test_the_report_is_one_page_with_its_data_beside(tmp_path: Path) -> None:
+    """The page needs nothing else, and shows the violations without letting their text be markup."""
+    pytest.importorskip("matplotlib")
+    world = ready()
+    FAULTS["window_exceeded"](world)
+    world.alpha.records[1]["session"] = "<script>"
+    page = tmp_path / "out" / "report.html"
+    verdict = replay(world.save(tmp_path / "logs"), engine="local", report=page)
+    text = page.read_text()
+    assert verdict.report == str(page)
+    assert "FAIL" in text
+    assert text.count("<svg") == 5
+    assert "<script" not in text
+    assert "src=" not in text
+    assert "number 65" in text
+    assert len((page.parent / "violations.jsonl").read_text().splitlines()) == len(verdict.findings)
+
+
+def damage(file: Path, line: int, text: str) -> None:
+    lines = file.read_text().splitlines(keepends=True)
+    lines[line - 1] = text
+    file.write_text("".join(lines))

@@ -1,0 +1,34 @@
+"""Messages by the batch: the first is waited for, the others are those that are there already."""
+
+import triack
+from triack.errors import WaitTimeout
+
+__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "take_batch"]
+
+BATCH_MESSAGES = 1_000
+BATCH_BYTES = 1024 * 1024
+
+
+async def take_batch(
+    consumer: triack.Consumer, *, timeout: float | None = None, most: int = BATCH_MESSAGES
+) -> list[triack.Message]:
+    """Take at least one message, and others as long as they are at hand.
+
+    Args:
+        consumer: where from; it acknowledges by hand.
+        timeout: seconds to wait for the first.
+        most: how many at the most.
+
+    Raises:
+        WaitTimeout: the first did not come.
+    """
+    batch = [await consumer.get(timeout)]
+    size_bytes = len(batch[0].body)
+    while len(batch) < min(most, BATCH_MESSAGES) and size_bytes < BATCH_BYTES:
+        try:
+            message = await consumer.get(timeout=0)
+        except WaitTimeout:
+            break
+        batch.append(message)
+        size_bytes += len(message.body)
+    return batch

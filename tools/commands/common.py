@@ -1,0 +1,88 @@
+"""What the commands share: options, signals, logging."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import structlog
+
+from triack.errors import AddressError
+from triack.transport.address import check_name
+
+__all__ = ["data_option", "name_for", "node_options", "run", "verbose_option"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXIT_SIGNAL = 128
+_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+def _set_level(_context: click.Context, _parameter: click.Parameter, count: int) -> None:
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[min(count, len(_LEVELS) - 1)]),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+    )
+
+
+data_option = click.option(
+    "--data",
+    required=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Data directory of the node; made when it does not exist.",
+)
+verbose_option = click.option(
+    "-v", "--verbose", count=True, expose_value=False, callback=_set_level, help="More of what happens; twice for all."
+)
+_log_option = click.option(
+    "--log", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Record a session log for `replay`."
+)
+_insecure_option = click.option("--insecure", is_flag=True, help="Run without a secure channel: loopback only.")
+
+
+def node_options(command: F) -> F:
+    """Add the options of every command that opens a node."""
+    for option in (verbose_option, _insecure_option, _log_option, data_option):
+        command = option(command)
+    return command
+
+
+def name_for(name: str | None, data: Path) -> str:
+    """The name of a node: as given, or that of its data directory, or ``node``."""
+    if name is not None:
+        return check_name(name)
+    try:
+        return check_name(data.resolve().name)
+    except AddressError:
+        return "node"
+
+
+def run(work: Coroutine[Any, Any, int]) -> int:
+    """Run a command to its exit code. SIGINT and SIGTERM cancel it, so that its node is closed in good order."""
+    return asyncio.run(_until_signal(work))
+
+
+async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+    came: list[int] = []
+
+    def stop(number: int) -> None:
+        # Once is enough: closing is bounded, and a second cancellation would break it off.
+        if not came:
+            came.append(number)
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    with contextlib.suppress(asyncio.CancelledError):
+        code = await task
+        if not came:
+            return code
+    return EXIT_SIGNAL + came[0] if came else 1

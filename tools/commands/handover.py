@@ -1,0 +1,107 @@
+"""Finding the process that serves a data directory.
+
+A served directory holds ``node.json``: the control socket of its process, the pid, and where it listens. The socket lies
+in a fresh directory of its owner alone. After ``kill -9`` both stay behind; a socket that nobody answers means that the
+directory is not served.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from triack.errors import TriackError
+from triack.tools.commands.frames import Link, dial
+
+__all__ = ["Served", "find", "make_socket_path", "publish", "read", "retract", "wait"]
+
+NODE_FILE = "node.json"
+SOCKET_FILE = "control"
+SOCKET_FOLDER_PREFIX = "triack-"
+SOCKET_PATH_BYTES_MAX = 107
+RETRY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Who serves a directory.
+
+    Attributes:
+        control: path of the control socket.
+        pid: the process.
+        listen: where its node listens.
+    """
+
+    control: str
+    pid: int
+    listen: str
+
+
+def read(data: Path) -> Served | None:
+    """What the directory says, be it stale or not."""
+    try:
+        found = json.loads((data / NODE_FILE).read_bytes())
+        return Served(str(found["control"]), int(found["pid"]), str(found["listen"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def make_socket_path() -> Path:
+    """A path for a control socket, in a fresh directory with mode 0700."""
+    path = Path(tempfile.mkdtemp(prefix=SOCKET_FOLDER_PREFIX)) / SOCKET_FILE
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
+        path.parent.rmdir()
+        raise TriackError(f"control socket {path}: the path is too long; set TMPDIR to a shorter one")
+    return path
+
+
+def publish(data: Path, served: Served) -> None:
+    """Say who serves the directory; the caller holds its store. Clears away what a killed process left."""
+    stale = read(data)
+    if stale is not None:
+        _remove_socket(Path(stale.control))
+    temporary = data / f"{NODE_FILE}.new"
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        json.dump(asdict(served), file)
+    temporary.rename(data / NODE_FILE)
+
+
+def retract(data: Path, served: Served) -> None:
+    """The directory is no longer served."""
+    if read(data) == served:
+        with contextlib.suppress(OSError):
+            (data / NODE_FILE).unlink()
+    _remove_socket(Path(served.control))
+
+
+def _remove_socket(path: Path) -> None:
+    """Remove a control socket and its directory, if that is what the path names."""
+    if path.name == SOCKET_FILE and path.parent.name.startswith(SOCKET_FOLDER_PREFIX):
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+            path.parent.rmdir()
+
+
+async def find(data: Path) -> Link | None:
+    """A connection to the process that serves the directory, or None."""
+    served = read(data)
+    if served is None:
+        return None
+    try:
+        return await dial(Path(served.control))
+    except OSError:
+        return None
+
+
+async def wait(data: Path) -> Link:
+    """Wait for a process that serves the directory."""
+    while True:
+        link = await find(data)
+        if link is not None:
+            return link
+        await asyncio.sleep(RETRY_S)

@@ -1,0 +1,170 @@
+"""Lines of one producer on their way through a node, whether it is in the same process or asks over the control socket.
+
+Promise: a chunk of lines enters the node once and whole, together with the number of its last line, however often it is
+offered and whenever the process is killed. How far the lines have come is told in order: ``settled`` is the last line
+up to which all are decided, each either at the stage that was asked for or among the failures.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import triack
+from triack.errors import DeliveryFailed, ProtocolError
+from triack.queues.lane import Lane
+from triack.tools.commands.pipes import Chunk
+
+__all__ = ["Failure", "Intake", "add_failure"]
+
+POLL_S = 0.05
+DEAD_LETTERS = "dead-letter"
+
+# First and last line, and why they will not arrive.
+Failure = tuple[int, int, str]
+
+
+@dataclass(slots=True)
+class _Recovered:
+    """Lines that were accepted in an earlier life of the process. Their receipts are gone; their packets are below ``end``."""
+
+    first: int
+    last: int
+    end: int
+
+
+class Intake:
+    """Takes lines and follows them.
+
+    Args:
+        node: where they enter.
+        destination: where they go.
+        delivery: their class.
+        until: the stage that counts.
+        producer: names the producer for ever; None when nobody would resume.
+        on_settled: called when ``settled`` has grown, with the new failures.
+    """
+
+    def __init__(
+        self,
+        node: triack.Node,
+        destination: str,
+        delivery: triack.Delivery,
+        until: triack.Stage,
+        *,
+        producer: str | None,
+        on_settled: Callable[[int, list[Failure]], None],
+    ) -> None:
+        self._node = node
+        self._destination = destination
+        self._delivery = delivery
+        self._until = until
+        self._key = None if producer is None or delivery is triack.EXPRESS else f"producer:{producer}"
+        self._on_settled = on_settled
+        self._following: asyncio.Queue[tuple[Chunk, list[triack.Receipt]] | _Recovered] = asyncio.Queue()
+        self._dead_letters = 0
+        self.accepted = 0
+        self._lane: Lane = node.prepare(destination, b"", delivery, {})[0]
+
+    async def recover(self, settled: int) -> int:
+        """Find out what was accepted before.
+
+        Args:
+            settled: the last line that the producer knows to be settled.
+
+        Returns:
+            The last line that is safe here.
+        """
+        self._dead_letters = self._count_dead_letters()
+        if self._key is None:
+            return 0
+        await self._node.flush()  # what is remembered is safe from here on
+        known = self._node.recall(self._key)
+        if known is not None:
+            self.accepted, self._dead_letters = json.loads(known)
+        if self.accepted > settled:
+            self._following.put_nowait(_Recovered(settled + 1, self.accepted, self._lane.sequence.next_number))
+        return self.accepted
+
+    async def accept(self, chunk: Chunk) -> None:
+        """Take a chunk; when this returns it is safe. One that was taken before is passed over.
+
+        Raises:
+            ProtocolError: lines before it are missing.
+            StoreFailed: the node has ended.
+        """
+        if self._delivery is triack.EXPRESS:
+            receipts = [await self._node.send(self._destination, line, delivery=self._delivery) for line in chunk.lines]
+        else:
+            transaction = self._node.transaction()
+            for line in chunk.lines:
+                await transaction.send(self._destination, line, delivery=self._delivery)
+            # Another connection of the same producer may have been faster; nothing can come between this look and the
+            # commit, which takes everything before it waits.
+            if self._known() >= chunk.last:
+                return
+            if self._known() != chunk.first - 1:
+                raise ProtocolError("bad-chunk", f"line {chunk.first} after line {self._known()}")
+            if self._key is not None:
+                transaction.remember(self._key, json.dumps([chunk.last, self._dead_letters]).encode())
+            receipts = await transaction.commit()
+        self.accepted = chunk.last
+        self._following.put_nowait((chunk, receipts))
+
+    async def follow(self) -> None:
+        """Tell how far the lines have come, until cancelled."""
+        while True:
+            item = await self._following.get()
+            if isinstance(item, _Recovered):
+                self._on_settled(item.last, await self._settle_recovered(item))
+            else:
+                self._on_settled(item[0].last, await self._settle(*item))
+
+    async def forget(self) -> None:
+        """The producer has ended: remember nothing of it."""
+        if self._key is not None:
+            transaction = self._node.transaction()
+            transaction.remember(self._key, None)
+            await transaction.commit()
+
+    @property
+    def backlog(self) -> int:
+        """Chunks that are not settled."""
+        return self._following.qsize()
+
+    def _known(self) -> int:
+        known = self._node.recall(self._key) if self._key is not None else None
+        return self.accepted if known is None else int(json.loads(known)[0])
+
+    async def _settle(self, chunk: Chunk, receipts: list[triack.Receipt]) -> list[Failure]:
+        failures: list[Failure] = []
+        # The last one first: in a sequence it settles all, so that the others are only looked at.
+        with contextlib.suppress(DeliveryFailed):
+            await receipts[-1].reached(self._until)
+        for line, receipt in enumerate(receipts, chunk.first):
+            try:
+                await receipt.reached(self._until)
+            except DeliveryFailed as error:
+                add_failure(failures, (line, line, error.reason))
+        return failures
+
+    async def _settle_recovered(self, item: _Recovered) -> list[Failure]:
+        while any(number < item.end for number in self._lane.sequence.entries):
+            self._node.check_alive()
+            await asyncio.sleep(POLL_S)
+        dead = self._count_dead_letters() - self._dead_letters
+        if dead <= 0:
+            return []
+        return [(item.first, item.last, f"some may be among {dead} new messages in the queue {DEAD_LETTERS}")]
+
+    def _count_dead_letters(self) -> int:
+        return self._node.queue_lengths().get(DEAD_LETTERS, 0)
+
+
+def add_failure(failures: list[Failure], new: Failure) -> None:
+    """Add a failure, in order; joined with the one before it if they touch and have the same reason."""
+    if failures and failures[-1][1] + 1 == new[0] and failures[-1][2] == new[2]:
+        failures[-1] = (failures[-1][0], new[1], new[2])
+    else:
+        failures.append(new)

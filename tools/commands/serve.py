@@ -1,0 +1,70 @@
+"""``triack serve``: a node that runs until it is told to stop."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import click
+
+import triack
+from triack.errors import AddressError, TriackError
+from triack.tools.commands import handover
+from triack.tools.commands.common import node_options
+from triack.tools.commands.control import ControlServer
+from triack.transport.address import Address, check_name
+
+__all__ = ["serve"]
+
+
+@click.command()
+@click.option("--name", required=True, help="Name of the node, for people.")
+@click.option("--listen", required=True, metavar="URL", help="udp://host:port or tcp://host:port; port 0 takes a free one.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="The only queues it has; may be repeated.")
+@node_options
+def serve(
+    *, name: str, listen: str, queues: tuple[str, ...], data: Path, log: Path | None, insecure: bool
+) -> int:
+    """Run a node until SIGTERM or SIGINT.
+
+    Prints "listening URL" when it is ready. While it runs, `triack send` and `triack receive` with the same --data work
+    through it. Without --queue, a queue is made when the first message for it arrives.
+    """
+    if Address.parse(listen, listening=True).scheme == "memory":
+        raise AddressError(f"listen on {listen}: other processes cannot reach memory")
+    node = triack.open(
+        name,
+        data=data,
+        listen=listen,
+        log=log,
+        insecure=insecure,
+        queues=[check_name(queue) for queue in queues] or None,
+    )
+    return asyncio.run(_serve(node, data))
+
+
+async def _serve(node: triack.Node, data: Path) -> int:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with node:
+        control = ControlServer(node)
+        served = handover.Served(str(await control.start()), os.getpid(), node.address)
+        try:
+            handover.publish(data, served)
+            click.echo(f"listening {node.address}")
+            error = await _until(stopping, node)
+        finally:
+            handover.retract(data, served)
+            await control.close()
+    if error is not None:
+        raise error
+    return 0
+
+
+async def _until(stopping: asyncio.Event, node: triack.Node) -> TriackError | None:
+    stop, failed = asyncio.create_task(stopping.wait()), asyncio.create_task(node.failed())
+    await asyncio.wait((stop, failed), return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    failed.cancel()
+    return failed.result() if failed.done() and not failed.cancelled() else None

@@ -1,0 +1,105 @@
+"""Replaying logs: find them, run an engine over them, write the report."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from triack.errors import ReplayError
+from triack.tools.replay.files import LogFile, find_logs
+from triack.tools.replay.local_engine import replay_local
+from triack.tools.replay.schema import Timeline, Verdict
+
+ENGINES: Final = ("spark", "local")
+
+
+def replay(
+    paths: list[Path], *, engine: str = "spark", master: str | None = None, report: Path | None = None
+) -> Verdict:
+    """Read session logs and say whether every promise was kept.
+
+    Args:
+        paths: directories with logs of any number of nodes, or single segments.
+        engine: ``spark``, or ``local`` for plain Python without Spark; both give the same verdict.
+        master: the Spark cluster; None for all processors of this machine.
+        report: where to write the HTML page; the violations go beside it. None for no report.
+
+    Raises:
+        ReplayError: there are no logs, a log is damaged, the report cannot be written, or what the engine or the
+            report needs is not installed.
+    """
+    if engine not in ENGINES:
+        raise ReplayError(f"no engine {engine!r}; there are {' and '.join(ENGINES)}")
+    if report is not None and importlib.util.find_spec("matplotlib") is None:
+        raise ReplayError("the report needs matplotlib: pip install 'triack[replay]'")
+    logs = find_logs(paths)
+    if engine == "local":
+        verdict, timeline = replay_local(logs, timeline=report is not None)
+    else:
+        verdict, timeline = _on_spark(logs, master, timeline=report is not None)
+    if report is not None and timeline is not None:
+        from triack.tools.replay.report import write_report
+
+        write_report(report, verdict, timeline)
+        verdict.report = str(report)
+    return verdict
+
+
+def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tuple[Verdict, Timeline | None]:
+    _require_spark()
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from triack.tools.replay.spark_engine import open_spark, replay_spark
+
+    running = SparkSession.getActiveSession()
+    spark = running
+    try:
+        if spark is None:
+            with _quiet_start():
+                spark = open_spark(master)
+        return replay_spark(spark, logs, timeline=timeline)
+    except (PySparkException, Py4JError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ReplayError(f"Spark failed: {reason}; --engine local needs no Spark") from error
+    finally:
+        # A session that the caller opened stays open.
+        if running is None and spark is not None:
+            spark.stop()
+
+
+def _require_spark() -> None:
+    """Raise if PySpark or Java is missing, with what to install."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise ReplayError("replay on Spark needs PySpark: pip install 'triack[replay]', or use --engine local")
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java").exists() if home else shutil.which("java") is not None
+    if not java:
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
+        raise ReplayError(f"replay on Spark needs Java 17 or later, and {where}: install it, or use --engine local")
+
+
+@contextlib.contextmanager
+def _quiet_start() -> Iterator[None]:
+    """Keep the start-up chatter of the Java process off the terminal; show it if the start fails."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as chatter:
+        os.dup2(chatter.fileno(), 2)
+        try:
+            yield
+        except Exception as error:
+            chatter.seek(0)
+            said = chatter.read().decode("utf-8", "replace").strip().splitlines()
+            raise ReplayError(f"Spark did not start: {said[-1] if said else error}; try --engine local") from error
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
