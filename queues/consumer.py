@@ -2,12 +2,13 @@
 
 import asyncio
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from triack.errors import NodeClosed, UsageError, WaitTimeout
 from triack.queues.mailbox import Handed, Mailbox
-from triack.queues.message import Message
+from triack.queues.message import Message, Settle
 
 if TYPE_CHECKING:
     from triack.queues.node import Node
@@ -38,14 +39,18 @@ class Consumer:
         self._last: Message | None = None
         self._turn = 0
         self._arrived = asyncio.Event()
+        self._settle = _settler(node, mailbox, self._out)
         mailbox.listeners.append(self._arrived.set)
-        # A loop that is left without closing must not keep its messages.
-        self._finalizer = weakref.finalize(self, _abandon, node, mailbox, self._out, self._arrived)
+        loop = asyncio.get_running_loop()
+        # A loop that is left without closing must not keep its messages. Nothing here refers back to the consumer, so
+        # that it ends with its last reference; should the garbage collector end it, that may be in any thread.
+        self._finalizer = weakref.finalize(self, _abandon_soon, loop, node, mailbox, self._out, self._arrived.set)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Message:
+        await self._take_turns()
         return await self._next()
 
     async def get(self, timeout: float | None = None) -> Message:
@@ -58,22 +63,23 @@ class Consumer:
             WaitTimeout: none came in time.
             NodeClosed: the node or this consumer has ended.
         """
-        if timeout is None:
-            return await self._next()
+        await self._take_turns()
         try:
             async with asyncio.timeout(timeout):
                 return await self._next()
         except TimeoutError:
             raise WaitTimeout(f"no message in queue {self._mailbox.name} after {timeout} s") from None
 
-    async def _next(self) -> Message:
-        if self._auto and self._last is not None:
-            self._last.ack()
-            self._last = None
+    async def _take_turns(self) -> None:
         self._turn += 1
         if self._turn >= TURN_MESSAGES:
             self._turn = 0
             await asyncio.sleep(0)
+
+    async def _next(self) -> Message:
+        if self._auto and self._last is not None:
+            self._last.ack()
+            self._last = None
         while True:
             self._check_open()
             self._arrived.clear()
@@ -93,18 +99,10 @@ class Consumer:
         if not self._finalizer.alive:
             raise NodeClosed(f"receive from {self._mailbox.name}: the consumer is closed")
 
-    def _settle(self, message: Message, failed: bool | None) -> None:
-        handed = message._handed
-        if self._out.pop(id(handed), None) is None:
-            return
-        if failed is None:
-            self._node.acknowledge(self._mailbox, handed)
-        else:
-            self._node.give_back(self._mailbox, handed, failed=failed)
-
     def close(self) -> None:
         """Give back what is unacknowledged and take no more. A second call does nothing."""
-        self._finalizer()
+        if self._finalizer.detach() is not None:
+            _abandon(self._node, self._mailbox, self._out, self._arrived.set)
 
     async def __aenter__(self) -> Self:
         return self
@@ -112,14 +110,40 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._auto and kind is None and self._last is not None:
-            self._last.ack()
+        if self._auto and self._last is not None:
+            if kind is None:
+                self._last.ack()
+            else:
+                self._last.reject(failed=issubclass(kind, Exception))
         self.close()
 
 
-def _abandon(node: "Node", mailbox: Mailbox, out: dict[int, Handed], arrived: asyncio.Event) -> None:
-    mailbox.listeners.remove(arrived.set)
+def _settler(node: "Node", mailbox: Mailbox, out: dict[int, Handed]) -> Settle:
+    def settle(handed: Handed, failed: bool | None) -> None:
+        if out.pop(id(handed), None) is None:
+            return
+        if failed is None:
+            node.acknowledge(mailbox, handed)
+        else:
+            node.give_back(mailbox, handed, failed=failed)
+
+    return settle
+
+
+def _abandon(node: "Node", mailbox: Mailbox, out: dict[int, Handed], listener: Callable[[], None]) -> None:
+    mailbox.listeners.remove(listener)
     for handed in list(out.values()):
         node.give_back(mailbox, handed, failed=False)
     out.clear()
-    arrived.set()
+    listener()
+
+
+def _abandon_soon(
+    loop: asyncio.AbstractEventLoop,
+    node: "Node",
+    mailbox: Mailbox,
+    out: dict[int, Handed],
+    listener: Callable[[], None],
+) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(_abandon, node, mailbox, out, listener)

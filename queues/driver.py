@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from triack.errors import AddressError, StoreError, TransportError, TriackError
+from triack.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
 from triack.queues.commit import Pending, Read
 from triack.queues.engine import Engine, Job
 from triack.queues.logfile import LogFile
@@ -69,7 +69,7 @@ class Driver:
 
     async def progress(self) -> None:
         """Wait until the engine has been drained once more."""
-        if self._tasks[0].done():
+        if self._closed or self._tasks[0].done():
             return
         future = self._loop.create_future()
         self._progress.append(future)
@@ -94,6 +94,7 @@ class Driver:
             self._end_progress()
             self._arm_timer()
             await self._wake.wait()
+        self._end_progress()
 
     def _end_progress(self) -> None:
         waiting, self._progress = self._progress, []
@@ -193,10 +194,12 @@ class Driver:
         end_ns = time.monotonic_ns() + timeout_ns
         while engine.failure is None and engine.busy_storing and time.monotonic_ns() < end_ns:
             await self._soon()
+        while engine.failure is None and self._volatile() and time.monotonic_ns() < end_ns:
+            await self._soon()
         engine.drain(time.monotonic_ns())
         while engine.failure is None and not engine.idle and time.monotonic_ns() < end_ns:
             await self._soon()
-        engine.stop(time.monotonic_ns())
+        engine.stop(NodeClosed(f"node {engine.name} was closed"), time.monotonic_ns())
         await self.progress()
         self._closed = True
         self._wake.set()
@@ -210,6 +213,10 @@ class Driver:
         if self._log_file is not None:
             self._log_file.append(engine.take_records(time.monotonic_ns(), last=True))
             self._log_file.close()
+
+    def _volatile(self) -> bool:
+        """Whether closing now would lose what only memory holds."""
+        return self.engine.outbox.volatile(all_classes=self._store.in_memory)
 
     async def _soon(self) -> None:
         await self.progress()

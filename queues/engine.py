@@ -163,11 +163,10 @@ class Engine:
 
     def give_back(self, mailbox: Mailbox, handed: Handed, *, failed: bool, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
-        failures = mailbox.give_back(handed, failed=failed)
-        if failed and failures > self.settings.max_redeliveries:
-            again = mailbox.take()
-            if again is not None:
-                self.dead_letter(mailbox, again, "max-redeliveries", now_ns)
+        if failed and mailbox.count_failure(handed) > self.settings.max_redeliveries:
+            self.dead_letter(mailbox, handed, "max-redeliveries", now_ns)
+        else:
+            mailbox.give_back(handed)
 
     def dead_letter(self, mailbox: Mailbox, handed: Handed, reason: str, now_ns: int) -> None:
         """Move a message from a queue to the dead-letter queue, in one commit."""
@@ -194,7 +193,8 @@ class Engine:
                 return
             conversation = self._by_connection.get(datagram.connection_id)
             if conversation is None:
-                raise ProtocolError("unknown-connection")
+                self.drops["unknown-connection"] += 1
+                return
             _HANDLERS[datagram.kind](self, conversation, datagram, now_ns)
             if datagram.counter > conversation.highest_counter:
                 conversation.highest_counter = datagram.counter
@@ -213,6 +213,7 @@ class Engine:
 
     def _handle_connect(self, hello: Hello, sender: str, now_ns: int) -> None:
         if hello.node_id == self.node_id:
+            self._handle_own_connect(hello, now_ns)
             raise ProtocolError("own-node")
         if self.draining or self.failure is not None:
             raise ProtocolError("closing")
@@ -231,6 +232,16 @@ class Engine:
         own.sent_at_ns = hello.sent_at_ns
         self._add_session(own, hello, sender, None, now_ns)
 
+    def _handle_own_connect(self, hello: Hello, now_ns: int) -> None:
+        """We have dialled ourselves, by another name: what waits there can never be delivered."""
+        link = self.outbox.links.get(hello.dialled)
+        if link is None or link.conversation is None:
+            return
+        if link.conversation.session.hello.session_id == hello.session_id:
+            self.outbox.doom(link, "own-address")
+            link.conversation.session.close(CloseReason.LOCAL_STOP)
+            self._handle_events(link.conversation, now_ns)
+
     def _make_room(self) -> None:
         if len(self._by_connection) < self.settings.max_sessions:
             return
@@ -248,7 +259,7 @@ class Engine:
         conversation.session.handle_hello(hello, now_ns)
 
     def _handle_data(self, conversation: Conversation, datagram: Datagram, now_ns: int) -> None:
-        conversation.session.handle_datagram(datagram.payload, now_ns)
+        conversation.session.handle_datagram(datagram.payload, datagram.counter, now_ns)
 
     def _hello(self, session_id: int, dialled: str) -> Hello:
         settings = self.settings.session
@@ -576,8 +587,11 @@ class Engine:
         """Whether nothing is left to do for a node that drains."""
         return not self._by_connection and not self.busy_storing
 
-    def stop(self, now_ns: int) -> None:
-        """Close what is left, at once."""
+    def stop(self, error: TriackError, now_ns: int) -> None:
+        """Close what is left, at once; who still waits for a commit gets the error."""
+        waiters, self._pending.waiters = self._pending.waiters, []
+        for waiter in waiters:
+            waiter(error)
         for conversation in list(self._by_connection.values()):
             conversation.session.close(CloseReason.LOCAL_STOP)
             self._handle_events(conversation, now_ns)

@@ -13,7 +13,7 @@ from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.commit import MessageRow, Pending, PositionRow, key_of, split_key
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Handed, Mailbox, Parcel
-from triack.queues.packing import HEAD_BYTES, Outgoing, check, count_of, fragment_range, pack_one
+from triack.queues.packing import HEAD_BYTES, Outgoing, check, completes, pack_one
 from triack.queues.settings import NodeSettings
 from triack.queues.store import StoreContent
 from triack.session.delivery import DURABLE, Delivery
@@ -271,9 +271,7 @@ class Inbox:
         self, stream: Stream, header: SequenceHeader, arrived: tuple[Conversation, int], pending: Pending
     ) -> None:
         body = header.body
-        fragment = fragment_range(body[:HEAD_BYTES], len(body))
-        completes = count_of(body) if fragment is None else int(fragment[1] + fragment[2] == fragment[3])
-        pending.accepted.setdefault(stream, []).append((header.sequence, header.number, completes))
+        pending.accepted.setdefault(stream, []).append((header.sequence, header.number, completes(body)))
         parcel = Parcel(
             [], header.origin, header.lane, header.sequence, header.number, stream.delivery, 1, len(body), [body]
         )

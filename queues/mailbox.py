@@ -38,6 +38,7 @@ class Parcel:
         acked: bit i is set when message i is done.
         failures: how often message i was returned as failed.
         redelivered: whether its messages may have been handed out before, in an earlier life of the process.
+        serial: its place in the queue.
     """
 
     keys: list[int]
@@ -53,7 +54,7 @@ class Parcel:
     acked: int = 0
     failures: dict[int, int] = field(default_factory=dict)
     redelivered: bool = False
-    returned: int = 0
+    serial: int = 0
     content: Unpacked | None = None
 
     @property
@@ -188,6 +189,8 @@ class Mailbox:
                 parcel.pieces = []
             else:
                 self.hot_bytes += parcel.size_bytes
+        self._serial += 1
+        parcel.serial = self._serial
         self._ready.append(parcel)
         self.wake()
 
@@ -249,27 +252,19 @@ class Mailbox:
         self.length -= 1
         self.dirty[id(parcel)] = parcel
 
-    def give_back(self, handed: Handed, *, failed: bool) -> int:
-        """A message comes again, before anything younger. Returns how often it has failed."""
+    def count_failure(self, handed: Handed) -> int:
+        """A message could not be processed. Returns how often that happened to it."""
         parcel, index = handed.parcel, handed.index
-        failures = parcel.failures.get(index, 0)
-        if parcel.acked >> index & 1:
-            return failures
-        if failed:
-            failures = parcel.failures[index] = failures + 1
-            self.dirty[id(parcel)] = parcel
-        self._serial += 1
-        order = parcel.keys[0] if parcel.keys else self._serial
-        heappush(self._again, (order, index, Handed(parcel, index, redelivered=True)))
-        self.wake()
+        failures = parcel.failures[index] = parcel.failures.get(index, 0) + 1
+        self.dirty[id(parcel)] = parcel
         return failures
 
-    def purge(self) -> int:
-        """Acknowledge everything that waits. Returns how many messages that were."""
-        before = self.length
-        while (handed := self.take()) is not None:
-            self.acknowledge(handed)
-        return before - self.length
+    def give_back(self, handed: Handed) -> None:
+        """A message that is not acknowledged comes again, before anything younger."""
+        parcel, index = handed.parcel, handed.index
+        if not parcel.acked >> index & 1:
+            heappush(self._again, (parcel.serial, index, Handed(parcel, index, redelivered=True)))
+            self.wake()
 
 
 def _merge(rows: list[Parcel]) -> Parcel:

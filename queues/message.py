@@ -6,7 +6,10 @@ from typing import Any
 
 from triack.queues.mailbox import Handed
 
-__all__ = ["Message"]
+__all__ = ["Message", "Settle"]
+
+Settle = Callable[[Handed, bool | None], None]
+"""Ends a message: None acknowledges it, otherwise it comes again, as failed or not."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,11 +36,11 @@ class Message:
     failures: int
     properties: dict[str, Any]
     _handed: Handed = field(repr=False)
-    _settle: "Callable[[Message, bool | None], None]" = field(repr=False)
+    _settle: Settle = field(repr=False)
 
     def ack(self) -> None:
         """The message is done; it leaves the queue with the next commit. A second call does nothing."""
-        self._settle(self, None)
+        self._settle(self._handed, None)
 
     def reject(self, *, failed: bool = True) -> None:
         """Give the message back: it comes again, before anything younger.
@@ -45,7 +48,7 @@ class Message:
         Args:
             failed: count this as a failure; after ``max_redeliveries`` of them it goes to the dead-letter queue.
         """
-        self._settle(self, failed)
+        self._settle(self._handed, failed)
 
     @property
     def correlation_id(self) -> str | None:

@@ -5,7 +5,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,8 +27,8 @@ from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.lane import Lane
 from triack.queues.logfile import LogFile
 from triack.queues.mailbox import Handed, Mailbox
-from triack.queues.message import Message
-from triack.queues.packing import MAX_BODY_BYTES, MAX_PROPERTIES_BYTES, Outgoing
+from triack.queues.message import Message, Settle
+from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
 from triack.queues.receipt import Receipt
 from triack.queues.receipts import Stage, Waiter
 from triack.queues.settings import NodeSettings
@@ -46,6 +46,8 @@ TURN_MESSAGES = 256
 MESSAGE_OVERHEAD_BYTES = 64
 DEADLINE_GRAIN_MS = 100
 """Deadlines are rounded up to this, so that messages sent together share packets."""
+
+LONGEST_LIFE_S = 100 * 366 * 86_400
 
 _PROPERTIES = ("correlation_id", "reply_to", "label")
 
@@ -242,7 +244,7 @@ class Node:
 
         Raises:
             AddressError: a destination that cannot be read, or an unknown peer.
-            MessageTooLarge: the body is over 4 MiB, or the properties over 16 KiB.
+            MessageTooLarge: the body is over 4 MiB, or the properties over 12 KiB.
             NodeClosed, StoreFailed: the node has ended.
         """
         lane, message, size_bytes = self.prepare(destination, body, delivery, properties)
@@ -289,7 +291,7 @@ class Node:
 
         Args:
             queue: its name; made when it does not exist, unless the node was opened with a fixed set of queues.
-            ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves it to the application.
+            ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
 
         Raises:
             QueueNotFound: the node has a fixed set of queues, and this is none of them.
@@ -338,7 +340,7 @@ class Node:
         """The next message of a queue, if there is one."""
         return self._engine.take(mailbox, time.monotonic_ns())
 
-    def message_of(self, mailbox: Mailbox, handed: Handed, settle: "Callable[[Message, bool | None], None]") -> Message:
+    def message_of(self, mailbox: Mailbox, handed: Handed, settle: Settle) -> Message:
         """A message as the application sees it."""
         parcel, index = handed.parcel, handed.index
         content = parcel.open()
@@ -395,16 +397,20 @@ class Node:
             return lane, body, size_bytes
         return lane, _with_properties(destination, body, properties), size_bytes
 
-    def _find_lane(self, destination: str, delivery: Delivery) -> Lane:
+    def _find_lane(self, destination: object, delivery: object) -> Lane:
+        if not isinstance(destination, str) or not isinstance(delivery, Delivery):
+            raise UsageError(
+                f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
+            )
         parsed = Destination.parse(destination)
         address = str(parsed.address) if parsed.address is not None else ""
         if parsed.peer is not None:
             if parsed.peer not in self._peers:
                 raise AddressError(f"send to {destination}: unknown peer {parsed.peer}")
             address = self._peers[parsed.peer]
-        if not address:
+        if not address or address == self._engine.address:
             self.mailbox(parsed.queue)
-        lane = self._engine.lane_for(address, parsed.queue, Delivery(delivery))
+        lane = self._engine.lane_for(address, parsed.queue, delivery)
         self._lanes[(destination, delivery)] = lane
         return lane
 
@@ -446,12 +452,12 @@ def _with_properties(destination: str, body: bytes, properties: dict[str, Any]) 
             raise UsageError(f"send to {destination}: {name}={value!r} is no message property")
         else:
             kept[name] = value
-    if sum(len(str(value)) for value in kept.values()) > MAX_PROPERTIES_BYTES // 8:
-        raise MessageTooLarge(f"send to {destination}: the properties are over the limit")
+    if len(write_properties(kept)) > USER_PROPERTIES_BYTES:
+        raise MessageTooLarge(f"send to {destination}: properties over the limit of {USER_PROPERTIES_BYTES} bytes")
     return Outgoing(body, kept or None, reach_by_ms)
 
 
 def _deadline_ms(name: str, seconds: object, now_ms: int) -> int:
-    if not isinstance(seconds, int | float) or seconds <= 0:
-        raise UsageError(f"{name} must be a positive number of seconds, not {seconds!r}")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_LIFE_S:
+        raise UsageError(f"{name} must be a number of seconds, above 0 and at most {LONGEST_LIFE_S}, not {seconds!r}")
     return -(-int(now_ms + seconds * 1_000) // DEADLINE_GRAIN_MS) * DEADLINE_GRAIN_MS

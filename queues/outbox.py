@@ -266,6 +266,11 @@ class Outbox:
         if entry is not None:
             self._doomed.append((lane, entry, reason))
 
+    def doom(self, link: Link, reason: str) -> None:
+        """Nothing that waits for that address can ever be delivered."""
+        for lane in link.lanes:
+            self._doomed += [(lane, entry, reason) for entry in lane.sequence.entries.values()]
+
     def _free(self, lane: Lane, entries: list[Entry], pending: Pending) -> None:
         if not entries:
             return
@@ -382,16 +387,20 @@ class Outbox:
 
     def next_deadline(self, wall_offset_ns: int) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        deadlines = [lane.sequence.tier.deadline_ns for lane in self._by_number.values()]
-        for lane in self._by_number.values():
-            if lane.next_expiry_ms is not None:
-                deadlines.append(lane.next_expiry_ms * 1_000_000 - wall_offset_ns)
+        lanes = self._by_number.values()
+        deadlines = [lane.sequence.tier.deadline_ns for lane in lanes]
+        expiries = [lane.next_expiry_ms for lane in lanes]
+        deadlines += [None if at_ms is None else at_ms * 1_000_000 - wall_offset_ns for at_ms in expiries]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     @property
     def lanes(self) -> list[Lane]:
         """Every lane."""
         return list(self._by_number.values())
+
+    def volatile(self, *, all_classes: bool) -> bool:
+        """Whether packets wait to be acknowledged that no disk holds."""
+        return any(lane.sequence.entries for lane in self._by_number.values() if all_classes or not lane.durable)
 
     @property
     def unfinished(self) -> bool:

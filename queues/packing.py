@@ -23,10 +23,12 @@ from triack.errors import ProtocolError
 __all__ = [
     "HEAD_BYTES",
     "MAX_BODY_BYTES",
+    "USER_PROPERTIES_BYTES",
     "Fragment",
     "Outgoing",
     "Unpacked",
     "check",
+    "completes",
     "count_of",
     "fragment_range",
     "join_fragments",
@@ -34,11 +36,14 @@ __all__ = [
     "pack_one",
     "read_fragment",
     "unpack",
+    "write_properties",
 ]
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Largest message body, as in MSMQ ([MS-MQMQ] 2.2.19.1)."""
+USER_PROPERTIES_BYTES = 12 * 1024
 MAX_PROPERTIES_BYTES = 16 * 1024
+"""Encoded properties: what a user may set, and with what the dead-letter queue adds."""
 
 _HEAD = Struct("!BHQQ")
 _FRAGMENT = Struct("!II")
@@ -116,7 +121,7 @@ def pack(
             packer.add(message, b"", 0)
         else:
             assert isinstance(message, Outgoing)
-            packer.add(message.body, _write_properties(message.properties), message.reach_by_ms)
+            packer.add(message.body, write_properties(message.properties), message.reach_by_ms)
     packer.close_run()
     return packer.packed, packer.ordinal
 
@@ -175,7 +180,7 @@ class _Packer:
 
 def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
     """One message with its properties as a body of its own, of whatever length: for queues on this node."""
-    properties = _write_properties(message.properties)
+    properties = write_properties(message.properties)
     if len(message.body) <= _SHORT_MAX:
         return _batch([message.body], [properties], ordinal, sent_at_ms)
     blob = _LENGTH.pack(len(properties)) + properties + message.body
@@ -212,6 +217,16 @@ def count_of(head: bytes) -> int:
     """How many messages a batch holds whose first ``HEAD_BYTES`` are these; 1 for a fragment."""
     kind, count, _, _ = _HEAD.unpack_from(head)
     return 1 if kind == _FRAGMENT_KIND else int(count)
+
+
+def completes(body: bytes) -> int:
+    """How many messages end in a body: all of a batch, and one in the last fragment of a large one."""
+    head = body[:HEAD_BYTES]
+    fragment = fragment_range(head, len(body))
+    if fragment is None:
+        return count_of(head)
+    _, offset, length, total_bytes = fragment
+    return int(offset + length == total_bytes)
 
 
 def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
@@ -272,7 +287,8 @@ def _unpack_whole(fragment: Fragment) -> Unpacked:
     return Unpacked(fragment.ordinal, fragment.sent_at_ms, [body], [properties] if properties else None)
 
 
-def _write_properties(properties: Properties | None) -> bytes:
+def write_properties(properties: Properties | None) -> bytes:
+    """Properties as bytes; ASCII, so that any text survives."""
     return json.dumps(properties, separators=(",", ":")).encode() if properties else b""
 
 

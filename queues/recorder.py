@@ -8,6 +8,7 @@ from typing import Any
 
 from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
 from triack.queues.outbox import Token
+from triack.queues.packing import completes
 from triack.session.events import PacketArrived, Transmit
 from triack.session.ranges import as_ranges
 from triack.session.sending import Sent
@@ -102,6 +103,7 @@ class Recorder:
                 sequence=packet.sequence,
                 number=packet.number,
                 previous=packet.previous,
+                count=completes(packet.body),
             )
         self.add("packet_received", now_ns, fields)
 

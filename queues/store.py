@@ -102,6 +102,7 @@ class Store:
 
     def __init__(self, folder: Path | None) -> None:
         self.path = ":memory:" if folder is None else str(folder / STORE_FILE)
+        self.in_memory = folder is None
         self._failure: StoreFailed | None = None
         if folder is not None:
             _make_folder(folder)
@@ -172,8 +173,9 @@ class Store:
         content.messages = [
             MessageIndex(*row)
             for row in query(
-                f"SELECT key, origin, lane, sequence, number, length(body), substr(body, 1, {HEAD_BYTES}), progress "
-                "FROM messages LEFT JOIN progress USING (key) ORDER BY key"
+                "SELECT key, origin, lane, sequence, number, length(body), substr(body, 1, ?), progress "
+                "FROM messages LEFT JOIN progress USING (key) ORDER BY key",
+                (HEAD_BYTES,),
             )
         ]
         content.positions = [PositionRow(*row) for row in query("SELECT * FROM positions")]

@@ -47,6 +47,7 @@ class Transaction:
             raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
         lane, message, size_bytes = self._node.prepare(destination, body, delivery, properties)
         await self._node.wait_room(lane)
+        self._check_open()
         self._sends.append((lane, message, size_bytes))
 
     async def receive(self, queue: str, timeout: float | None = None) -> Message:
@@ -77,6 +78,7 @@ class Transaction:
     def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it."""
         self._check_open()
+        _check_state(key, value)
         self._state[key] = value
 
     async def commit(self) -> list[Receipt]:
@@ -125,5 +127,14 @@ class Transaction:
             await self.commit()
 
 
-def _settled_by_transaction(message: Message, _failed: bool | None) -> None:
-    raise UsageError(f"message {message.id} belongs to a transaction, which settles it")
+def _settled_by_transaction(_handed: Handed, _failed: bool | None) -> None:
+    raise UsageError("a message that a transaction received is settled by the transaction")
+
+
+def _check_state(key: object, value: object) -> None:
+    try:
+        fits = isinstance(key, str) and bool(key.encode()) and (value is None or isinstance(value, bytes))
+    except UnicodeEncodeError:
+        fits = False
+    if not fits:
+        raise UsageError(f"remember {key!r}: keys are text and values bytes or None")

@@ -6,7 +6,8 @@ from triack.session.settings import MS
 __all__ = ["NewReno", "Pacer"]
 
 INITIAL_WINDOW_PACKETS = 10
-MINIMUM_WINDOW_PACKETS = 2
+MINIMUM_WINDOW_PACKETS = 4
+"""RFC 9002 says 2; with 4, as in BBR, one random loss still leaves gap evidence and needs no probe."""
 PACING_BURST_PACKETS = 10
 PACING_QUANTUM_NS = 2 * MS
 """Timers are not finer than a millisecond or two, so the bucket must hold what flows in that time."""

@@ -3,12 +3,15 @@
 Every integer is big-endian. A datagram carries any number of frames; a packet, if there is one, comes last.
 
     PACKET     type u8, flags u8, length u16, number u64, content
-    ACK        type u8, ranges u8, window u16, ack delay u32 in us, cumulative u64, then per range: first u32, last u32
-    STORE_ACK  type u8, ranges u8, zero u16, zero u32, cumulative u64, then the same ranges
+    ACK        type u8, ranges u8, window u16, ack delay u32 in us, echo u64, cumulative u64,
+               then per range: first u32, last u32
+    STORE_ACK  type u8, ranges u8, zero u16, zero u32, zero u64, cumulative u64, then the same ranges
     PING       type u8, flags u8: asks for every ack that is owed
     CLOSE      type u8, reason u8
 
-Range bounds are relative to the cumulative number. All acks are cumulative plus ranges, so a lost one costs nothing.
+``echo`` is the counter of the newest datagram that brought a packet, and the ack delay the time since it arrived: as
+numbers are kept on a resend, only the counter tells which sending was answered. Range bounds are relative to the
+cumulative number. All acks are cumulative plus ranges, so a lost one costs nothing.
 """
 
 from dataclasses import dataclass
@@ -43,7 +46,7 @@ __all__ = [
 ]
 
 _PACKET = Struct("!BBHQ")
-_ACK = Struct("!BBHIQ")
+_ACK = Struct("!BBHIQQ")
 _RANGE = Struct("!II")
 _SHORT = Struct("!BB")
 _HELLO = Struct("!16sQQQIIQBBB")
@@ -73,11 +76,12 @@ class PacketFrame:
 
 @dataclass(slots=True)
 class AckFrame:
-    """A session ack: everything up to ``cumulative`` arrived, and ``ranges`` above it."""
+    """A session ack: all up to ``cumulative`` arrived, and ``ranges`` above it; ``echo`` came ``delay_ns`` ago."""
 
     cumulative: int
     ranges: list[Range]
     window: int
+    echo: int
     delay_ns: int
 
 
@@ -173,15 +177,15 @@ def encode_packet(number: int, delivery: Delivery, ask: bool, content: bytes) ->
     return _PACKET.pack(_TYPE_PACKET, delivery | (_FLAG_ASK if ask else 0), len(content), number) + content
 
 
-def encode_ack(received: NumberSet, window: int, delay_ns: int) -> bytes:
-    """An ACK frame for what was received; ``delay_ns`` is how long it was held back."""
+def encode_ack(received: NumberSet, window: int, echo: int, delay_ns: int) -> bytes:
+    """An ACK frame for what was received; datagram ``echo`` was the newest, and came ``delay_ns`` ago."""
     delay_us = min(delay_ns // 1_000, 0xFFFFFFFF)
-    return _encode_numbers(_TYPE_ACK, received, window, delay_us)
+    return _encode_numbers(_TYPE_ACK, received, window, delay_us, echo)
 
 
 def encode_store_ack(stored: NumberSet) -> bytes:
     """A STORE_ACK frame for what is on disk."""
-    return _encode_numbers(_TYPE_STORE_ACK, stored, 0, 0)
+    return _encode_numbers(_TYPE_STORE_ACK, stored, 0, 0, 0)
 
 
 def numbers_bytes(numbers: NumberSet) -> int:
@@ -199,10 +203,10 @@ def encode_close(reason: CloseReason) -> bytes:
     return _SHORT.pack(_TYPE_CLOSE, _CLOSE_CODES[reason])
 
 
-def _encode_numbers(kind: int, numbers: NumberSet, window: int, delay_us: int) -> bytes:
+def _encode_numbers(kind: int, numbers: NumberSet, window: int, delay_us: int, echo: int) -> bytes:
     ranges = numbers.lowest_ranges(MAX_ACK_RANGES)
     base = numbers.cumulative
-    head = _ACK.pack(kind, len(ranges), window, delay_us, base)
+    head = _ACK.pack(kind, len(ranges), window, delay_us, echo, base)
     if not ranges:
         return head
     return head + b"".join(_RANGE.pack(first - base, last - base) for first, last in ranges)
@@ -231,8 +235,8 @@ def _decode_packet(payload: bytes, at: int) -> tuple[Frame, int]:
     return PacketFrame(number, delivery, bool(flags & _FLAG_ASK), payload[start:end]), end
 
 
-def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int, int]:
-    _, count, window, delay_us, base = _ACK.unpack_from(payload, at)
+def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int, int, int]:
+    _, count, window, delay_us, echo, base = _ACK.unpack_from(payload, at)
     at += _ACK.size
     if count > MAX_ACK_RANGES:
         raise ProtocolError("bad-frame", "too many ranges")
@@ -245,16 +249,16 @@ def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int
         ranges.append((base + first, base + last))
         floor = last + 1
         at += _RANGE.size
-    return base, ranges, window, delay_us, at
+    return base, ranges, window, delay_us, echo, at
 
 
 def _decode_ack(payload: bytes, at: int) -> tuple[Frame, int]:
-    base, ranges, window, delay_us, at = _decode_numbers(payload, at)
-    return AckFrame(base, ranges, window, delay_us * 1_000), at
+    base, ranges, window, delay_us, echo, at = _decode_numbers(payload, at)
+    return AckFrame(base, ranges, window, echo, delay_us * 1_000), at
 
 
 def _decode_store_ack(payload: bytes, at: int) -> tuple[Frame, int]:
-    base, ranges, _, _, at = _decode_numbers(payload, at)
+    base, ranges, _, _, _, at = _decode_numbers(payload, at)
     return StoreAckFrame(base, ranges), at
 
 

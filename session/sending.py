@@ -5,13 +5,14 @@ session closes; never more than the window is unacknowledged.
 
 A packet is QUEUED (numbered, waiting for congestion window and pacer), then IN_FLIGHT, perhaps LOST and IN_FLIGHT
 again, and at last ACKED. Loss detection is RFC 9002 section 6: three packets sent later were acknowledged, or 9/8 of a
-round trip has passed since. As numbers are kept on a resend, order is the order of transmission, and a packet
-that was sent more than once gives no round-trip sample and no gap evidence (Karn).
+round trip has passed since. As numbers are kept on a resend, order is the order of transmission, and the peer echoes
+the counter of the newest datagram that brought a packet: that tells without doubt which sending arrived, and when.
 """
 
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from heapq import nsmallest
 
 from triack.errors import ProtocolError
 from triack.session.congestion import NewReno
@@ -25,6 +26,8 @@ PACKET_THRESHOLD = 3
 """Acknowledged packets sent later that make one count as lost (RFC 9002 6.1.1)."""
 SPAN_WINDOWS = 2
 """How many windows the highest number may be ahead of the lowest unacknowledged one."""
+SENDINGS_WINDOWS = 8
+"""How many windows of sendings are remembered for their echo; an older echo gives no sample."""
 
 
 class PacketState(Enum):
@@ -64,6 +67,7 @@ class SendWindow:
         "_packets",
         "_queued",
         "_rtt",
+        "_sendings",
         "_window",
         "acked_order",
         "cumulative",
@@ -83,6 +87,7 @@ class SendWindow:
         self._lost: deque[Sent] = deque()
         self._in_flight: dict[int, Sent] = {}
         self._next_order = 1
+        self._sendings: dict[int, tuple[int, int]] = {}
         self.acked_order = 0
         self.cumulative = 0
         self.highest_sent = 0
@@ -132,8 +137,8 @@ class SendWindow:
         congestion = self._congestion
         return congestion is None or self.in_flight_bytes + sent.size_bytes <= congestion.window_bytes
 
-    def handle_sent(self, sent: Sent, now_ns: int) -> None:
-        """The packet that ``peek`` returned, or a probe, is on its way."""
+    def handle_sent(self, sent: Sent, counter: int, now_ns: int) -> None:
+        """The packet that ``peek`` returned, or a probe, is on its way in the datagram with that counter."""
         if sent.state is PacketState.QUEUED:
             self._queued.popleft()
             self.highest_sent = sent.number
@@ -144,17 +149,20 @@ class SendWindow:
         sent.sends += 1
         sent.order = self._next_order
         sent.sent_at_ns = now_ns
+        self._sendings[counter] = (sent.order, now_ns)
+        if len(self._sendings) > SENDINGS_WINDOWS * self._window:
+            del self._sendings[next(iter(self._sendings))]
         self._next_order += 1
         self._in_flight[sent.number] = sent
         self.in_flight_bytes += sent.size_bytes
         if self._congestion is not None:
             sent.limited = 2 * self.in_flight_bytes >= self._congestion.window_bytes
 
-    def oldest_unacked(self) -> Sent | None:
-        """What a probe should carry: the lowest number that was sent and not acknowledged."""
-        return min(self._in_flight.values(), key=_number_of, default=None)
+    def oldest_unacked(self, most: int) -> list[Sent]:
+        """What probes should carry: the lowest numbers that were sent and not acknowledged."""
+        return nsmallest(most, self._in_flight.values(), key=_number_of)
 
-    def handle_ack(self, cumulative: int, ranges: list[Range], delay_ns: int, now_ns: int) -> list[Sent]:
+    def handle_ack(self, cumulative: int, ranges: list[Range], echo: int, delay_ns: int, now_ns: int) -> list[Sent]:
         """Take a session ack. Returns the packets it newly acknowledges, ascending.
 
         Raises:
@@ -170,7 +178,8 @@ class SendWindow:
         for first, last in ranges:
             for number in range(max(first, self.cumulative + 1), last + 1):
                 self._take(number, acked)
-        self._sample(acked, delay_ns, now_ns)
+        self._sample(echo, delay_ns, now_ns)
+        self._grow(acked)
         return acked
 
     def _take(self, number: int, acked: list[Sent]) -> None:
@@ -183,16 +192,22 @@ class SendWindow:
         sent.state = PacketState.ACKED
         acked.append(sent)
 
-    def _sample(self, acked: list[Sent], delay_ns: int, now_ns: int) -> None:
-        newest: Sent | None = None
-        for sent in acked:
-            if self._congestion is not None:
+    def _sample(self, echo: int, delay_ns: int, now_ns: int) -> None:
+        sending = self._sendings.get(echo)
+        if sending is None:
+            return
+        order, sent_at_ns = sending
+        self._rtt.update(now_ns - sent_at_ns, delay_ns)
+        self.acked_order = max(self.acked_order, order)
+        for older in list(self._sendings):
+            if older > echo:
+                break
+            del self._sendings[older]
+
+    def _grow(self, acked: list[Sent]) -> None:
+        if self._congestion is not None:
+            for sent in acked:
                 self._congestion.handle_acked(sent.size_bytes, sent.sent_at_ns, limited=sent.limited)
-            if sent.sends == 1 and (newest is None or sent.order > newest.order):
-                newest = sent
-        if newest is not None:
-            self._rtt.update(now_ns - newest.sent_at_ns, delay_ns)
-            self.acked_order = max(self.acked_order, newest.order)
 
     def detect_losses(self, now_ns: int) -> tuple[int, int | None]:
         """Move overdue packets to the lost ones. Returns how many, and when to look again (None: not needed)."""

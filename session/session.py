@@ -54,6 +54,8 @@ CONNECT_RESEND_MAX_NS = 1 * SECOND
 ACCEPT_RESENDS_MAX = 3
 """An acceptor repeats itself this often unasked; after that only another connect makes it speak."""
 PROBES_BEFORE_PERSISTENT = 3
+PROBE_PACKETS = 2
+"""Packets that one probe resends (RFC 9002 6.2.4)."""
 STORE_PROBE_MIN_NS = 100 * MS
 
 
@@ -90,15 +92,15 @@ class Session:
         self._session_ack = SessionAck(settings.trigger, SPAN_WINDOWS * settings.max_unacked_packet)
         self._store_ack = StoreAck()
         self._awaiting_store: dict[int, Sent] = {}
-        self._stored_up_to = 0
         self._timers = Timers()
         self._events: deque[Event] = deque()
         self.drops: Counter[str] = Counter()
         self._counter = 0
+        self._datagram = 0
         self._hello_due = True
         self._hello_sends = 0
         self._ping_due = False
-        self._probe_due: Sent | None = None
+        self._probes_due: deque[Sent] = deque()
         self._probes = 0
         self._last_asked = False
         self._last_packet_at_ns = now_ns
@@ -169,12 +171,13 @@ class Session:
             self.rtt.update(now_ns - peer.sent_at_ns)
             self._open(Move.ACCEPTED, now_ns)
         elif self.state is State.ACCEPTING:
+            self.hello.sent_at_ns = max(self.hello.sent_at_ns, peer.sent_at_ns)
             self._hello_due = True
         if self.initiator and self.state is State.OPEN:
             self._session_ack.handle_request(now_ns)
 
-    def handle_datagram(self, payload: bytes, now_ns: int) -> None:
-        """Take the frames of one datagram.
+    def handle_datagram(self, payload: bytes, counter: int, now_ns: int) -> None:
+        """Take the frames of the datagram with that counter.
 
         Raises:
             ProtocolError: the datagram is not well-formed and was ignored as a whole.
@@ -186,12 +189,13 @@ class Session:
             frames = wire.decode_frames(payload)
         else:
             raise ProtocolError("not-open", self.state.value)
+        self._datagram = counter
         if self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         for frame in frames:
+            _HANDLERS[type(frame)](self, frame, now_ns)
             if self.is_closed:
                 return
-            _HANDLERS[type(frame)](self, frame, now_ns)
         self._arm_ack_delay()
         self._close_if_drained()
 
@@ -282,7 +286,8 @@ class Session:
 
     def _add_ack(self, transmit: Transmit, frames: list[bytes], room: int, now_ns: int) -> int:
         acks = self._session_ack
-        frame = wire.encode_ack(acks.received, self._settings.max_unacked_packet, now_ns - acks.last_arrived_at_ns)
+        window, delay_ns = self._settings.max_unacked_packet, now_ns - acks.newest_at_ns
+        frame = wire.encode_ack(acks.received, window, acks.newest_counter, delay_ns)
         if len(frame) > room:
             return 0
         trigger = acks.cause.value if acks.state is AckState.DUE else "piggyback"
@@ -304,10 +309,10 @@ class Session:
         return len(frame)
 
     def _next_packet(self, now_ns: int) -> Sent | None:
-        if self._probe_due is not None:
-            if self._probe_due.state is not PacketState.ACKED:
-                return self._probe_due
-            self._probe_due = None
+        while self._probes_due:
+            if self._probes_due[0].state is PacketState.IN_FLIGHT:
+                return self._probes_due[0]
+            self._probes_due.popleft()
         sent = self.window.peek()
         if sent is None or not self.window.has_credit(sent):
             return None
@@ -319,10 +324,11 @@ class Session:
         return sent
 
     def _send(self, sent: Sent, now_ns: int) -> bytes:
-        probing = sent is self._probe_due
-        self._probe_due = None
+        probing = bool(self._probes_due)
+        if probing:
+            self._probes_due.popleft()
         window = self.window
-        window.handle_sent(sent, now_ns)
+        window.handle_sent(sent, self._counter, now_ns)
         if self._pacer is not None:
             self._pacer.spend(sent.size_bytes)
         # The window closes behind the last packet that may go: do not wait for the receiver's delay.
@@ -331,8 +337,8 @@ class Session:
         asks = sent.asks or probing or sent.sends > 1 or closing
         self._last_asked = asks
         self._last_packet_at_ns = now_ns
-        if sent.delivery in DURABLE and sent.number > self._stored_up_to:
-            self._awaiting_store.setdefault(sent.number, sent)
+        if sent.delivery in DURABLE and sent.sends == 1:
+            self._awaiting_store[sent.number] = sent
             self._timers.start_if_stopped(Timer.STORE_ACK_LIMIT, now_ns + self._store_ack_timeout_ns)
         self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         self._arm_probe(now_ns)
@@ -358,7 +364,7 @@ class Session:
             self.drops["beyond-window"] += 1
             return
         size_bytes = len(frame.content)
-        fresh = acks.handle_packet(frame.number, size_bytes, asks=frame.ask, now_ns=now_ns)
+        fresh = acks.handle_packet(frame.number, size_bytes, counter=self._datagram, asks=frame.ask, now_ns=now_ns)
         self._last_packet_at_ns = now_ns
         if fresh and frame.delivery not in DURABLE:
             self._store_ack.handle_not_durable(frame.number)
@@ -369,7 +375,7 @@ class Session:
     def _on_ack(self, frame: wire.AckFrame, now_ns: int) -> None:
         window = self.window
         try:
-            acked = window.handle_ack(frame.cumulative, frame.ranges, frame.delay_ns, now_ns)
+            acked = window.handle_ack(frame.cumulative, frame.ranges, frame.echo, frame.delay_ns, now_ns)
         except ProtocolError:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
@@ -389,7 +395,6 @@ class Session:
         if highest > self.window.highest_sent:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        self._stored_up_to = max(self._stored_up_to, frame.cumulative)
         covered = NumberSet(frame.cumulative, frame.ranges)
         waiting = self._awaiting_store
         stored = [waiting.pop(number) for number in list(waiting) if number in covered]
@@ -466,12 +471,12 @@ class Session:
 
     def _on_probe(self, now_ns: int) -> None:
         self._probes += 1
-        oldest = self.window.oldest_unacked()
-        if oldest is None:
-            self._ping_due = bool(self._awaiting_store)
+        oldest = self.window.oldest_unacked(PROBE_PACKETS)
+        if not oldest:
+            self._ping_due = self._ping_due or bool(self._awaiting_store)
             self._arm_probe(now_ns)
             return
-        self._probe_due = oldest
+        self._probes_due = deque(oldest)
         if self._probes >= PROBES_BEFORE_PERSISTENT and self._congestion is not None:
             self._congestion.handle_persistent_congestion()
 
@@ -489,8 +494,9 @@ class Session:
         if now_ns >= idle_since_ns + self._settings.cleanup_interval_ns and not waits:
             self.close(CloseReason.IDLE)
         else:
-            again_ns = max(idle_since_ns, now_ns - self._settings.cleanup_interval_ns // 2)
-            self._timers.start(Timer.CLEANUP, again_ns + self._settings.cleanup_interval_ns)
+            idle_at_ns = idle_since_ns + self._settings.cleanup_interval_ns
+            again_ns = now_ns + self._settings.cleanup_interval_ns // 2
+            self._timers.start(Timer.CLEANUP, idle_at_ns if idle_at_ns > now_ns else again_ns)
 
     def _on_pacing(self, _now_ns: int) -> None:
         """Nothing to do: ``poll_transmit`` looks at the pacer itself."""

@@ -65,7 +65,8 @@ class SessionAck:
         "_trigger",
         "cause",
         "first_pending_at_ns",
-        "last_arrived_at_ns",
+        "newest_at_ns",
+        "newest_counter",
         "pending",
         "pending_bytes",
         "received",
@@ -81,7 +82,8 @@ class SessionAck:
         self.pending = 0
         self.pending_bytes = 0
         self.first_pending_at_ns = 0
-        self.last_arrived_at_ns = 0
+        self.newest_counter = 0
+        self.newest_at_ns = 0
 
     @property
     def deadline_ns(self) -> int | None:
@@ -99,9 +101,12 @@ class SessionAck:
         """Whether a correct sender could send this number now."""
         return number <= self.received.cumulative + self._span
 
-    def handle_packet(self, number: int, size_bytes: int, *, asks: bool, now_ns: int) -> bool:
-        """Count an arrived packet. Returns False when this session had it already."""
+    def handle_packet(self, number: int, size_bytes: int, *, counter: int, asks: bool, now_ns: int) -> bool:
+        """Count a packet that datagram ``counter`` brought. Returns False when this session had it already."""
         trigger, received = self._trigger, self.received
+        if counter > self.newest_counter:
+            self.newest_counter = counter
+            self.newest_at_ns = now_ns
         expected = received.highest + 1
         if not received.add(number):
             self._move(Cause.DUPLICATE if trigger.on_duplicate else Cause.ARRIVED, now_ns)
@@ -110,7 +115,6 @@ class SessionAck:
             self.first_pending_at_ns = now_ns
         self.pending += 1
         self.pending_bytes += size_bytes
-        self.last_arrived_at_ns = now_ns
         if asks and trigger.on_request:
             self._move(Cause.REQUEST, now_ns)
         elif number != expected and trigger.on_gap:

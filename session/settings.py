@@ -88,7 +88,7 @@ class SessionSettings:
         if not 1 <= self.max_unacked_packet <= WINDOW_MAX:
             raise ValueError(f"max_unacked_packet must be 1 to 65535, not {self.max_unacked_packet}")
         if not DATAGRAM_MIN_BYTES <= self.max_datagram_bytes <= DATAGRAM_MAX_BYTES:
-            raise ValueError(f"max_datagram_bytes must be 512 to 65535, not {self.max_datagram_bytes}")
+            raise ValueError(f"max_datagram_bytes must be {DATAGRAM_MIN_BYTES} to 65535, not {self.max_datagram_bytes}")
 
     @property
     def trigger(self) -> AckTrigger:

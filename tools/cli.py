@@ -25,7 +25,7 @@ COMMANDS = {
     "send": ("triack.tools.commands.send:send", "Send each line of standard input as a message."),
     "receive": ("triack.tools.commands.receive:receive", "Write each message of a queue as a line."),
     "demo": ("triack.tools.demo.command:demo", "Send messages over a bad network and prove that they arrived."),
-    "replay": ("triack.tools.replay.command:replay", "Check session logs: nothing lost, repeated or reordered."),
+    "replay": ("triack.tools.replay.command:command", "Check session logs: nothing lost, repeated or reordered."),
 }
 
 
@@ -61,21 +61,15 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str] | None) -> int:
     try:
         code = cli.main(arguments, prog_name="triack", standalone_mode=False)
-    except click.UsageError as error:
-        return _fail(error.format_message(), EXIT_USAGE)
-    except click.ClickException as error:
-        return _fail(error.format_message(), EXIT_FAILED)
-    except UsageError as error:
-        return _fail(str(error), EXIT_USAGE)
-    except TriackError as error:
-        return _fail(str(error), EXIT_FAILED)
     except BrokenPipeError:  # whoever read our output has gone, and needs no message
-        sys.stdout = None  # type: ignore[assignment]  # nor a second try when Python ends
+        sys.stdout = None  # nor a second try when Python ends
         return EXIT_FAILED
-    except OSError as error:
-        return _fail(str(error), EXIT_FAILED)
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except (TriackError, OSError) as error:
+        return _fail(str(error), EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED)
     return code if isinstance(code, int) else 0
 
 

@@ -15,7 +15,7 @@ import structlog
 from triack.errors import AddressError
 from triack.transport.address import check_name
 
-__all__ = ["data_option", "name_for", "node_options", "run", "verbose_option"]
+__all__ = ["data_option", "first_of", "name_for", "node_options", "run", "verbose_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,3 +86,16 @@ async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
         if not came:
             return code
     return EXIT_SIGNAL + came[0] if came else 1
+
+
+async def first_of(*works: Coroutine[Any, Any, None]) -> None:
+    """Run all until the first ends, and cancel the others. Raises the first one's error."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -11,15 +11,14 @@ An error ends the conversation with an ``error`` frame.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 import triack
 from triack.errors import ProtocolError, TriackError
 from triack.tools.commands.batches import take_batch
+from triack.tools.commands.common import first_of
 from triack.tools.commands.frames import VERSION, Header, Link, number_of
 from triack.tools.commands.handover import make_socket_path
 from triack.tools.commands.intake import Failure, Intake
@@ -27,8 +26,6 @@ from triack.tools.commands.pipes import Chunk
 
 __all__ = ["ControlServer"]
 
-BACKLOG_CHUNKS = 256
-"""Chunks of one producer that are not settled; at that many it waits."""
 OUT_MESSAGES = 4_000
 OUT_BYTES = 4 * 1024 * 1024
 """Messages in the hands of one consumer; at that many it gets no more until it acknowledges some."""
@@ -91,7 +88,7 @@ class _Sending:
         self._link = link
         self._reported = number_of(hello, "settled")
         try:
-            delivery, until = triack.Delivery[str(hello["class"])], triack.Stage[str(hello["until"])]
+            delivery, until = triack.Delivery[str(hello["delivery"])], triack.Stage[str(hello["until"])]
         except KeyError as cause:
             raise ProtocolError("bad-hello", f"class or stage {cause}") from cause
         self._intake = Intake(
@@ -108,7 +105,7 @@ class _Sending:
 
     async def run(self) -> None:
         await self._link.send("welcome", v=VERSION, accepted=await self._intake.recover(self._reported))
-        await _first_of(self._take(), self._intake.follow(), self._report())
+        await first_of(self._take(), self._intake.follow(), self._report())
 
     def _handle_settled(self, last: int, failures: list[Failure]) -> None:
         self._settled = last
@@ -130,8 +127,6 @@ class _Sending:
                 await self._link.send("forgotten")
                 continue
             chunk = _read_chunk(header, body)
-            while self._intake.backlog >= BACKLOG_CHUNKS:
-                await asyncio.sleep(0.01)
             await self._intake.accept(chunk)
             await self._link.send("safe", last=chunk.last)
 
@@ -161,7 +156,7 @@ class _Receiving:
     async def run(self) -> None:
         async with self._node.receive(self._queue, ack="manual") as consumer:
             await self._link.send("welcome", v=VERSION)
-            await _first_of(self._hand_out(consumer), self._take_acks(), self._confirm())
+            await first_of(self._hand_out(consumer), self._take_acks(), self._confirm())
 
     async def _hand_out(self, consumer: triack.Consumer) -> None:
         while True:
@@ -204,16 +199,3 @@ class _Receiving:
             serial = self._acked
             await self._node.flush()
             await self._link.send("confirmed", serial=serial)
-
-
-async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
-    """Run all until the first ends, which it does by an error; raises that."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()

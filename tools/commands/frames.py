@@ -86,7 +86,11 @@ def number_of(header: Header, key: str) -> int:
 
 def cut(body: bytes, sizes: object) -> list[bytes]:
     """Cut a body into pieces of these sizes. Raises ProtocolError when they do not fill it."""
-    if not isinstance(sizes, list) or any(type(size) is not int or size < 0 for size in sizes) or sum(sizes) != len(body):
+    if (
+        not isinstance(sizes, list)
+        or any(type(size) is not int or size < 0 for size in sizes)
+        or sum(sizes) != len(body)
+    ):
         raise ProtocolError("bad-frame", "the sizes do not fit the body")
     pieces: list[bytes] = []
     at = 0

@@ -1,8 +1,8 @@
 """Finding the process that serves a data directory.
 
-A served directory holds ``node.json``: the control socket of its process, the pid, and where it listens. The socket lies
-in a fresh directory of its owner alone. After ``kill -9`` both stay behind; a socket that nobody answers means that the
-directory is not served.
+A served directory holds ``node.json``: the control socket of its process, the pid, and where it listens. The socket
+lies in a fresh directory of its owner alone. After ``kill -9`` both stay behind; a socket that nobody answers means
+that the directory is not served.
 """
 
 import asyncio
@@ -16,13 +16,14 @@ from pathlib import Path
 from triack.errors import TriackError
 from triack.tools.commands.frames import Link, dial
 
-__all__ = ["Served", "find", "make_socket_path", "publish", "read", "retract", "wait"]
+__all__ = ["Served", "find", "find_soon", "make_socket_path", "publish", "read", "retract", "wait"]
 
 NODE_FILE = "node.json"
 SOCKET_FILE = "control"
 SOCKET_FOLDER_PREFIX = "triack-"
 SOCKET_PATH_BYTES_MAX = 107
 RETRY_S = 0.05
+SOON_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,16 @@ async def find(data: Path) -> Link | None:
 async def wait(data: Path) -> Link:
     """Wait for a process that serves the directory."""
     while True:
+        await asyncio.sleep(RETRY_S)
         link = await find(data)
         if link is not None:
             return link
-        await asyncio.sleep(RETRY_S)
+
+
+async def find_soon(data: Path) -> Link | None:
+    """As ``find``, for a directory that is in use: its process may be about to say that it serves it."""
+    try:
+        async with asyncio.timeout(SOON_S):
+            return await wait(data)
+    except TimeoutError:
+        return None

@@ -19,6 +19,8 @@ from triack.tools.commands.pipes import Chunk
 __all__ = ["Failure", "Intake", "add_failure"]
 
 POLL_S = 0.05
+BACKLOG_CHUNKS = 256
+"""Chunks of one producer that are not settled; at that many it waits."""
 DEAD_LETTERS = "dead-letter"
 
 # First and last line, and why they will not arrive.
@@ -27,7 +29,7 @@ Failure = tuple[int, int, str]
 
 @dataclass(slots=True)
 class _Recovered:
-    """Lines that were accepted in an earlier life of the process. Their receipts are gone; their packets are below ``end``."""
+    """Lines of an earlier life of the process: they have no receipts, but packets with numbers below ``end``."""
 
     first: int
     last: int
@@ -62,7 +64,7 @@ class Intake:
         self._until = until
         self._key = None if producer is None or delivery is triack.EXPRESS else f"producer:{producer}"
         self._on_settled = on_settled
-        self._following: asyncio.Queue[tuple[Chunk, list[triack.Receipt]] | _Recovered] = asyncio.Queue()
+        self._following: asyncio.Queue[tuple[Chunk, list[triack.Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
         self._dead_letters = 0
         self.accepted = 0
         self._lane: Lane = node.prepare(destination, b"", delivery, {})[0]
@@ -90,6 +92,8 @@ class Intake:
     async def accept(self, chunk: Chunk) -> None:
         """Take a chunk; when this returns it is safe. One that was taken before is passed over.
 
+        Waits while too many chunks are not settled.
+
         Raises:
             ProtocolError: lines before it are missing.
             StoreFailed: the node has ended.
@@ -110,7 +114,7 @@ class Intake:
                 transaction.remember(self._key, json.dumps([chunk.last, self._dead_letters]).encode())
             receipts = await transaction.commit()
         self.accepted = chunk.last
-        self._following.put_nowait((chunk, receipts))
+        await self._following.put((chunk, receipts))
 
     async def follow(self) -> None:
         """Tell how far the lines have come, until cancelled."""
@@ -127,11 +131,6 @@ class Intake:
             transaction = self._node.transaction()
             transaction.remember(self._key, None)
             await transaction.commit()
-
-    @property
-    def backlog(self) -> int:
-        """Chunks that are not settled."""
-        return self._following.qsize()
 
     def _known(self) -> int:
         known = self._node.recall(self._key) if self._key is not None else None

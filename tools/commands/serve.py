@@ -19,12 +19,12 @@ __all__ = ["serve"]
 
 @click.command()
 @click.option("--name", required=True, help="Name of the node, for people.")
-@click.option("--listen", required=True, metavar="URL", help="udp://host:port or tcp://host:port; port 0 takes a free one.")
+@click.option(
+    "--listen", required=True, metavar="URL", help="udp://host:port or tcp://host:port; port 0 takes a free one."
+)
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="The only queues it has; may be repeated.")
 @node_options
-def serve(
-    *, name: str, listen: str, queues: tuple[str, ...], data: Path, log: Path | None, insecure: bool
-) -> int:
+def serve(*, name: str, listen: str, queues: tuple[str, ...], data: Path, log: Path | None, insecure: bool) -> int:
     """Run a node until SIGTERM or SIGINT.
 
     Prints "listening URL" when it is ready. While it runs, `triack send` and `triack receive` with the same --data work

@@ -224,7 +224,8 @@ class Clockwork:
     def sent(self, record: Record, unacked: int, *, again: bool) -> None:
         """Note a send, and the packets unacknowledged with it."""
         grain = self._grain(record)
-        self._resends[grain] += again
+        if again:
+            self._resends[grain] += 1
         line = self._unacked[(record["node"], record["session"])]
         line[grain] = max(line[grain], unacked)
 

@@ -93,7 +93,6 @@ class Sessions:
         self._settled = settled
         self._freed = freed
         self.links: dict[SessionId, Link] = {}
-        self._log_ends: dict[tuple[str, int], int] = {}
 
     def link(self, record: Record) -> Link:
         """Return the end of the record's session at the record's node."""

@@ -124,7 +124,7 @@ def _trouble(axes: Axes, timeline: Timeline) -> None:
         times = [_seconds(timeline, bucket) for bucket in shown]
         name = f"{label}: {sum(shown.values()):,}"
         axes.bar(times, list(shown.values()), width=width, color=colour, alpha=0.7, label=name)
-    longest = max([*timeline.committed, 1])
+    longest = max([*timeline.committed, *timeline.resends, *timeline.duplicates, 0]) + 1
     axes.set(xlabel="seconds", ylabel="packets", xlim=(0, _seconds(timeline, longest)))
     axes.legend(loc="upper right", frameon=False, fontsize=8)
 

@@ -175,9 +175,10 @@ class SparkReplay:
 
         findings = []
         for row in rows:
-            who = {name: names.get(row[name], "") for name in ("node", "session", "origin")}
-            where = {name: row[name] for name in ("lane", "sequence", "number") if row[name] is not None}
-            findings.append(Violation(row["check"], evidence=row["evidence"], **who, **where))
+            node, session, origin = (names.get(row[name], "") for name in ("node", "session", "origin"))
+            lane, sequence, number = (-1 if row[name] is None else row[name] for name in ("lane", "sequence", "number"))
+            finding = Violation(row["check"], node, session, origin, lane, sequence, number, row["evidence"])
+            findings.append(finding)
         return findings
 
 

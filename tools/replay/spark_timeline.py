@@ -62,13 +62,14 @@ def _sent_again(records: DataFrame, links: DataFrame) -> DataFrame:
 def _latency(records: DataFrame) -> dict[int, int]:
     """Return a histogram of the wall time from queued to committed, over messages."""
     queued = pick(records, "queued").where("not coalesce(recovered, false)")
-    queued = queued.select(
-        *STREAM, f.col("first").alias("at"), f.col("wall_ns").alias("begun"), f.lit(0).alias("count")
-    )
+    queued = queued.select(*STREAM, f.col("first").alias("at"), "last", f.col("wall_ns").alias("begun"))
     done = pick(records, "committed").select(*STREAM, f.col("last").alias("at"), "wall_ns", "count")
     window = Window.partitionBy(*STREAM).orderBy("at", f.col("begun").isNull())
     both = queued.unionByName(done, allowMissingColumns=True)
     both = both.withColumn("begun", f.last("begun", ignorenulls=True).over(window))
+    both = both.withColumn("last", f.last("last", ignorenulls=True).over(window)).where(
+        "count is not null and at <= last"
+    )
     took = f.col("wall_ns") - f.col("begun")
     scale = f.log10(f.greatest(took, f.lit(1000)) / 1000) * LATENCY_BUCKETS_PER_DECADE
     bucket = f.floor(scale).alias("bucket")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tools.replay.faults import FAULTS, HARMLESS, ready, rename
+from triack.errors import ReplayError
 from triack.tools.replay.files import find_logs
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import CHECKS, Timeline, Verdict, Violation
@@ -50,6 +51,7 @@ def everything(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) 
         if name == "records_missing":
             world.beta.number()
             world.save(directory, number=False)
+    tear(directory, tags)
     logs = find_logs([directory])
     (local, local_line), (spark_, spark_line) = (
         replay_local(logs, timeline=True),
@@ -58,6 +60,15 @@ def everything(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) 
     assert local_line is not None
     assert spark_line is not None
     return Everything(expected, tags, local, spark_, (local_line, spark_line))
+
+
+def tear(directory: Path, tags: dict[str, str]) -> None:
+    """Leave torn lines in two logs: half a record, and a whole one that only lacks its newline."""
+    for name, text in (("healthy", '{"v": 1, "event": "pack'), ("forwarded", None)):
+        (file,) = (directory / f"beta{tags[name]}").glob("*-000001-000002.jsonl.open")
+        last = file.read_text().splitlines()[-1]
+        with file.open("a") as log:
+            log.write(text or last.replace('"n": ', '"n": 1'))
 
 
 @pytest.mark.parametrize("engine", ["local", "spark"])
@@ -78,6 +89,22 @@ def test_what_is_unusual_but_right_passes(everything: Everything, name: str, eng
 def test_every_check_has_a_fault(everything: Everything) -> None:
     """No check is without a test that sees it fail."""
     assert {check for expected in everything.expected.values() for check, *_ in expected} == set(CHECKS)
+
+
+def test_torn_lines_are_skipped(everything: Everything) -> None:
+    """Both engines skip them and say how many there were."""
+    assert (everything.local.torn_lines, everything.spark.torn_lines) == (2, 2)
+
+
+def test_spark_names_the_damaged_line(spark: "SparkSession", tmp_path: Path) -> None:
+    """Spark knows only that a line does not fit; the error still names its file and number."""
+    from triack.tools.replay.spark_engine import replay_spark
+
+    HARMLESS["forwarded"]().save(tmp_path)
+    file = tmp_path / "beta" / "beta-000001-000002.jsonl.open"
+    file.write_text(file.read_text().replace('"n"', "n", 1).replace("}\n", "\n", 1))
+    with pytest.raises(ReplayError, match=r"beta-000001-000002\.jsonl\.open line 1 is damaged"):
+        replay_spark(spark, find_logs([tmp_path]), timeline=False)
 
 
 def test_the_engines_agree(everything: Everything) -> None:

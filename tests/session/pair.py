@@ -1,0 +1,225 @@
+"""Two sessions and a bad network between them, under a clock that jumps straight to whatever happens next."""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+
+from triack.errors import ProtocolError
+from triack.session.delivery import DURABLE, Delivery
+from triack.session.events import Event, PacketArrived, PacketsAcked, SessionClosed, Transmit, TransmitKind
+from triack.session.frames import CloseFrame, Hello, decode_frames
+from triack.session.session import Session
+from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.states import CloseReason, State
+
+DEFAULTS = SessionSettings()
+RTT_NS = 20 * MS
+Lose = Callable[[str, Transmit], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """What the network does: chances from 0 to 1, and a delay of ``delay_ns`` to ``delay_ns + jitter_ns``."""
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    delay_ns: int = RTT_NS // 2
+    jitter_ns: int = 0
+
+
+CLEAR = Weather()
+
+
+def make_hello(node: int, settings: SessionSettings = DEFAULTS, sent_at_ns: int = 0) -> Hello:
+    """The hello of node 1 (initiator) or 2 (acceptor); the connection id is the node's number."""
+    window, limit = settings.max_unacked_packet, settings.max_datagram_bytes
+    delay_ns = settings.trigger.delay_ns
+    return Hello(bytes([node]) * 16, 7, node, sent_at_ns, window, limit, delay_ns, f"node-{node}", "", "")
+
+
+class Pair:
+    """Initiator ``a`` and acceptor ``b``. All that ``b`` gets of a durable class is committed ``store_ns`` later."""
+
+    def __init__(
+        self,
+        settings: SessionSettings = DEFAULTS,
+        *,
+        peer_settings: SessionSettings | None = None,
+        weather: Weather = CLEAR,
+        seed: int = 0,
+        udp: bool = True,
+        store_ns: int | None = 0,
+        lose: Lose | None = None,
+    ) -> None:
+        self.now_ns = 0
+        self.weather = weather
+        self.store_ns = store_ns
+        self.lose = lose
+        self.random = Random(seed)
+        self.a = Session(settings, hello=make_hello(1, settings), peer=None, shares_network=udp, now_ns=0)
+        self.ends: dict[str, Session] = {"a": self.a}
+        self.events: dict[str, list[Event]] = {"a": [], "b": []}
+        self.sent: dict[str, list[tuple[int, Transmit]]] = {"a": [], "b": []}
+        self.backlog: dict[str, deque[tuple[Delivery, bytes]]] = {"a": deque(), "b": deque()}
+        self.unacked: dict[str, set[int]] = {"a": set(), "b": set()}
+        self.most_unacked = 0
+        self.drops: Counter[str] = Counter()
+        self._peer_settings = peer_settings or settings
+        self._udp = udp
+        self._ties = count()
+        self._future: list[tuple[int, int, Callable[[], None]]] = []
+        self.drain()
+
+    @classmethod
+    def opened(
+        cls,
+        settings: SessionSettings = DEFAULTS,
+        *,
+        peer_settings: SessionSettings | None = None,
+        udp: bool = True,
+        store_ns: int | None = 0,
+        rtt_ns: int = RTT_NS,
+    ) -> "Pair":
+        """A pair that is open at both ends, at the moment at which the acceptor opened: 3/2 round trips from 0."""
+        weather = Weather(delay_ns=rtt_ns // 2)
+        pair = cls(settings, peer_settings=peer_settings, weather=weather, udp=udp, store_ns=store_ns)
+        pair.run(3 * rtt_ns // 2)
+        assert pair.a.state is pair.b.state is State.OPEN
+        return pair
+
+    @property
+    def b(self) -> Session:
+        """The acceptor; it exists once a connect has arrived."""
+        return self.ends["b"]
+
+    def send(self, end: str, packets: int, delivery: Delivery = Delivery.EXPRESS, *, asks: bool = False) -> list[int]:
+        """Hand over packets whose content and token are their own number, and let out what may go."""
+        session = self.ends[end]
+        numbers = []
+        for _ in range(packets):
+            number = session.window.next_number
+            numbers.append(session.send_packet(delivery, b"%d" % number, number, asks=asks))
+        self.drain()
+        return numbers
+
+    def after(self, delay_ns: int, job: Callable[[], None]) -> None:
+        """Do something later."""
+        heappush(self._future, (self.now_ns + delay_ns, next(self._ties), job))
+
+    def drain(self) -> None:
+        """Give the sessions what waits, and take all they have to say."""
+        for name, session in list(self.ends.items()):
+            waiting = self.backlog[name]
+            while waiting and session.room:
+                session.send_packet(*waiting.popleft(), None)
+            while (event := session.poll_event()) is not None:
+                self._take(name, event)
+            while (transmit := session.poll_transmit(self.now_ns)) is not None:
+                assert transmit.payload, "an empty datagram"
+                self.sent[name].append((self.now_ns, transmit))
+                if transmit.packet is not None:
+                    self.unacked[name].add(transmit.packet.number)
+                    self.most_unacked = max(self.most_unacked, len(self.unacked[name]))
+                self._carry(name, transmit)
+
+    def step(self, until_ns: int) -> bool:
+        """Jump to the next thing that happens; False when that is later than ``until_ns`` or never."""
+        deadlines = [session.next_deadline() for session in self.ends.values()]
+        moments = [at_ns for at_ns in deadlines if at_ns is not None] + [at_ns for at_ns, _, _ in self._future[:1]]
+        at_ns = min(moments, default=None)
+        if at_ns is None or at_ns > until_ns:
+            return False
+        self.now_ns = max(self.now_ns, at_ns)
+        while self._future and self._future[0][0] <= self.now_ns:
+            heappop(self._future)[2]()
+        for session in list(self.ends.values()):
+            session.handle_timer(self.now_ns)
+        self.drain()
+        return True
+
+    def run(self, for_ns: int) -> None:
+        """Let time pass."""
+        until_ns = self.now_ns + for_ns
+        while self.step(until_ns):
+            pass
+        self.now_ns = until_ns
+
+    def run_until(self, done: Callable[[], bool], limit_ns: int = 100_000 * SECOND) -> None:
+        """Let time pass until something holds."""
+        self.drain()
+        while not done():
+            assert self.step(limit_ns), "nothing more happens"
+
+    def packets(self, end: str) -> list[tuple[int, int]]:
+        """When which packet number was sent."""
+        return [(at_ns, sent.packet.number) for at_ns, sent in self.sent[end] if sent.packet is not None]
+
+    def acks(self, end: str) -> list[tuple[int, str, int]]:
+        """When a session ack was sent, why, and how many new packets it covers."""
+        return [(at_ns, sent.ack.trigger, sent.ack.pending) for at_ns, sent in self.sent[end] if sent.ack is not None]
+
+    def fresh(self, end: str) -> list[bytes]:
+        """The content of everything that arrived for the first time."""
+        arrived = [event for event in self.events[end] if isinstance(event, PacketArrived)]
+        return [event.content for event in arrived if not event.duplicate]
+
+    def _take(self, name: str, event: Event) -> None:
+        self.events[name].append(event)
+        if isinstance(event, PacketsAcked):
+            self.unacked[name].difference_update(packet.number for packet in event.packets)
+        elif isinstance(event, PacketArrived) and event.delivery in DURABLE and self.store_ns is not None:
+            number = event.number
+            self.after(self.store_ns, lambda: self.ends[name].handle_stored([number]))
+
+    def _carry(self, name: str, transmit: Transmit) -> None:
+        weather, random = self.weather, self.random
+        if (self.lose is not None and self.lose(name, transmit)) or random.random() < weather.loss:
+            return
+        for _ in range(2 if random.random() < weather.duplicate else 1):
+            delay_ns = weather.delay_ns + random.randint(0, weather.jitter_ns)
+            self.after(delay_ns, lambda: self.deliver("b" if name == "a" else "a", transmit))
+
+    def inject(self, target: str, payload: bytes) -> None:
+        """A datagram of the test's own making arrives; its counter is older than any."""
+        self.ends[target].handle_datagram(payload, 0, self.now_ns)
+
+    def deliver(self, target: str, transmit: Transmit) -> None:
+        """A datagram arrives."""
+        if transmit.kind is TransmitKind.DATA:
+            try:
+                self.ends[target].handle_datagram(transmit.payload, transmit.counter, self.now_ns)
+            except ProtocolError as error:
+                self.drops[error.reason] += 1
+            return
+        hello = Hello.decode(transmit.payload)
+        if target in self.ends:
+            self.ends[target].handle_hello(hello, self.now_ns)
+            return
+        settings = self._peer_settings
+        own = make_hello(2, settings, hello.sent_at_ns)
+        self.ends["b"] = Session(settings, hello=own, peer=hello, shares_network=self._udp, now_ns=self.now_ns)
+
+
+def closes(pair: Pair, end: str = "a") -> list[SessionClosed]:
+    """How an end closed."""
+    return [event for event in pair.events[end] if isinstance(event, SessionClosed)]
+
+
+def reasons(pair: Pair, end: str = "a") -> list[CloseReason]:
+    """Why an end closed."""
+    return [event.reason for event in closes(pair, end)]
+
+
+def goodbyes(pair: Pair, end: str) -> list[CloseReason]:
+    """What an end said when it closed."""
+    told = [sent for _, sent in pair.sent[end] if sent.kind is TransmitKind.DATA]
+    frames = [frame for sent in told for frame in decode_frames(sent.payload)]
+    return [frame.reason for frame in frames if isinstance(frame, CloseFrame)]
+
+
+def cut(pair: Pair) -> None:
+    """Nothing arrives any more."""
+    pair.lose = lambda _end, _sent: True

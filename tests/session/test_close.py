@@ -1,0 +1,228 @@
+"""How a session ends: idle, drained, told to, or for a fault; each with its name."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.session.pair import DEFAULTS, Pair, closes, cut, goodbyes, reasons
+from triack.session.delivery import Delivery
+from triack.session.events import PacketsAcked, SessionClosed
+from triack.session.frames import encode_ack, encode_packet, encode_ping, encode_store_ack
+from triack.session.ranges import NumberSet
+from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.states import CloseReason, State
+
+
+def test_an_idle_session_closes_after_the_cleanup_interval() -> None:
+    """300 s after the last packet either way; acks and pings are not packets."""
+    pair = Pair.opened()
+    pair.run(100 * SECOND)
+    pair.send("a", 1)
+    sent_ns = pair.now_ns
+    pair.run(200 * SECOND)
+    pair.inject("b", encode_ping())
+    pair.drain()
+    pair.run_until(lambda: bool(closes(pair)))
+    assert pair.now_ns == sent_ns + 300 * SECOND
+    assert reasons(pair, "a") == [CloseReason.IDLE]
+    pair.run(SECOND)
+    assert reasons(pair, "b") == [CloseReason.PEER_CLOSED]
+
+
+def test_what_is_unacknowledged_is_not_idle() -> None:
+    """An old packet that is still wanted keeps the session from being cleaned up."""
+    pair = Pair.opened(SessionSettings(cleanup_interval_ns=SECOND, ack_timeout_ns=60 * SECOND))
+    cut(pair)
+    pair.send("a", 1)
+    pair.run(30 * SECOND)
+    assert pair.a.state is State.OPEN
+
+
+def test_a_drained_session_waits_for_both_acks() -> None:
+    """No new packets; when the last packet is acknowledged and stored it says goodbye."""
+    pair = Pair.opened(store_ns=700 * MS)
+    pair.send("a", 3, Delivery.RECOVERABLE)
+    pair.a.drain(pair.now_ns)
+    assert pair.a.room == 0
+    pair.run(650 * MS)
+    assert pair.unacked["a"] == set()
+    assert pair.a.state is State.DRAINING
+    pair.run(SECOND)
+    assert closes(pair) == [SessionClosed(CloseReason.DRAINED, 0)]
+    assert goodbyes(pair, "a") == [CloseReason.DRAINED]
+    assert reasons(pair, "b") == [CloseReason.PEER_CLOSED]
+    assert goodbyes(pair, "b") == []
+
+
+def test_draining_sends_what_is_queued() -> None:
+    """What was handed over is not forgotten because the congestion window is full."""
+    pair = Pair.opened()
+    for _ in range(40):
+        pair.a.send_packet(Delivery.EXPRESS, bytes(1_000), None)
+    pair.a.drain(pair.now_ns)
+    pair.drain()
+    pair.run(2 * SECOND)
+    assert len(pair.fresh("b")) == 40
+    assert reasons(pair) == [CloseReason.DRAINED]
+
+
+def test_draining_ends_in_time() -> None:
+    """After 5 s without the last ack."""
+    pair = Pair.opened(SessionSettings(ack_timeout_ns=60 * SECOND))
+    cut(pair)
+    pair.send("a", 1)
+    start_ns = pair.now_ns
+    pair.a.drain(start_ns)
+    pair.run_until(lambda: bool(closes(pair)))
+    assert pair.now_ns - start_ns == 5 * SECOND
+    assert closes(pair) == [SessionClosed(CloseReason.LOCAL_STOP, 1)]
+
+
+def test_cleanup_while_draining_does_nothing() -> None:
+    """A draining session has its own limit; being idle is not an end it knows."""
+    pair = Pair.opened(SessionSettings(cleanup_interval_ns=3 * SECOND), peer_settings=DEFAULTS, store_ns=None)
+    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.run(2 * SECOND)
+    pair.a.drain(pair.now_ns)
+    pair.run(10 * SECOND)
+    assert reasons(pair) == [CloseReason.LOCAL_STOP]
+
+
+def test_waiting_for_the_disk_is_not_idle() -> None:
+    """A session that still expects a store ack is in use."""
+    pair = Pair.opened(SessionSettings(cleanup_interval_ns=3 * SECOND), peer_settings=DEFAULTS, store_ns=None)
+    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.run(9 * SECOND)
+    assert pair.a.state is State.OPEN
+
+
+def test_draining_what_is_not_open_closes_it() -> None:
+    """There is nothing to wait for, and no one to tell."""
+    pair = Pair()
+    pair.a.drain(0)
+    pair.drain()
+    assert reasons(pair) == [CloseReason.LOCAL_STOP]
+    assert goodbyes(pair, "a") == []
+
+
+def test_a_second_close_does_nothing() -> None:
+    """One event, one goodbye, no timer left."""
+    pair = Pair.opened()
+    pair.a.close(CloseReason.STORE_FAILED)
+    pair.a.close(CloseReason.LOCAL_STOP)
+    pair.drain()
+    assert reasons(pair) == [CloseReason.STORE_FAILED]
+    assert goodbyes(pair, "a") == [CloseReason.STORE_FAILED]
+    assert pair.a.next_deadline() is None
+
+
+def test_a_goodbye_while_an_ack_is_owed_leaves_no_timer() -> None:
+    """A closed session never asks to be woken."""
+    pair = Pair.opened()
+    pair.send("a", 1)
+    pair.run(50 * MS)
+    pair.a.close(CloseReason.LOCAL_STOP)
+    pair.drain()
+    pair.run(20 * MS)
+    assert pair.b.state is State.CLOSED
+    assert pair.b.next_deadline() is None
+
+
+def test_nothing_follows_a_goodbye_in_its_datagram() -> None:
+    """Frames after the close are not for us any more."""
+    pair = Pair.opened()
+    pair.inject("b", b"\x05\x01" + encode_packet(1, Delivery.EXPRESS, False, b"late"))
+    pair.drain()
+    assert pair.fresh("b") == []
+
+
+@pytest.mark.parametrize("ack", [encode_ack(NumberSet(3), 64, 0, 0), encode_store_ack(NumberSet(0, [(3, 3)]))])
+def test_an_ack_of_what_was_never_sent_closes(ack: bytes) -> None:
+    """Session ack or store ack, cumulative or range: the peer is not who we talk to."""
+    pair = Pair.opened()
+    pair.send("a", 2)
+    pair.inject("a", ack)
+    pair.drain()
+    assert reasons(pair) == [CloseReason.PROTOCOL_ERROR]
+    assert goodbyes(pair, "a") == [CloseReason.PROTOCOL_ERROR]
+
+
+def test_tokens_come_back_with_the_acks() -> None:
+    """Each once, whatever the acks repeat."""
+    pair = Pair.opened()
+    pair.send("a", 40)
+    pair.run(SECOND)
+    acked = [event for event in pair.events["a"] if isinstance(event, PacketsAcked)]
+    assert [packet.token for event in acked for packet in event.packets] == list(range(1, 41))
+
+
+def by_owner(reason: CloseReason) -> Callable[[], Pair]:
+    """A pair whose owner closed it for a reason that only the owner knows."""
+
+    def scenario() -> Pair:
+        pair = Pair.opened()
+        pair.a.close(reason)
+        pair.drain()
+        return pair
+
+    return scenario
+
+
+def silent(delivery: Delivery) -> Pair:
+    pair = Pair.opened(store_ns=None)
+    if delivery is Delivery.EXPRESS:
+        cut(pair)
+    pair.send("a", 1, delivery)
+    pair.run(20 * SECOND)
+    return pair
+
+
+def idle() -> Pair:
+    pair = Pair.opened()
+    pair.run(301 * SECOND)
+    return pair
+
+
+def unanswered() -> Pair:
+    pair = Pair(lose=lambda _end, _sent: True)
+    pair.run(11 * SECOND)
+    return pair
+
+
+def told(frame: bytes) -> Pair:
+    pair = Pair.opened()
+    pair.inject("a", frame)
+    pair.drain()
+    return pair
+
+
+def drained() -> Pair:
+    pair = Pair.opened()
+    pair.a.drain(pair.now_ns)
+    pair.drain()
+    return pair
+
+
+ENDS: dict[CloseReason, Callable[[], Pair]] = {
+    CloseReason.ACK_TIMEOUT: lambda: silent(Delivery.EXPRESS),
+    CloseReason.STORE_ACK_TIMEOUT: lambda: silent(Delivery.TRANSACTIONAL),
+    CloseReason.PATH_LOST: by_owner(CloseReason.PATH_LOST),
+    CloseReason.SUPERSEDED: by_owner(CloseReason.SUPERSEDED),
+    CloseReason.CONNECT_TIMEOUT: unanswered,
+    CloseReason.PEER_CLOSED: lambda: told(b"\x05\x01"),
+    CloseReason.DRAINED: drained,
+    CloseReason.IDLE: idle,
+    CloseReason.LOCAL_STOP: by_owner(CloseReason.LOCAL_STOP),
+    CloseReason.STORE_FAILED: by_owner(CloseReason.STORE_FAILED),
+    CloseReason.PROTOCOL_ERROR: lambda: told(encode_ack(NumberSet(1), 64, 0, 0)),
+}
+SILENT_ENDS = {CloseReason.PATH_LOST, CloseReason.PEER_CLOSED, CloseReason.CONNECT_TIMEOUT}
+
+
+@pytest.mark.parametrize("reason", CloseReason)
+def test_every_reason_can_end_a_session(reason: CloseReason) -> None:
+    """Each has its scenario, is reported once, and is told to the peer where there is someone to tell."""
+    pair = ENDS[reason]()
+    assert reasons(pair) == [reason]
+    assert goodbyes(pair, "a") == ([] if reason in SILENT_ENDS else [reason])
+    assert pair.a.next_deadline() is None

@@ -1,0 +1,195 @@
+"""Frames and hellos: every correct one reads back, and nothing else raises anything but ProtocolError."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from struct import pack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.session.pair import make_hello
+from triack.errors import ProtocolError
+from triack.session import frames
+from triack.session.delivery import Delivery
+from triack.session.frames import AckFrame, CloseFrame, Hello, PacketFrame, PingFrame, StoreAckFrame, decode_frames
+from triack.session.ranges import NumberSet
+from triack.session.states import CloseReason
+
+SOME = NumberSet(3, [(5, 5), (8, 10)])
+DATAGRAM = (
+    frames.encode_ack(SOME, 64, 77, 7_000)
+    + frames.encode_store_ack(SOME)
+    + frames.encode_ping()
+    + frames.encode_close(CloseReason.DRAINED)
+    + frames.encode_packet(9, Delivery.TRANSACTIONAL, True, b"body")
+)
+HELLO = replace(make_hello(1), name="plant", address="udp://127.0.0.1:1", dialled="udp://127.0.0.1:2")
+
+
+def ack_bytes(*ranges: tuple[int, int], kind: int = 2) -> bytes:
+    """An ACK of cumulative number 10 whose ranges are whatever the test says."""
+    return pack("!BBHIQQ", kind, len(ranges), 64, 0, 0, 10) + b"".join(pack("!II", *bounds) for bounds in ranges)
+
+
+def test_a_datagram_reads_back() -> None:
+    """Every kind of frame comes out as it went in, in its place."""
+    assert decode_frames(DATAGRAM) == [
+        AckFrame(3, [(5, 5), (8, 10)], 64, 77, 7_000),
+        StoreAckFrame(3, [(5, 5), (8, 10)]),
+        PingFrame(),
+        CloseFrame(CloseReason.DRAINED),
+        PacketFrame(9, Delivery.TRANSACTIONAL, True, b"body"),
+    ]
+    assert decode_frames(b"") == []
+
+
+def test_layout_is_as_documented() -> None:
+    """The bytes are those of the module's table, so that other versions understand them."""
+    assert frames.encode_packet(9, Delivery.RECOVERABLE, True, b"ab").hex() == "0181000200000000000000096162"
+    assert frames.encode_ack(NumberSet(3, [(5, 6)]), 64, 9, 7_999).hex() == (
+        "0201004000000007000000000000000900000000000000030000000200000003"
+    )
+    assert frames.encode_store_ack(NumberSet(3)).hex() == "030000000000000000000000000000000000000000000003"
+    assert frames.encode_ping().hex() == "0400"
+    assert frames.encode_close(CloseReason.ACK_TIMEOUT).hex() == "0501"
+
+
+@given(st.integers(1, 2**64 - 1), st.sampled_from(Delivery), st.booleans(), st.binary(max_size=2_000))
+def test_any_packet_reads_back(number: int, delivery: Delivery, ask: bool, content: bytes) -> None:
+    """Number, class, ask flag and content survive the wire."""
+    data = frames.encode_packet(number, delivery, ask, content)
+    assert decode_frames(data) == [PacketFrame(number, delivery, ask, content)]
+    assert len(data) == frames.PACKET_HEADER_BYTES + len(content)
+
+
+@given(st.integers(0, 2**63), st.sets(st.integers(2, 200)), st.integers(0, 0xFFFF), st.integers(0, 2**31))
+def test_any_ack_reads_back(base: int, offsets: set[int], window: int, delay_us: int) -> None:
+    """An ack keeps the lowest 64 ranges; its length is what ``numbers_bytes`` says."""
+    numbers = NumberSet(base)
+    for offset in offsets:
+        numbers.add(base + offset)
+    told = numbers.ranges[: frames.MAX_ACK_RANGES]
+    ack, store_ack = frames.encode_ack(numbers, window, base, delay_us * 1_000), frames.encode_store_ack(numbers)
+    assert decode_frames(ack + store_ack) == [
+        AckFrame(base, told, window, base, delay_us * 1_000),
+        StoreAckFrame(base, told),
+    ]
+    assert len(ack) == len(store_ack) == frames.numbers_bytes(numbers)
+
+
+def test_an_endless_ack_delay_is_cut() -> None:
+    """A delay that does not fit its field is told as the most that does."""
+    (frame,) = decode_frames(frames.encode_ack(NumberSet(1), 1, 0, 2**62))
+    assert isinstance(frame, AckFrame)
+    assert frame.delay_ns == 0xFFFFFFFF * 1_000
+
+
+@pytest.mark.parametrize("reason", CloseReason)
+def test_every_close_reason_has_a_code(reason: CloseReason) -> None:
+    """A goodbye says why."""
+    assert decode_frames(frames.encode_close(reason)) == [CloseFrame(reason)]
+
+
+def test_an_unknown_close_reason_is_a_goodbye_all_the_same() -> None:
+    """A newer peer may have more reasons than we know."""
+    assert decode_frames(b"\x05\xfe") == [CloseFrame(CloseReason.PEER_CLOSED)]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (ack_bytes((1, 1)), "touches the cumulative number"),
+        (ack_bytes((0, 5)), "starts at the cumulative number"),
+        (ack_bytes((5, 4)), "ends before it starts"),
+        (ack_bytes((2, 3), (4, 5)), "touches the one before"),
+        (ack_bytes((2, 5), (5, 6)), "overlaps"),
+        (ack_bytes((8, 9), (2, 3)), "descends"),
+        (ack_bytes((8, 9), (2, 3), kind=3), "descends, in a store ack"),
+        (ack_bytes(*[(2 * n, 2 * n) for n in range(1, 66)]), "65 ranges"),
+        (ack_bytes((2, 2))[:-1], "cut short"),
+        (frames.encode_packet(0, Delivery.EXPRESS, False, b""), "number 0"),
+        (frames.encode_packet(1, Delivery.EXPRESS, False, b"ab")[:-1], "longer than its datagram"),
+        (b"\x01\x03" + frames.encode_packet(1, Delivery.EXPRESS, False, b"")[2:], "class 3"),
+        (b"\x00", "type 0"),
+        (b"\x06\x00", "type 6"),
+        (b"\x04", "half a ping"),
+        (b"\x05", "half a close"),
+        (frames.encode_ping() + b"\xff", "a good frame, then a bad one"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_malformed_frames_are_refused(data: bytes, why: str) -> None:
+    """What no correct peer sends is a ProtocolError with its name."""
+    with pytest.raises(ProtocolError) as caught:
+        decode_frames(data)
+    assert caught.value.reason == "bad-frame"
+
+
+def test_sixty_four_ranges_are_fine() -> None:
+    """The limit itself is allowed, as are ranges one number apart."""
+    (frame,) = decode_frames(ack_bytes(*[(2 * n, 2 * n) for n in range(1, 65)]))
+    assert isinstance(frame, AckFrame)
+    assert frame.ranges[:2] == [(12, 12), (14, 14)]
+
+
+def damage(data: bytes) -> list[bytes]:
+    """Every truncation and every single flipped bit."""
+    flips = [bytes([*data[:at], data[at] ^ 1 << bit, *data[at + 1 :]]) for at in range(len(data)) for bit in range(8)]
+    return [data[:at] for at in range(len(data))] + flips
+
+
+@pytest.mark.parametrize(
+    ("data", "read", "reason"), [(DATAGRAM, decode_frames, "bad-frame"), (HELLO.encode(), Hello.decode, "bad-hello")]
+)
+def test_damage_is_read_or_refused(data: bytes, read: Callable[[bytes], object], reason: str) -> None:
+    """Whatever a truncation or a flipped bit makes of it, the answer is a value or a ProtocolError, nothing else."""
+    refused = 0
+    for damaged in damage(data):
+        try:
+            read(damaged)
+        except ProtocolError as error:
+            assert error.reason == reason
+            refused += 1
+    assert refused > 10
+
+
+@given(st.binary(max_size=200))
+def test_noise_is_read_or_refused(data: bytes) -> None:
+    """Random bytes raise nothing but ProtocolError."""
+    for read in (decode_frames, Hello.decode):
+        try:
+            read(data)
+        except ProtocolError:
+            continue
+
+
+def test_a_hello_reads_back() -> None:
+    """Every field survives; texts are cut at 255 bytes."""
+    assert Hello.decode(HELLO.encode()) == HELLO
+    long = replace(HELLO, name="n" * 300, address="é" * 300)
+    assert Hello.decode(long.encode()).name == "n" * 255
+    assert Hello.decode(long.encode()).address.startswith("é" * 127)
+
+
+@pytest.mark.parametrize(
+    "hello",
+    [
+        replace(HELLO, window=0),
+        replace(HELLO, window=0x10000),
+        replace(HELLO, max_datagram_bytes=511),
+        replace(HELLO, connection_id=0),
+    ],
+)
+def test_a_hello_out_of_range_is_refused(hello: Hello) -> None:
+    """A window, datagram size or connection id that cannot work ends the connection before it begins."""
+    with pytest.raises(ProtocolError) as caught:
+        Hello.decode(hello.encode())
+    assert caught.value.reason == "bad-hello"
+
+
+def test_a_hello_with_more_or_less_than_it_says_is_refused() -> None:
+    """The lengths must add up exactly."""
+    for data in (HELLO.encode() + b"x", HELLO.encode()[:-1]):
+        with pytest.raises(ProtocolError):
+            Hello.decode(data)

@@ -1,0 +1,284 @@
+"""The send window: how much may be unacknowledged, and what counts as lost."""
+
+import pytest
+
+from triack.errors import ProtocolError
+from triack.session.congestion import NewReno
+from triack.session.delivery import Delivery
+from triack.session.ranges import Range
+from triack.session.rtt import RoundTrip
+from triack.session.sending import PacketState, SendWindow, Sent
+from triack.session.settings import MS
+
+RTT_NS = 80 * MS
+LOSS_NS = 90 * MS
+
+
+def make(window: int = 8, congestion: NewReno | None = None) -> SendWindow:
+    rtt = RoundTrip()
+    rtt.update(RTT_NS)
+    return SendWindow(window, rtt, congestion)
+
+
+def push(window: SendWindow, packets: int) -> list[Sent]:
+    return [window.push(Delivery.EXPRESS, b"", None, asks=False, size_bytes=100) for _ in range(packets)]
+
+
+def transmit(window: SendWindow, sent: Sent, now_ns: int) -> None:
+    """Let a packet go. Counters of datagrams go with the order of sending: ten for the first, then twenty."""
+    window.handle_sent(sent, 10 * window._next_order, now_ns)  # noqa: SLF001
+
+
+def send(window: SendWindow, packets: int, now_ns: int = 0) -> list[Sent]:
+    """Push packets and let them go, each a microsecond after the other."""
+    pushed = push(window, packets)
+    for at, sent in enumerate(pushed):
+        assert window.peek() is sent
+        transmit(window, sent, now_ns + 1_000 * at)
+    return pushed
+
+
+def ack(
+    window: SendWindow, cumulative: int, ranges: list[Range], now_ns: int, *, echo: int | None = None, delay_ns: int = 0
+) -> list[Sent]:
+    """Take an ack. Without an ``echo`` the newest datagram that arrived is the first sending of the highest number."""
+    highest = ranges[-1][1] if ranges else cumulative
+    return window.handle_ack(cumulative, ranges, 10 * highest if echo is None else echo, delay_ns, now_ns)
+
+
+def test_numbers_start_at_one() -> None:
+    """And grow by one."""
+    assert [sent.number for sent in push(make(), 3)] == [1, 2, 3]
+
+
+def test_room_ends_exactly_at_the_window() -> None:
+    """Queued and sent packets take room; an ack gives it back."""
+    window = make(8)
+    assert window.room == 8
+    send(window, 4)
+    push(window, 3)
+    assert window.room == 1
+    push(window, 1)
+    assert window.room == 0
+    ack(window, 2, [], RTT_NS)
+    assert (window.room, window.unacked) == (2, 6)
+
+
+def test_the_smaller_window_counts() -> None:
+    """The peer's window may be less than ours and may shrink; more than ours does not help."""
+    window = make(8)
+    window.peer_window = 3
+    assert window.room == 3
+    send(window, 3)
+    assert window.room == 0
+    window.peer_window = 1
+    assert window.room == 0
+    window.peer_window = 100
+    assert window.room == 5
+
+
+def test_the_span_is_two_windows() -> None:
+    """While one packet stays missing, others may go only until number two windows above the cumulative one."""
+    window = make(8)
+    number = 0
+    while window.room:
+        number = send(window, 1)[0].number
+        if number > 1:
+            ack(window, 0, [(2, number)], RTT_NS)
+    assert number == 16
+    ack(window, 16, [], RTT_NS)
+    assert window.room == 8
+
+
+def test_an_ack_names_what_it_newly_covers() -> None:
+    """Ascending, once; acks may overlap, repeat and come in any order."""
+    window = make(8)
+    send(window, 8)
+    assert [sent.number for sent in ack(window, 2, [(4, 5), (8, 8)], RTT_NS)] == [1, 2, 4, 5, 8]
+    assert ack(window, 2, [(4, 5), (8, 8)], RTT_NS) == []
+    assert ack(window, 1, [], RTT_NS) == []
+    assert [sent.number for sent in ack(window, 5, [], RTT_NS)] == [3]
+    assert window.cumulative == 5
+    assert window.in_flight_bytes == 2 * 100
+
+
+@pytest.mark.parametrize(("cumulative", "ranges"), [(4, []), (0, [(2, 4)]), (3, [(10**9, 10**9)])])
+def test_an_ack_of_what_was_never_sent_is_the_peers_fault(cumulative: int, ranges: list[tuple[int, int]]) -> None:
+    """A queued packet is not sent yet; nothing of such an ack counts."""
+    window = make(8)
+    send(window, 3)
+    push(window, 2)
+    with pytest.raises(ProtocolError) as caught:
+        ack(window, cumulative, ranges, RTT_NS)
+    assert caught.value.reason == "ack-of-unsent"
+    assert window.unacked == 5
+
+
+def test_three_acknowledged_later_make_a_packet_lost() -> None:
+    """The packet threshold of RFC 9002: two are not enough evidence."""
+    window = make(8)
+    first, *_ = send(window, 8)
+    ack(window, 0, [(2, 3)], RTT_NS)
+    assert window.detect_losses(RTT_NS)[0] == 0
+    ack(window, 0, [(2, 4)], RTT_NS)
+    assert window.detect_losses(RTT_NS) == (1, None)
+    assert first.state is PacketState.LOST
+    assert window.peek() is first
+
+
+def test_nine_eighths_of_a_round_trip_make_a_packet_lost() -> None:
+    """The time threshold: with one later packet acknowledged, the wait is exact."""
+    window = make(8)
+    first, second = send(window, 2)
+    ack(window, 0, [(2, 2)], second.sent_at_ns + RTT_NS)
+    assert window.detect_losses(second.sent_at_ns + RTT_NS) == (0, LOSS_NS)
+    assert window.detect_losses(LOSS_NS - 1) == (0, LOSS_NS)
+    assert window.detect_losses(LOSS_NS) == (1, None)
+    assert first.state is PacketState.LOST
+
+
+def test_nothing_is_lost_without_evidence() -> None:
+    """Packets sent after the newest acknowledged one are merely on their way."""
+    window = make(8)
+    send(window, 8)
+    ack(window, 3, [], RTT_NS)
+    assert window.detect_losses(10 * RTT_NS) == (0, None)
+
+
+def test_lost_packets_go_first_and_keep_their_numbers() -> None:
+    """Lowest first, before anything new, under the number they had."""
+    window = make(8)
+    sent = send(window, 6)
+    push(window, 1)
+    ack(window, 0, [(3, 6)], RTT_NS)
+    assert window.detect_losses(RTT_NS)[0] == 2
+    for expected in (1, 2, 7):
+        again = window.peek()
+        assert again is not None
+        assert again.number == expected
+        transmit(window, again, RTT_NS)
+    assert [packet.sends for packet in sent[:2]] == [2, 2]
+
+
+def test_a_lost_packet_that_arrives_after_all_is_not_sent() -> None:
+    """An ack that comes before the resend ends it."""
+    window = make(8)
+    send(window, 4)
+    ack(window, 0, [(2, 4)], RTT_NS)
+    window.detect_losses(RTT_NS)
+    ack(window, 4, [], RTT_NS)
+    assert window.peek() is None
+    assert (window.unacked, window.in_flight, window.in_flight_bytes) == (0, 0, 0)
+
+
+def test_the_echo_tells_which_sending_arrived() -> None:
+    """A packet sent twice: an echo of the second sending gives that one's round trip, and evidence for what went before."""
+    window = make(8)
+    first, *_, sixth = send(window, 6)
+    ack(window, 0, [(2, 4)], RTT_NS)
+    assert window.detect_losses(RTT_NS)[0] == 1
+    transmit(window, first, RTT_NS)
+    assert ack(window, 4, [], 2 * RTT_NS, echo=70) == [first]
+    assert window._rtt.latest_ns == RTT_NS  # noqa: SLF001
+    assert window.detect_losses(2 * RTT_NS)[0] == 2
+    assert sixth.state is PacketState.LOST
+
+
+def test_an_echo_of_the_first_sending_proves_nothing_of_the_second() -> None:
+    """The original was only late: no false round trip, and no evidence against what was sent after it."""
+    window = make(8)
+    first, *_ = send(window, 4)
+    ack(window, 0, [(2, 4)], RTT_NS)
+    window.detect_losses(RTT_NS)
+    before_ns = window._rtt.smoothed_ns  # noqa: SLF001
+    transmit(window, first, RTT_NS)
+    send(window, 2, RTT_NS)
+    assert ack(window, 4, [], 2 * RTT_NS, echo=10) == [first]
+    assert window._rtt.smoothed_ns == before_ns  # noqa: SLF001
+    assert window.detect_losses(9 * RTT_NS) == (0, None)
+
+
+def test_an_echo_counts_once() -> None:
+    """The same ack again, or an echo of a datagram without a packet, is no sample."""
+    window = make(8)
+    send(window, 2)
+    ack(window, 2, [], RTT_NS)
+    before_ns = window._rtt.smoothed_ns  # noqa: SLF001
+    for echo in (10, 20, 25, 10**15):
+        ack(window, 2, [], 9 * RTT_NS, echo=echo)
+    assert window._rtt.smoothed_ns == before_ns  # noqa: SLF001
+
+
+def test_the_memory_of_sendings_is_bounded() -> None:
+    """However often probes go out, only the last windows of sendings are remembered."""
+    window = make(2)
+    (first,) = send(window, 1)
+    for at in range(100):
+        transmit(window, first, at)
+    assert len(window._sendings) == 16  # noqa: SLF001
+    ack(window, 1, [], 99 + RTT_NS, echo=1_010)
+    assert window._rtt.latest_ns == RTT_NS  # noqa: SLF001
+
+
+def test_a_sample_comes_from_the_newest_packet_of_an_ack() -> None:
+    """Its ack waited least; what the peer held back is taken off."""
+    window = make(8)
+    send(window, 1, 0)
+    send(window, 1, 500 * MS)
+    ack(window, 2, [], 680 * MS, delay_ns=20 * MS)
+    assert window._rtt.latest_ns == 160 * MS  # noqa: SLF001
+
+
+def test_probes_carry_the_oldest_packets() -> None:
+    """The lowest numbers that are on their way, wherever they are in the order of sending."""
+    window = make(8)
+    first, second, third = send(window, 3)
+    assert window.oldest_unacked(2) == [first, second]
+    transmit(window, first, RTT_NS)
+    assert window.oldest_unacked(2) == [first, second]
+    ack(window, 1, [], RTT_NS)
+    assert window.oldest_unacked(2) == [second, third]
+    ack(window, 3, [], RTT_NS)
+    assert window.oldest_unacked(2) == []
+
+
+def test_a_probe_counts_once_in_flight() -> None:
+    """Sending a packet again that is on its way takes no more of the congestion window."""
+    window = make(8)
+    (first,) = send(window, 1)
+    transmit(window, first, RTT_NS)
+    assert (window.in_flight, window.in_flight_bytes) == (1, 100)
+
+
+def test_credit_ends_with_the_congestion_window() -> None:
+    """Ten datagrams of 100 bytes are let go, the next waits."""
+    window = make(64, NewReno(100))
+    send(window, 9)
+    tenth, eleventh = push(window, 2)
+    assert window.has_credit(tenth)
+    transmit(window, tenth, 0)
+    assert not window.has_credit(eleventh)
+
+
+def test_losses_of_one_ack_halve_the_congestion_window_once() -> None:
+    """However many packets are lost in an episode."""
+    congestion = NewReno(100)
+    window = make(64, congestion)
+    send(window, 10)
+    before = congestion.window_bytes
+    ack(window, 0, [(7, 10)], RTT_NS)
+    grown = congestion.window_bytes
+    assert window.detect_losses(RTT_NS)[0] == 6
+    assert congestion.window_bytes == grown // 2 >= before // 2
+
+
+def test_the_congestion_window_grows_only_when_it_is_used() -> None:
+    """A packet sent into a mostly empty window says nothing about a larger one."""
+    congestion = NewReno(100)
+    window = make(64, congestion)
+    send(window, 4)
+    ack(window, 4, [], RTT_NS)
+    assert congestion.window_bytes == 1_000
+    send(window, 10)
+    ack(window, 14, [], 2 * RTT_NS)
+    assert congestion.window_bytes > 1_000

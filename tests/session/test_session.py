@@ -1,0 +1,457 @@
+"""One session from connect to close: every timer, every reason it ends."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from tests.session.pair import RTT_NS, Pair, Weather, closes, cut, goodbyes, make_hello, reasons
+from triack.errors import ProtocolError
+from triack.session.delivery import Delivery
+from triack.session.events import PacketsAcked, SessionClosed, SessionOpened, Transmit, TransmitKind
+from triack.session.frames import (
+    Hello,
+    PacketFrame,
+    PingFrame,
+    decode_frames,
+    encode_ack,
+    encode_packet,
+    encode_ping,
+    encode_store_ack,
+)
+from triack.session.ranges import NumberSet
+from triack.session.session import Session, content_limit_bytes
+from triack.session.settings import DATAGRAM_MIN_BYTES, MS, SECOND, SessionSettings
+from triack.session.states import CloseReason, State
+
+PROBE_NS = 60 * MS
+"""After one sample of 20 ms: 20 + 4 x 10."""
+
+
+def kinds(pair: Pair, end: str) -> list[tuple[int, TransmitKind]]:
+    return [(at_ns // MS, sent.kind) for at_ns, sent in pair.sent[end]]
+
+
+def asks(pair: Pair, end: str = "a") -> list[int]:
+    """Numbers of the packets that asked for an ack."""
+    frames = [frame for _, sent in pair.sent[end] if sent.packet is not None for frame in decode_frames(sent.payload)]
+    return [frame.number for frame in frames if isinstance(frame, PacketFrame) and frame.ask]
+
+
+# ---- connect
+
+
+def test_a_session_opens_in_one_round_trip() -> None:
+    """Connect, accept, and an ack that confirms; both learn of each other, and the initiator of the round trip."""
+    pair = Pair()
+    pair.run(SECOND)
+    assert kinds(pair, "a") == [(0, TransmitKind.CONNECT), (20, TransmitKind.DATA)]
+    assert kinds(pair, "b") == [(10, TransmitKind.ACCEPT)]
+    assert pair.events == {"a": [SessionOpened()], "b": [SessionOpened(), PacketsAcked([])]}
+    assert pair.a.rtt.smoothed_ns == RTT_NS
+    assert pair.a.peer == make_hello(2, sent_at_ns=0)
+    assert [sent.connection_id for _, sent in pair.sent["a"]] == [0, 2]
+    assert [sent.counter for _, sent in pair.sent["a"]] == [1, 2]
+
+
+def test_a_lost_connect_is_repeated_with_patience() -> None:
+    """After 200, 400, 800 ms and then every second, until the limit of 10 s closes the session."""
+    pair = Pair(lose=lambda _end, _sent: True)
+    pair.run(20 * SECOND)
+    connects = [0, 200, 600, 1_400, *range(2_400, 10_000, 1_000)]
+    assert kinds(pair, "a") == [(at_ms, TransmitKind.CONNECT) for at_ms in connects]
+    assert reasons(pair) == [CloseReason.CONNECT_TIMEOUT]
+    assert pair.now_ns == 20 * SECOND
+    assert pair.a.next_deadline() is None
+
+
+def lose_first(kind: TransmitKind, end: str) -> Callable[[str, Transmit], bool]:
+    """Loses one datagram: the first of that kind from that end."""
+    lost: list[Transmit] = []
+
+    def lose(name: str, sent: Transmit) -> bool:
+        if lost or name != end or sent.kind is not kind:
+            return False
+        lost.append(sent)
+        return True
+
+    return lose
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"), [(TransmitKind.CONNECT, "a"), (TransmitKind.ACCEPT, "b"), (TransmitKind.DATA, "a")]
+)
+def test_a_loss_while_connecting_is_repaired(kind: TransmitKind, end: str) -> None:
+    """Whether the connect, the accept or the confirming ack is lost, both ends are open a moment later."""
+    pair = Pair(lose=lose_first(kind, end))
+    pair.run(250 * MS)
+    assert pair.a.state is pair.b.state is State.OPEN
+    assert pair.events["a"].count(SessionOpened()) == pair.events["b"].count(SessionOpened()) == 1
+
+
+def test_an_unconfirmed_acceptor_gives_up_and_says_nothing() -> None:
+    """It repeats its accept three times, then waits in silence: a stranger could have faked the connect."""
+    pair = Pair(lose=lambda end, sent: end == "a" and sent.kind is TransmitKind.DATA)
+    pair.run(5 * SECOND)
+    assert kinds(pair, "b") == [(at_ms, TransmitKind.ACCEPT) for at_ms in (10, 210, 610, 1_410)][:4]
+    assert pair.b.state is State.ACCEPTING
+    pair.run(20 * SECOND)
+    assert reasons(pair, "b") == [CloseReason.CONNECT_TIMEOUT]
+    assert goodbyes(pair, "b") == []
+
+
+def test_a_late_copy_of_a_connect_opens_nothing() -> None:
+    """An acceptor made by it never hears a confirmation: the initiator answers to the session in use."""
+    pair = Pair.opened()
+    connect = pair.sent["a"][0][1]
+    late = Session(
+        SessionSettings(), hello=make_hello(3), peer=Hello.decode(connect.payload), shares_network=True, now_ns=pair.now_ns
+    )
+    accept = late.poll_transmit(pair.now_ns)
+    assert accept is not None
+    pair.deliver("a", accept)
+    pair.drain()
+    assert pair.sent["a"][-1][1].connection_id == 2
+    assert late.state is State.ACCEPTING
+    assert late.poll_event() is None
+    pair.deliver("b", connect)
+    pair.run(SECOND)
+    assert pair.b.state is State.OPEN
+    assert pair.events["b"].count(SessionOpened()) == 1
+
+
+def test_a_malformed_datagram_does_not_confirm() -> None:
+    """An acceptor opens for what it can read."""
+    pair = Pair(lose=lambda end, sent: end == "a" and sent.kind is TransmitKind.DATA)
+    pair.run(50 * MS)
+    with pytest.raises(ProtocolError):
+        pair.inject("b", b"\xff")
+    assert pair.b.state is State.ACCEPTING
+
+
+def test_data_before_the_accept_is_refused_by_name() -> None:
+    """Nothing but an accept is understood while connecting, and nothing at all when closed."""
+    pair = Pair()
+    for _ in range(2):
+        with pytest.raises(ProtocolError) as caught:
+            pair.inject("a", encode_ping())
+        assert caught.value.reason == "not-open"
+        pair.a.close(CloseReason.LOCAL_STOP)
+
+
+def test_the_round_trip_is_that_of_the_connect_that_was_answered() -> None:
+    """A lost accept does not count as a slow network: the next one echoes the connect it answers."""
+    pair = Pair(lose=lose_first(TransmitKind.ACCEPT, "b"))
+    pair.run(205 * MS)
+    pair.run(SECOND)
+    assert pair.a.state is State.OPEN
+    assert pair.a.rtt.smoothed_ns == RTT_NS
+
+
+# ---- the window
+
+
+@pytest.mark.parametrize("peer_window", [64, 5])
+def test_the_window_is_never_exceeded(peer_window: int) -> None:
+    """Our own or the peer's, whichever is smaller; a full window goes on with the acks, not before."""
+    peer = SessionSettings(max_unacked_packet=peer_window)
+    pair = Pair.opened(SessionSettings(max_unacked_packet=16), peer_settings=peer)
+    assert pair.a.room == min(16, peer_window)
+    pair.backlog["a"].extend((Delivery.EXPRESS, b"%d" % number) for number in range(100))
+    pair.run_until(lambda: len(pair.fresh("b")) == 100)
+    assert pair.most_unacked == min(16, peer_window)
+
+
+def test_a_full_window_stops_until_an_ack() -> None:
+    """Nothing is discarded and nothing more is sent."""
+    pair = Pair.opened(SessionSettings(max_unacked_packet=4))
+    cut(pair)
+    pair.backlog["a"].extend((Delivery.EXPRESS, b"") for _ in range(9))
+    pair.drain()
+    assert {number for _, number in pair.packets("a")} == {1, 2, 3, 4}
+    pair.run(SECOND)
+    assert {number for _, number in pair.packets("a")} == {1, 2, 3, 4}
+    assert len(pair.backlog["a"]) == 5
+
+
+def test_a_full_window_asks_only_with_its_last_packet() -> None:
+    """The packet that closes the window does not wait for the receiver's delay; the others leave it its own pace."""
+    pair = Pair.opened(udp=False)
+    pair.send("a", 64)
+    assert asks(pair) == [64]
+
+
+def test_below_the_window_nobody_asks() -> None:
+    """Unless the owner does."""
+    pair = Pair.opened(udp=False)
+    pair.send("a", 5)
+    pair.send("a", 1, asks=True)
+    assert asks(pair) == [6]
+
+
+def test_the_congestion_window_closing_asks() -> None:
+    """The last packet that the network may hold brings its own ack back."""
+    pair = Pair.opened()
+    content = bytes(content_limit_bytes(1_200))
+    for _ in range(30):
+        pair.a.send_packet(Delivery.EXPRESS, content, None)
+    pair.drain()
+    assert [number for _, number in pair.packets("a")] == list(range(1, 11))
+    assert asks(pair) == [10]
+
+
+# ---- repair
+
+
+def test_a_lost_packet_is_repaired_by_three_later_ones() -> None:
+    """Under the same number, in the moment of the evidence, inside the session."""
+    pair = Pair.opened()
+    start_ns = pair.now_ns
+    pair.lose = lambda _end, sent: sent.packet is not None and sent.packet.number == 2 and sent.packet.sends == 1
+    pair.send("a", 5)
+    pair.run(2 * SECOND)
+    assert pair.packets("a")[5:] == [(start_ns + RTT_NS, 2)]
+    assert sorted(pair.fresh("b")) == [b"1", b"2", b"3", b"4", b"5"]
+    assert pair.unacked["a"] == set()
+    assert closes(pair) == []
+
+
+def test_a_lost_packet_is_repaired_by_time() -> None:
+    """One later packet acknowledged, and 9/8 of the round trip since it was sent."""
+    pair = Pair.opened()
+    start_ns = pair.now_ns
+    pair.lose = lambda _end, sent: sent.packet is not None and sent.packet.number == 1 and sent.packet.sends == 1
+    pair.send("a", 2)
+    pair.run(2 * SECOND)
+    assert pair.packets("a")[2:] == [(start_ns + 9 * RTT_NS // 8, 1)]
+    assert pair.unacked["a"] == set()
+
+
+def test_a_lost_tail_is_repaired_by_a_probe_that_asks() -> None:
+    """No later packet tells of it: after the probe time and the peer's delay it goes again, and asks."""
+    pair = Pair.opened()
+    start_ns = pair.now_ns
+    pair.lose = lambda _end, sent: sent.packet is not None and sent.packet.sends == 1
+    pair.send("a", 1)
+    pair.run(start_ns + 2 * SECOND)
+    probed_ns = start_ns + PROBE_NS + 500 * MS
+    assert pair.packets("a")[1:] == [(probed_ns, 1)]
+    assert asks(pair) == [1]
+    assert pair.acks("b") == [(probed_ns + RTT_NS // 2, "request", 1)]
+    assert closes(pair) == []
+
+
+def test_a_packet_that_asked_is_probed_without_the_peers_delay() -> None:
+    """Its ack is due at once, so its absence shows sooner."""
+    pair = Pair.opened()
+    start_ns = pair.now_ns
+    cut(pair)
+    pair.send("a", 1, asks=True)
+    pair.run(start_ns + 3 * SECOND)
+    probes_ms = [(at_ns - start_ns) // MS for at_ns, _ in pair.packets("a")[1:]]
+    assert probes_ms[:3] == [60, 60 + 120, 60 + 120 + 240]
+    assert len(probes_ms) >= 8, "several probes fit into the silence that closes"
+    assert all(later - earlier <= 250 for earlier, later in pairwise(probes_ms))
+
+
+def test_a_probe_for_what_was_acked_meanwhile_is_not_sent() -> None:
+    """The ack may arrive between the timer and the send."""
+    pair = Pair.opened()
+    pair.send("a", 1, asks=True)
+    deadline_ns = pair.now_ns + PROBE_NS
+    pair.a.handle_timer(deadline_ns)
+    pair.a.handle_datagram(encode_ack(NumberSet(1), 64, 0, 0), 0, deadline_ns)
+    assert pair.a.poll_transmit(deadline_ns) is None
+    assert pair.a.window.in_flight == 0
+
+
+def test_a_ping_survives_a_probe_that_has_nothing_to_ask() -> None:
+    """What the owner asked for is asked, whichever timer runs out first."""
+    pair = Pair.opened(store_ns=50 * MS)
+    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.run(75 * MS)
+    pair.run(10 * MS)
+    pair.a.ping()
+    pair.a.handle_timer(pair.now_ns + 250 * MS)
+    sent = pair.a.poll_transmit(pair.now_ns + 250 * MS)
+    assert sent is not None
+    assert PingFrame() in decode_frames(sent.payload)
+
+
+def test_three_probe_times_in_a_row_shrink_the_congestion_window() -> None:
+    """Persistent congestion: four datagrams are left (RFC 9002 7.6). Each time the two oldest packets go again."""
+    pair = Pair.opened()
+    cut(pair)
+    pair.send("a", 5, asks=True)
+    reno = pair.a._congestion  # noqa: SLF001
+    assert reno is not None
+    for sent in (7, 9, 11):
+        assert reno.window_bytes == 12_000
+        pair.run_until(lambda sent=sent: len(pair.packets("a")) >= sent)  # type: ignore[misc]
+    assert [number for _, number in pair.packets("a")[5:]] == [1, 2] * 3
+    assert reno.window_bytes == 4_800
+
+
+def test_the_pacer_spreads_a_large_window() -> None:
+    """After the burst, packets leave one by one, at the times the session asks to be woken."""
+    pair = Pair.opened(rtt_ns=100 * MS)
+    assert pair.a._congestion is not None  # noqa: SLF001
+    pair.a._congestion.window_bytes = 40 * 1_200  # noqa: SLF001
+    content = bytes(content_limit_bytes(1_200))
+    start_ns = pair.now_ns
+    for _ in range(30):
+        pair.a.send_packet(Delivery.EXPRESS, content, None)
+    pair.drain()
+    assert len(pair.packets("a")) == 10
+    pair.run(49 * MS)
+    times = [at_ns - start_ns for at_ns, _ in pair.packets("a")[10:]]
+    assert len(times) == 20
+    assert all(MS < later - earlier < 3 * MS for earlier, later in pairwise(times))
+
+
+# ---- timeouts
+
+
+def send_into_silence(pair: Pair) -> int:
+    """Send one packet that never arrives; returns when the session closed."""
+    cut(pair)
+    pair.send("a", 1)
+    pair.run_until(lambda: bool(closes(pair)))
+    return pair.now_ns
+
+
+@pytest.mark.parametrize(
+    ("rtt_ms", "timeout_ms"),
+    [(20, 2_000), (400, 8 * 1_200 + 500), (8_000, 120_000)],
+    ids=["at least 2 s", "8 probe times and the peer's delay", "at most 120 s"],
+)
+def test_the_ack_timeout_adapts_to_the_round_trip(rtt_ms: int, timeout_ms: int) -> None:
+    """First sample R: probe time R + 4 R/2 = 3 R. Nothing but silence follows, and it closes to the nanosecond."""
+    pair = Pair(weather=Weather(delay_ns=rtt_ms * MS // 2))
+    pair.run(3 * rtt_ms * MS // 2)
+    assert pair.a.state is State.OPEN
+    start_ns = pair.now_ns
+    assert send_into_silence(pair) - start_ns == timeout_ms * MS
+    assert closes(pair) == [SessionClosed(CloseReason.ACK_TIMEOUT, 1)]
+
+
+def test_the_ack_timeout_may_be_fixed() -> None:
+    """MSMQ's AckTimeout: setting it turns the computation off."""
+    pair = Pair.opened(SessionSettings(ack_timeout_ns=7 * SECOND))
+    start_ns = pair.now_ns
+    assert send_into_silence(pair) - start_ns == 7 * SECOND
+
+
+def test_silence_alone_closes_nothing() -> None:
+    """With nothing unacknowledged there is nothing to wait for."""
+    pair = Pair.opened()
+    cut(pair)
+    pair.run(250 * SECOND)
+    assert pair.a.state is pair.b.state is State.OPEN
+
+
+def test_any_datagram_keeps_the_session_alive() -> None:
+    """Although the packet stays unacknowledged: the way is there, so repair goes on. Then silence closes it."""
+    pair = Pair.opened()
+    cut(pair)
+    pair.send("a", 1)
+    for _ in range(10):
+        pair.run(1_900 * MS)
+        pair.inject("a", encode_ping())
+        pair.drain()
+    start_ns = pair.now_ns
+    assert pair.a.state is State.OPEN
+    pair.run_until(lambda: bool(closes(pair)))
+    assert pair.now_ns - start_ns == 2 * SECOND
+
+
+def test_the_ack_timeout_starts_with_the_first_unacknowledged_packet() -> None:
+    """Sending more into the silence does not prolong it."""
+    pair = Pair.opened()
+    cut(pair)
+    start_ns = pair.now_ns
+    for _ in range(19):
+        pair.send("a", 1)
+        pair.run(100 * MS)
+    pair.run_until(lambda: bool(closes(pair)))
+    assert pair.now_ns - start_ns == 2 * SECOND
+    assert closes(pair) == [SessionClosed(CloseReason.ACK_TIMEOUT, 19)]
+
+
+def test_a_disk_that_never_answers_closes_by_its_own_timeout() -> None:
+    """Arrival was acknowledged and the peer is alive, but nothing is stored: 10 s, although pings are answered."""
+    pair = Pair.opened(store_ns=None)
+    start_ns = pair.now_ns
+    pair.send("a", 1, Delivery.RECOVERABLE)
+    pair.run_until(lambda: bool(closes(pair)))
+    assert pair.now_ns - start_ns == 10 * SECOND
+    assert closes(pair) == [SessionClosed(CloseReason.STORE_ACK_TIMEOUT, 0)]
+
+
+def test_the_store_ack_timeout_adapts_to_the_disk() -> None:
+    """A disk of 1.98 s: sample 2 s, 8 x (2 + 4 x 1) = 48 s from the send of the first that waits."""
+    pair = Pair.opened(store_ns=1_980 * MS)
+    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.run(5 * SECOND)
+    pair.store_ns = None
+    start_ns = pair.now_ns
+    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.run_until(lambda: bool(closes(pair)))
+    assert pair.now_ns - start_ns == 48 * SECOND
+
+
+def test_progress_on_the_disk_starts_its_timeout_again() -> None:
+    """A slow disk is not a dead one. With a fixed timeout of 3 s, a commit every 2 s keeps the session."""
+    pair = Pair.opened(SessionSettings(store_ack_timeout_ns=3 * SECOND), store_ns=None)
+    pair.send("a", 4, Delivery.RECOVERABLE)
+    for number in (1, 2, 3):
+        pair.run(2 * SECOND)
+        pair.b.handle_stored([number])
+        pair.drain()
+    pair.run(10 * MS)
+    start_ns = pair.now_ns
+    pair.run_until(lambda: bool(closes(pair)))
+    assert pair.now_ns - start_ns == 3 * SECOND
+
+
+def test_a_store_ack_costs_what_waits_for_it() -> None:
+    """However many express packets went before it."""
+    pair = Pair.opened()
+    pair.a.window.highest_sent = 10**12
+    pair.inject("a", encode_store_ack(NumberSet(10**12)))
+    assert pair.a.state is State.OPEN
+
+
+def test_an_ack_with_many_ranges_fits_the_smallest_datagram() -> None:
+    """The lowest ranges go, in a datagram of the allowed size, and the sender of acks falls silent."""
+    pair = Pair.opened(SessionSettings(max_datagram_bytes=DATAGRAM_MIN_BYTES), udp=False)
+    for number in range(2, 129, 2):
+        pair.inject("b", encode_packet(number, Delivery.EXPRESS, False, b""))
+    sent = pair.b.poll_transmit(pair.now_ns)
+    assert sent is not None
+    assert sent.ack is not None
+    assert sent.ack.ranges[0] == (2, 2)
+    assert 0 < len(sent.payload) <= DATAGRAM_MIN_BYTES - 36
+    assert pair.b.poll_transmit(pair.now_ns) is None
+
+
+def test_a_packet_and_both_acks_share_or_split_datagrams_within_the_limit() -> None:
+    """Whatever is owed, no datagram is larger than the peers agreed."""
+    pair = Pair.opened(store_ns=None)
+    for number in range(2, 129, 2):
+        pair.inject("b", encode_packet(number, Delivery.RECOVERABLE, False, b""))
+    pair.b.handle_stored(list(range(2, 129, 2)))
+    pair.b.send_packet(Delivery.EXPRESS, bytes(content_limit_bytes(1_200)), None)
+    pair.drain()
+    sent = [transmit for _, transmit in pair.sent["b"][1:]]
+    assert all(len(transmit.payload) <= 1_200 - 36 for transmit in sent)
+    assert [transmit.packet is not None for transmit in sent] == [False, True]
+    assert sent[0].ack is not None
+    assert sent[0].store_ack is not None
+
+
+def test_a_content_over_the_limit_is_the_callers_mistake() -> None:
+    """It would never fit a datagram."""
+    pair = Pair.opened()
+    with pytest.raises(ValueError, match="does not fit"):
+        pair.a.send_packet(Delivery.EXPRESS, bytes(1_200), None)

@@ -1,0 +1,62 @@
+"""The life of a session is a table: every pair of state and move is in it, or raises."""
+
+from itertools import product
+
+import pytest
+
+from triack.errors import TriackError
+from triack.session.states import FAILURES, MOVES, CloseReason, IllegalMove, Move, State, next_state
+
+LEGAL = {
+    (State.CONNECTING, Move.ACCEPTED): State.OPEN,
+    (State.ACCEPTING, Move.CONFIRMED): State.OPEN,
+    (State.OPEN, Move.DRAIN): State.DRAINING,
+}
+ANY_TIME = {
+    CloseReason.PATH_LOST,
+    CloseReason.SUPERSEDED,
+    CloseReason.PEER_CLOSED,
+    CloseReason.LOCAL_STOP,
+    CloseReason.STORE_FAILED,
+    CloseReason.PROTOCOL_ERROR,
+}
+TIMEOUTS = {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT}
+CLOSES = {
+    State.CONNECTING: ANY_TIME | {CloseReason.CONNECT_TIMEOUT},
+    State.ACCEPTING: ANY_TIME | {CloseReason.CONNECT_TIMEOUT},
+    State.OPEN: ANY_TIME | TIMEOUTS | {CloseReason.IDLE},
+    State.DRAINING: ANY_TIME | TIMEOUTS | {CloseReason.DRAINED},
+    State.CLOSED: set(),
+}
+
+
+@pytest.mark.parametrize(("state", "move"), list(product(State, [*Move, *CloseReason])))
+def test_every_pair_is_legal_or_raises(state: State, move: Move | CloseReason) -> None:
+    """The table says the same as this file's own, and what neither has is an IllegalMove that names both."""
+    expected = State.CLOSED if move in CLOSES[state] else LEGAL.get((state, move))  # type: ignore[arg-type]
+    if expected is not None:
+        assert next_state(state, move) is expected
+        return
+    with pytest.raises(IllegalMove, match=f"{state.value}.*{move.value}") as caught:
+        next_state(state, move)
+    assert isinstance(caught.value, TriackError)
+
+
+def test_the_table_has_every_state_and_reason() -> None:
+    """No state is forgotten, nothing leaves CLOSED, and every reason closes some state."""
+    assert set(MOVES) == set(State)
+    assert not MOVES[State.CLOSED]
+    assert {move for moves in MOVES.values() for move in moves} == {*Move, *CloseReason}
+
+
+def test_names_are_the_logs_names() -> None:
+    """Each reason has its own name, in lower case and hyphens."""
+    names = [reason.value for reason in CloseReason]
+    assert len(set(names)) == len(names)
+    assert all(name.replace("-", "").isalpha() and name.islower() for name in names)
+
+
+def test_failures_are_ends_the_other_side_did_not_agree_to() -> None:
+    """After these the next session sends everything unacknowledged again."""
+    ours = {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.PATH_LOST, CloseReason.SUPERSEDED}
+    assert ours == FAILURES

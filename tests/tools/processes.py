@@ -1,0 +1,136 @@
+"""Real processes for the tests of the command line, every one of them bounded in time."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+TRIACK = (sys.executable, "-m", "triack")
+SECONDS = 60
+
+Finished = subprocess.CompletedProcess[bytes]
+
+
+def triack(*arguments: str | Path, stdin: bytes = b"", seconds: float = SECONDS) -> Finished:
+    """Run a command to its end."""
+    return subprocess.run(
+        [*TRIACK, *map(str, arguments)], input=stdin, capture_output=True, timeout=seconds, check=False
+    )
+
+
+def start(*arguments: str | Path, stdin: int | None = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    """Start a command whose output is read later."""
+    return subprocess.Popen(
+        [*TRIACK, *map(str, arguments)], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def message_of(finished: Finished) -> str:
+    """The one line that a failed command prints."""
+    lines = finished.stderr.decode().splitlines()
+    assert len(lines) == 1, finished.stderr.decode()
+    assert lines[0].startswith("triack: ")
+    return lines[0].removeprefix("triack: ")
+
+
+def numbered(count: int) -> list[bytes]:
+    """Lines that are all different."""
+    return [b"line %d" % number for number in range(count)]
+
+
+def text(lines: Iterable[bytes]) -> bytes:
+    """Lines as a file has them."""
+    return b"".join(line + b"\n" for line in lines)
+
+
+def wait_until(holds: "object", what: str, seconds: float = SECONDS) -> None:
+    """Wait for a condition, given as a function."""
+    assert callable(holds)
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.01)
+
+
+class Server:
+    """A ``triack serve`` process that can be killed and comes back at the same place."""
+
+    def __init__(self, data: Path, *options: str | Path, listen: str = "udp://127.0.0.1:0") -> None:
+        self.data = data
+        self.address = listen
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it says that it listens."""
+        self._process = start(
+            "serve",
+            "--name",
+            self.data.name,
+            "--listen",
+            self.address,
+            "--data",
+            self.data,
+            "--insecure",
+            *self._options,
+        )
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], SECONDS)
+        line = self._process.stdout.readline().decode() if ready else ""
+        if not line.startswith("listening "):
+            self._process.kill()
+            _, complaints = self._process.communicate()
+            raise AssertionError(f"serve said {line!r} and {complaints.decode()!r}")
+        self.address = line.split()[1]
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it in the middle of whatever it does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """End it in good order. Returns its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def restart(self, pause_s: float = 0) -> None:
+        """Kill it and start it again."""
+        self.kill()
+        time.sleep(pause_s)
+        self.start()
+
+    def _end(self, number: int) -> int:
+        process = self._process
+        assert process is not None
+        process.send_signal(number)
+        process.communicate(timeout=SECONDS)
+        return process.returncode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+
+def exists(pid: int) -> bool:
+    """Whether a process is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

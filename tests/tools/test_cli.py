@@ -1,0 +1,231 @@
+"""The command line with real processes: what works, and one clear line for what does not."""
+
+import asyncio
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import triack as library
+from tests.tools.processes import Server, message_of, numbered, start, text, triack, wait_until
+from triack.tools.commands.frames import VERSION, dial
+
+NOBODY = "udp://127.0.0.1:9"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A node that other processes can use."""
+    with Server(tmp_path / "b") as running:
+        yield running
+
+
+def test_lines_come_back_as_they_were(tmp_path: Path, server: Server) -> None:
+    """Any bytes but a newline; empty lines; a last line without its newline."""
+    sent = triack(
+        "send", f"{server.address}/orders", "--data", tmp_path / "s", "--insecure", stdin=b"a\n\n\xff\x00\r\nend"
+    )
+    assert (sent.returncode, sent.stderr) == (0, b"")
+    got = triack("receive", "orders", "--data", server.data, "--count", "4")
+    assert (got.returncode, got.stdout, got.stderr) == (0, b"a\n\n\xff\x00\r\nend\n", b"")
+
+
+@pytest.mark.parametrize("delivery", ["express", "recoverable", "transactional"])
+def test_each_class_arrives_from_its_own_node_and_through_a_serving_one(
+    tmp_path: Path, server: Server, delivery: str
+) -> None:
+    destination = f"{server.address}/orders"
+    own = triack("send", destination, "--class", delivery, "--data", tmp_path / "s", "--insecure", stdin=b"own\n")
+    served = triack("send", destination, "--class", delivery, "--data", server.data, stdin=b"served\n")
+    assert (own.returncode, served.returncode) == (0, 0), own.stderr + served.stderr
+    assert triack("receive", "orders", "--data", server.data, "--count", "2").stdout == b"own\nserved\n"
+
+
+def test_receive_can_listen_itself(tmp_path: Path) -> None:
+    reader = start(
+        "receive", "orders", "--data", tmp_path / "r", "--listen", "tcp://127.0.0.1:0", "--count", "2", "--insecure"
+    )
+    assert reader.stderr is not None
+    address = reader.stderr.readline().decode().removeprefix("listening ").strip()
+    assert triack("send", f"{address}/orders", "--data", tmp_path / "s", "--insecure", stdin=b"1\n2\n").returncode == 0
+    output, _ = reader.communicate(timeout=20)
+    assert (reader.returncode, output) == (0, b"1\n2\n")
+
+
+def test_without_a_listener_receive_reads_what_is_there(tmp_path: Path) -> None:
+    """A served directory is the same directory when nobody serves it; without --count the timeout is a good end."""
+    with Server(tmp_path / "b") as server:
+        triack("send", f"{server.address}/orders", "--data", tmp_path / "s", "--insecure", stdin=b"kept\n")
+    got = triack("receive", "orders", "--data", server.data, "--timeout", "0.2", "--insecure")
+    assert (got.returncode, got.stdout, got.stderr) == (0, b"kept\n", b"")
+
+
+def test_too_few_messages_are_a_failure(server: Server) -> None:
+    got = triack("receive", "orders", "--data", server.data, "--count", "3", "--timeout", "0.2")
+    assert got.returncode == 1
+    assert message_of(got) == "only 0 of 3 messages: none came to queue orders for 0.2 s"
+
+
+def test_what_a_lost_reader_did_not_get_comes_again(server: Server) -> None:
+    lines = [line.ljust(100, b".") for line in numbered(10_000)]
+    assert triack("send", "orders", "--data", server.data, stdin=text(lines)).returncode == 0
+    reader = start("receive", "orders", "--data", server.data)
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == lines[0] + b"\n"
+    reader.stdout.close()
+    _, complaints = reader.communicate(timeout=20)
+    assert (reader.returncode, complaints) == (1, b"")
+    rest = triack("receive", "orders", "--data", server.data, "--timeout", "0.3").stdout.splitlines()
+    assert len(rest) > 5_000
+    assert rest == lines[-len(rest) :]
+
+
+def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> None:
+    with Server(tmp_path / "b") as server:
+        address = server.address
+    late = triack(
+        "send", f"{address}/orders", "--data", tmp_path / "s", "--insecure", "--timeout", "0.5", stdin=b"1\n2\n"
+    )
+    assert late.returncode == 1
+    assert message_of(late) == "lines 1-2 not ordered: not after 0.5 s"
+    with Server(tmp_path / "b", listen=address), Server(tmp_path / "s"):
+        got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "20")
+    assert got.stdout == b"1\n2\n"
+
+
+def test_a_line_over_the_limit_ends_the_input(tmp_path: Path, server: Server) -> None:
+    lines = [b"before", b"x" * (4 * 1024 * 1024 + 1), b"after"]
+    sent = triack("send", f"{server.address}/orders", "--data", tmp_path / "s", "--insecure", stdin=text(lines))
+    assert sent.returncode == 1
+    assert message_of(sent) == "line 2 is over the limit of 4194304 bytes; it and what follows was not sent"
+    assert triack("receive", "orders", "--data", server.data, "--timeout", "0.3").stdout == b"before\n"
+
+
+@pytest.mark.parametrize("through", ["own", "served"])
+def test_a_queue_that_does_not_exist_is_told(tmp_path: Path, through: str) -> None:
+    with Server(tmp_path / "b", "--queue", "orders") as server, Server(tmp_path / "a") as other:
+        data = other.data if through == "served" else tmp_path / "s"
+        sent = triack("send", f"{server.address}/bills", "--data", data, "--insecure", stdin=b"1\n2\n3\n")
+        got = triack("receive", "bills", "--data", server.data)
+    assert (sent.returncode, message_of(sent)) == (1, "lines 1-3 not ordered: queue-not-found")
+    assert got.returncode == 1
+    assert message_of(got).startswith("queue bills does not exist on node b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["send", "udp://127.0.0.1:1/q", "--class", "golden"], 2, "'golden' is not one of"),
+        (["send", "udp://127.0.0.1:1/q", "--until", "eaten"], 2, "'eaten' is not one of"),
+        (
+            ["send", "udp://127.0.0.1:1/q", "--class", "express", "--until", "stored"],
+            2,
+            "express messages have no such stage",
+        ),
+        (["send", "udp://127.0.0.1:1/q"], 2, "say insecure=True (--insecure)"),
+        (["send", "udp://127.0.0.1:1", "--insecure"], 2, "the queue is missing"),
+        (["send", "plant-b/orders", "--insecure"], 2, "unknown peer plant-b"),
+        (["serve", "--name", "x", "--listen", "pigeon://home", "--insecure"], 2, "it must start with one of"),
+        (["serve", "--name", "x", "--listen", "udp://0.0.0.0:0", "--insecure"], 2, "loopback addresses only"),
+        (["serve", "--name", "x", "--listen", "udp://127.0.0.1:0"], 2, "say insecure=True (--insecure)"),
+        (["serve", "--name", "not a name", "--listen", "udp://127.0.0.1:0", "--insecure"], 2, "' ' is not a letter"),
+        (["serve", "--listen", "udp://127.0.0.1:0"], 2, "Missing option '--name'"),
+        (["receive", "a queue", "--insecure"], 2, "' ' is not a letter"),
+        (["receive", "q"], 2, "say insecure=True (--insecure)"),
+        (["receive", "q", "--count", "0"], 2, "0 is not in the range"),
+        (["dance"], 2, "No such command 'dance'"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_clear_line(tmp_path: Path, arguments: list[str], code: int, reason: str) -> None:
+    """And it comes before anything is read: standard input stays open here."""
+    data = [] if arguments == ["dance"] else ["--data", str(tmp_path / "d")]
+    asked = start(*arguments, *data, stdin=subprocess.PIPE)
+    assert asked.stderr is not None
+    complaint = asked.stderr.read().decode()
+    assert asked.wait(timeout=20) == code
+    asked.communicate()
+    assert complaint.startswith("triack: ")
+    assert complaint.count("\n") == 1
+    assert reason in complaint
+
+
+def test_a_directory_has_one_server(server: Server) -> None:
+    second = triack("serve", "--name", "c", "--listen", "udp://127.0.0.1:0", "--data", server.data, "--insecure")
+    assert second.returncode == 1
+    assert message_of(second).endswith("in use by another process")
+    assert triack("send", "orders", "--data", server.data, stdin=b"still there\n").returncode == 0
+
+
+def test_a_port_has_one_listener(tmp_path: Path, server: Server) -> None:
+    second = triack("serve", "--name", "c", "--listen", server.address, "--data", tmp_path / "c", "--insecure")
+    assert second.returncode == 1
+    assert server.address in message_of(second)
+
+
+async def test_a_directory_in_use_by_a_program_is_said_to_be(tmp_path: Path) -> None:
+    async with library.open("x", data=tmp_path / "x", insecure=True):
+        sent = await asyncio.to_thread(triack, "send", "q", "--data", tmp_path / "x", "--insecure", stdin=b"1\n")
+    assert sent.returncode == 1
+    assert message_of(sent).endswith("in use by another process")
+
+
+def test_serve_ends_well_and_cleans_up(server: Server) -> None:
+    control = Path(json.loads((server.data / "node.json").read_text())["control"])
+    assert control.parent.stat().st_mode & 0o777 == 0o700
+    assert (server.data / "node.json").stat().st_mode & 0o777 == 0o600
+    assert server.stop() == 0
+    assert not (server.data / "node.json").exists()
+    assert not control.parent.exists()
+
+
+def test_what_a_killed_server_left_is_no_server(server: Server) -> None:
+    stale = json.loads((server.data / "node.json").read_text())
+    server.kill()
+    sent = triack("send", "orders", "--data", server.data, "--insecure", stdin=b"by myself\n")
+    assert (sent.returncode, sent.stderr) == (0, b"")
+    server.start()
+    assert not Path(stale["control"]).parent.exists()
+    assert triack("receive", "orders", "--data", server.data, "--count", "1").stdout == b"by myself\n"
+
+
+def test_send_does_not_wait_for_the_end_of_its_input(server: Server) -> None:
+    sender = start("send", "orders", "--data", server.data, stdin=subprocess.PIPE)
+    assert sender.stdin is not None
+    sender.stdin.write(b"first\n")
+    sender.stdin.flush()
+    assert triack("receive", "orders", "--data", server.data, "--count", "1", "--timeout", "10").stdout == b"first\n"
+    sender.communicate(b"second\n", timeout=20)
+    assert sender.returncode == 0
+
+
+def test_an_interrupted_send_says_what_is_missing(tmp_path: Path) -> None:
+    sender = start("send", f"{NOBODY}/q", "--data", tmp_path / "s", "--insecure", stdin=subprocess.PIPE)
+    assert sender.stdin is not None
+    sender.stdin.write(b"1\n2\n")
+    sender.stdin.flush()
+    log = tmp_path / "s" / "store.db-wal"
+    wait_until(lambda: log.exists() and log.stat().st_size > 200_000, "the lines are in the store", seconds=10)
+    threading.Timer(0.3, sender.terminate).start()
+    _, complaints = sender.communicate(timeout=20)
+    assert sender.returncode == 143
+    assert complaints.decode().splitlines() == [
+        "triack: lines 1-2 not ordered: interrupted",
+        "triack: what follows line 2 was not sent: interrupted",
+    ]
+
+
+async def test_other_versions_are_refused(server: Server) -> None:
+    link = await dial(Path(json.loads((server.data / "node.json").read_text())["control"]))
+    await link.send("hello", v=VERSION + 1, do="send")
+    with pytest.raises(library.TriackError, match=f"speaks version {VERSION}"):
+        await link.receive()
+    await link.close()
+
+
+def test_version_and_help() -> None:
+    assert triack("--version").stdout.decode() == f"triack {library.__version__}\n"
+    shown = triack("--help").stdout.decode()
+    assert all(name in shown for name in ("serve", "send", "receive", "demo", "replay"))

@@ -1,0 +1,93 @@
+"""Lines through the command line arrive once, in order, whatever process is killed on the way."""
+
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.tools.processes import Server, numbered, start, text, triack
+
+LINES = 10_000
+KILLS = 5
+PORTIONS = 20
+
+pytestmark = pytest.mark.slow
+
+
+def feed(pipe: IO[bytes], lines: list[bytes], seconds: float = 4) -> None:
+    """Write lines in portions, spread over a while."""
+    portion = len(lines) // PORTIONS
+    for at in range(0, len(lines), portion):
+        pipe.write(text(lines[at : at + portion]))
+        pipe.flush()
+        time.sleep(seconds / PORTIONS)
+    pipe.close()
+
+
+def feed_and_kill(sender: subprocess.Popen[bytes], lines: list[bytes], *victims: Server) -> None:
+    """Kill the victims in turns while the sender is fed, and see it end well."""
+    assert sender.stdin is not None
+    feeder = threading.Thread(target=feed, args=(sender.stdin, lines))
+    feeder.start()
+    for turn in range(KILLS):
+        time.sleep(0.3)
+        victims[turn % len(victims)].restart(pause_s=0.05 * turn)
+    feeder.join()
+    sender.stdin = None
+    _, complaints = sender.communicate(timeout=60)
+    assert sender.returncode == 0, complaints.decode()
+
+
+def attach(*arguments: str | Path) -> subprocess.Popen[bytes]:
+    """Start a command, and wait until it works through the serving process."""
+    process = start(*arguments, "-v", stdin=subprocess.PIPE)
+    assert process.stderr is not None
+    assert b"through the serving process" in process.stderr.readline()
+    return process
+
+
+def received(server: Server, count: int) -> list[bytes]:
+    """Take that many lines, and see that there are no more."""
+    finished = triack("receive", "orders", "--data", server.data, "--count", str(count), "--timeout", "20")
+    assert finished.returncode == 0, finished.stderr
+    assert triack("receive", "orders", "--data", server.data, "--timeout", "0.3").stdout == b""
+    return finished.stdout.splitlines()
+
+
+def test_the_receiving_node_may_be_killed(tmp_path: Path) -> None:
+    lines = numbered(LINES)
+    with Server(tmp_path / "a") as a, Server(tmp_path / "b") as b:
+        sender = attach("send", f"{b.address}/orders", "--data", a.data, "--until", "ordered")
+        feed_and_kill(sender, lines, b)
+        assert received(b, LINES) == lines
+
+
+def test_the_sending_node_may_be_killed_and_the_client_resumes(tmp_path: Path) -> None:
+    lines = numbered(LINES)
+    with Server(tmp_path / "a") as a, Server(tmp_path / "b") as b:
+        sender = attach("send", f"{b.address}/orders", "--data", a.data)
+        feed_and_kill(sender, lines, a)
+        assert received(b, LINES) == lines
+
+
+def test_a_sender_with_its_own_node_does_as_well(tmp_path: Path) -> None:
+    lines = numbered(LINES)
+    with Server(tmp_path / "b", listen="tcp://127.0.0.1:0") as b:
+        sender = start("send", f"{b.address}/orders", "--data", tmp_path / "s", "--insecure", stdin=subprocess.PIPE)
+        feed_and_kill(sender, lines, b)
+        assert received(b, LINES) == lines
+
+
+def test_a_reader_stays_attached_while_both_nodes_are_killed(tmp_path: Path) -> None:
+    lines = numbered(LINES)
+    with Server(tmp_path / "a") as a, Server(tmp_path / "b") as b:
+        reader = attach("receive", "orders", "--data", b.data, "--count", str(LINES), "--timeout", "30")
+        sender = attach("send", f"{b.address}/orders", "--data", a.data)
+        feed_and_kill(sender, lines, b, a)
+        output, complaints = reader.communicate(timeout=60)
+        assert reader.returncode == 0, complaints.decode()
+        assert output.splitlines() == lines
+        assert triack("receive", "orders", "--data", b.data, "--timeout", "0.3").stdout == b""

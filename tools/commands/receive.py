@@ -1,0 +1,271 @@
+"""``triack receive``: each message of a queue becomes a line on standard output."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import structlog
+
+import triack
+from triack.errors import ProtocolError, StoreInUse, TriackError, UsageError, WaitTimeout
+from triack.tools.commands import handover
+from triack.tools.commands.batches import BATCH_MESSAGES, take_batch
+from triack.tools.commands.common import first_of, name_for, node_options, run
+from triack.tools.commands.frames import VERSION, Header, Link, cut, number_of
+from triack.tools.commands.pipes import LineSink
+from triack.transport.address import check_name
+
+__all__ = ["receive"]
+
+STDOUT = 1
+CONFIRM_S = 5.0
+"""With nothing left to write: how long to wait for the last confirmations."""
+GRACE_S = 1.0
+"""How long a write that a signal comes upon may still take."""
+
+_log = structlog.get_logger("triack")
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What to receive, and where."""
+
+    queue: str
+    data: Path
+    listen: str | None
+    name: str
+    log: Path | None
+    insecure: bool
+
+    def open(self) -> triack.Node:
+        return triack.open(self.name, data=self.data, listen=self.listen, log=self.log, insecure=self.insecure)
+
+
+class _OutputLost(Exception):
+    """Standard output takes no more."""
+
+
+class _Output:
+    """Standard output, and how many messages still go there."""
+
+    def __init__(self, count: int | None) -> None:
+        self._sink = LineSink(STDOUT)
+        self._count = count
+        self._cancelled = False
+        self.written = 0
+
+    @property
+    def left(self) -> int | None:
+        """How many messages are still to be written, None for no limit."""
+        return None if self._count is None else self._count - self.written
+
+    async def write(self, bodies: list[bytes]) -> int:
+        """Write messages. Returns how many were written whole."""
+        job = asyncio.create_task(self._sink.write(bodies))
+        try:
+            written = await asyncio.shield(job)
+        except asyncio.CancelledError:
+            # What is written must be acknowledged, or it will be written again by whoever comes next.
+            self._cancelled = True
+            await asyncio.wait([job], timeout=GRACE_S)
+            if not job.done():
+                raise
+            written = job.result()
+        self.written += written
+        return written
+
+    def check(self) -> None:
+        """Raises _OutputLost when the last write was cut short, CancelledError when a signal came meanwhile."""
+        if self._cancelled:
+            raise asyncio.CancelledError
+        if self._sink.error is not None:
+            raise _OutputLost from self._sink.error
+
+
+@click.command()
+@click.argument("queue", metavar="QUEUE")
+@click.option("--listen", metavar="URL", help="Listen there meanwhile: udp://host:port or tcp://host:port.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds."
+)
+@click.option("--name", help="Name of the node; without it, that of the data directory.")
+@node_options
+def receive(
+    *,
+    queue: str,
+    listen: str | None,
+    count: int | None,
+    timeout: float | None,
+    name: str | None,
+    data: Path,
+    log: Path | None,
+    insecure: bool,
+) -> int:
+    """Write each message of QUEUE as a line on standard output; it leaves the queue after that.
+
+    Ends with 0 when --count messages were written, or after --timeout seconds without one if there is no --count. If
+    another process serves the data directory, its queue is read, and no message is written twice even if that process
+    is killed and started again meanwhile.
+    """
+    order = _Order(check_name(queue), data, listen, name_for(name, data), log, insecure)
+    return run(_receive(order, count, timeout))
+
+
+async def _receive(order: _Order, count: int | None, timeout: float | None) -> int:
+    output = _Output(count)
+    try:
+        await _transfer(order, output, timeout)
+    except WaitTimeout:
+        if count is None:
+            return 0
+        raise WaitTimeout(
+            f"only {output.written} of {count} messages: none came to queue {order.queue} for {timeout:g} s"
+        ) from None
+    except _OutputLost as lost:
+        if not isinstance(lost.__cause__, BrokenPipeError):
+            raise TriackError(f"write to standard output: {lost.__cause__}") from lost
+        return 1
+    return 0
+
+
+async def _transfer(order: _Order, output: _Output, timeout: float | None) -> None:
+    link = await handover.find(order.data)
+    if link is None:
+        try:
+            await _receive_here(order, output, timeout)
+        except StoreInUse:
+            # Perhaps a process that begins to serve the directory just now.
+            link = await handover.find_soon(order.data)
+            if link is None:
+                raise
+    if link is None:
+        return
+    if order.listen is not None:
+        await link.close()
+        raise UsageError(f"--listen {order.listen}: another process serves {order.data}, so leave --listen out")
+    await _HandedOver(order, output, timeout).run(link)
+
+
+async def _receive_here(order: _Order, output: _Output, timeout: float | None) -> None:
+    """Receive at a node of our own."""
+    async with order.open() as node:
+        if node.address:
+            click.echo(f"listening {node.address}", err=True)
+
+        async def pump() -> None:
+            async with node.receive(order.queue, ack="manual") as consumer:
+                while output.left != 0:
+                    most = BATCH_MESSAGES if output.left is None else output.left
+                    batch = await take_batch(consumer, timeout=timeout, most=most)
+                    written = await output.write([message.body for message in batch])
+                    for message in batch[:written]:
+                        message.ack()
+                    output.check()
+
+        async def watch() -> None:
+            raise await node.failed()
+
+        await first_of(pump(), watch())
+
+
+class _HandedOver:
+    """Receives from the process that serves the directory, and finds it again when it was restarted.
+
+    A message that was written may come again when the process dies before its acknowledgement is on the disk. The ids
+    of those are kept until the process confirms them; ``_doubtful`` are those of earlier connections.
+    """
+
+    def __init__(self, order: _Order, output: _Output, timeout: float | None) -> None:
+        self._order = order
+        self._output = output
+        self._timeout = timeout
+        self._doubtful: set[str] = set()
+        self._unconfirmed: dict[str, int] = {}
+        self._idle_since = 0.0
+        self._ending = False
+
+    async def run(self, link: Link) -> None:
+        self._idle_since = asyncio.get_running_loop().time()
+        while True:
+            try:
+                await self._converse(link)
+            except ConnectionError:
+                self._doubtful.update(self._unconfirmed)
+                self._unconfirmed.clear()
+            else:
+                break
+            finally:
+                await link.close()
+            _log.info("the node went away; looking for it", data=str(self._order.data))
+            link = await self._find_again()
+        if self._output.left != 0:
+            raise WaitTimeout("no message came")
+
+    async def _find_again(self) -> Link:
+        try:
+            async with asyncio.timeout_at(None if self._timeout is None else self._idle_since + self._timeout):
+                return await handover.wait(self._order.data)
+        except TimeoutError:
+            if self._output.left == 0 or self._ending:
+                unsure = len(self._doubtful)
+                raise TriackError(f"written, but the node went away; it may hand out {unsure} messages again") from None
+            raise WaitTimeout("no message came, and the node went away") from None
+
+    async def _converse(self, link: Link) -> None:
+        await link.send("hello", v=VERSION, do="receive", queue=self._order.queue)
+        welcome, _ = await link.receive()
+        if welcome.get("v") != VERSION:
+            raise ProtocolError("bad-welcome", f"the serving process speaks version {welcome.get('v')!r}")
+        _log.info("receiving through the serving process", data=str(self._order.data))
+        while not (self._ending and not self._unconfirmed and not self._doubtful):
+            try:
+                async with asyncio.timeout_at(self._deadline()):
+                    header, body = await link.receive()
+            except TimeoutError:
+                if self._ending:
+                    return
+                self._end()
+                continue
+            await self._handle(link, header, body)
+
+    def _end(self) -> None:
+        self._ending = True
+        self._idle_since = asyncio.get_running_loop().time()
+
+    def _deadline(self) -> float | None:
+        if self._ending:
+            return self._idle_since + CONFIRM_S
+        return None if self._timeout is None else self._idle_since + self._timeout
+
+    async def _handle(self, link: Link, header: Header, body: bytes) -> None:
+        if header["op"] == "messages":
+            await self._handle_messages(link, number_of(header, "serial"), header["ids"], cut(body, header["sizes"]))
+        elif header["op"] == "confirmed":
+            serial = number_of(header, "serial")
+            for message_id in [known for known, at in self._unconfirmed.items() if at <= serial]:
+                del self._unconfirmed[message_id]
+                self._doubtful.discard(message_id)
+        elif header["op"] == "empty":
+            # What has not come again was acknowledged for good before the node died.
+            self._doubtful.intersection_update(self._unconfirmed)
+
+    async def _handle_messages(self, link: Link, serial: int, ids: list[str], bodies: list[bytes]) -> None:
+        fresh = [at for at, message_id in enumerate(ids) if message_id not in self._doubtful]
+        room = 0 if self._ending else self._output.left
+        wanted = fresh if room is None else fresh[:room]
+        written = await self._output.write([bodies[at] for at in wanted]) if wanted else 0
+        # Everything up to the first new message that was not written.
+        taken = fresh[written] if written < len(fresh) else len(ids)
+        if written < len(fresh):
+            # Nothing old comes after something new.
+            self._doubtful.intersection_update({*self._unconfirmed, *ids[:taken]})
+        self._unconfirmed.update(zip(ids[:taken], range(serial, serial + taken), strict=True))
+        if taken:
+            await link.send("ack", serial=serial + taken - 1)
+        self._output.check()
+        if written:
+            self._idle_since = asyncio.get_running_loop().time()
+        if self._output.left == 0 and not self._ending:
+            self._end()

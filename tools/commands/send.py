@@ -1,0 +1,237 @@
+"""``triack send``: each line of standard input becomes a message."""
+
+import asyncio
+import uuid
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import structlog
+
+import triack
+from triack.errors import ProtocolError, StoreInUse, TriackError
+from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.receipts import STAGES
+from triack.tools.commands import handover
+from triack.tools.commands.common import first_of, name_for, node_options, run
+from triack.tools.commands.frames import VERSION, Link, number_of
+from triack.tools.commands.intake import Intake
+from triack.tools.commands.pipes import Chunk, LineSource
+from triack.tools.commands.tally import Tally
+from triack.transport.address import Destination
+
+__all__ = ["send"]
+
+STDIN = 0
+UNSAFE_CHUNKS = 8
+"""Chunks that the serving node does not have for good; at that many no more is read."""
+LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
+
+_log = structlog.get_logger("triack")
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What to send, and from where."""
+
+    destination: str
+    delivery: triack.Delivery
+    until: triack.Stage
+    data: Path
+    name: str
+    log: Path | None
+    insecure: bool
+
+    def open(self) -> triack.Node:
+        return triack.open(self.name, data=self.data, log=self.log, insecure=self.insecure)
+
+
+@click.command()
+@click.argument("destination", metavar="DEST")
+@click.option(
+    "--class",
+    "class_name",
+    type=click.Choice([member.label for member in triack.Delivery]),
+    default=triack.TRANSACTIONAL.label,
+    show_default=True,
+    help="Delivery class of the messages.",
+)
+@click.option(
+    "--until",
+    "stage_name",
+    type=click.Choice([stage.name.lower() for stage in triack.Stage]),
+    help="The stage to wait for; without it, the last one that the class has.",
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Give up after so many seconds."
+)
+@click.option("--name", help="Name of the node; without it, that of the data directory.")
+@node_options
+def send(
+    *,
+    destination: str,
+    class_name: str,
+    stage_name: str | None,
+    timeout: float | None,
+    name: str | None,
+    data: Path,
+    log: Path | None,
+    insecure: bool,
+) -> int:
+    """Send each line of standard input, without its newline, as a message to DEST, such as udp://127.0.0.1:7801/orders.
+
+    Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. What
+    is on the disk of the node by then is sent all the same, when the node runs again. If another process serves the
+    data directory, the lines go through it, once each even if that process is killed and started again meanwhile.
+    """
+    delivery = triack.Delivery[class_name.upper()]
+    until = STAGES[delivery] if stage_name is None else triack.Stage[stage_name.upper()]
+    if until > STAGES[delivery]:
+        raise click.UsageError(f"--until {stage_name}: {class_name} messages have no such stage")
+    Destination.parse(destination)
+    order = _Order(destination, delivery, until, data, name_for(name, data), log, insecure)
+    return run(_send(order, timeout))
+
+
+async def _send(order: _Order, timeout: float | None) -> int:
+    tally = Tally(order.until)
+    why = "interrupted"
+    try:
+        async with asyncio.timeout(timeout):
+            await _transfer(order, tally)
+    except TimeoutError:
+        why = f"not after {timeout:g} s"
+    except TriackError as error:
+        if not tally.read:
+            raise
+        why = str(error)
+    finally:
+        problems = tally.problems(why, MAX_BODY_BYTES)
+        for problem in problems if tally.read or tally.ended or why.startswith("not after") else ():
+            click.echo(f"triack: {problem}", err=True)
+    return 1 if problems else 0
+
+
+async def _transfer(order: _Order, tally: Tally) -> None:
+    link = await handover.find(order.data)
+    if link is None:
+        try:
+            await _send_here(order, tally)
+        except StoreInUse:
+            # Perhaps a process that begins to serve the directory just now.
+            link = await handover.find_soon(order.data)
+            if link is None:
+                raise
+    if link is not None:
+        await _HandedOver(order, tally).run(link)
+
+
+async def _send_here(order: _Order, tally: Tally) -> None:
+    """Send from a node of our own."""
+    async with order.open() as node:
+        intake = Intake(
+            node, order.destination, order.delivery, order.until, producer=None, on_settled=tally.handle_settled
+        )
+
+        async def feed() -> None:
+            source = LineSource(STDIN, MAX_BODY_BYTES)
+            while not tally.ended:
+                item = await source.next()
+                tally.handle_input(item)
+                if isinstance(item, Chunk):
+                    await intake.accept(item)
+            await tally.done.wait()
+
+        await first_of(feed(), intake.follow())
+
+
+class _HandedOver:
+    """Sends through the process that serves the directory, and finds it again when it was restarted."""
+
+    def __init__(self, order: _Order, tally: Tally) -> None:
+        self._order = order
+        self._tally = tally
+        self._producer = uuid.uuid4().hex
+        self._source = LineSource(STDIN, MAX_BODY_BYTES)
+        self._unsafe: deque[Chunk] = deque()
+        self._safe = 0
+        self._changed = asyncio.Event()
+        self._forgotten = asyncio.Event()
+
+    async def run(self, link: Link) -> None:
+        while True:
+            try:
+                await self._converse(link)
+            except ConnectionError:
+                if self._order.delivery is triack.EXPRESS:
+                    raise TriackError(LOST) from None
+            else:
+                return
+            finally:
+                await link.close()
+            _log.info("the node went away; looking for it", data=str(self._order.data))
+            link = await handover.wait(self._order.data)
+
+    async def _converse(self, link: Link) -> None:
+        order = self._order
+        await link.send(
+            "hello",
+            v=VERSION,
+            do="send",
+            producer=self._producer,
+            destination=order.destination,
+            settled=self._tally.settled,
+            delivery=order.delivery.name,
+            until=order.until.name,
+        )
+        welcome, _ = await link.receive()
+        if welcome.get("v") != VERSION:
+            raise ProtocolError("bad-welcome", f"the serving process speaks version {welcome.get('v')!r}")
+        accepted = number_of(welcome, "accepted")
+        if accepted < self._safe:
+            if self._tally.done.is_set():
+                return  # it was told to forget, and died before it could say so
+            raise TriackError(
+                f"the node of {order.data} has lost lines {accepted + 1}-{self._safe}: it is not the same store"
+            )
+        self._handle_safe(accepted)
+        _log.info("sending through the serving process", data=str(order.data), accepted=accepted)
+        await first_of(self._feed(link), self._hear(link))
+
+    async def _feed(self, link: Link) -> None:
+        for chunk in list(self._unsafe):
+            await _offer(link, chunk)
+        while not self._tally.ended:
+            item = await self._source.next()
+            self._tally.handle_input(item)
+            if isinstance(item, Chunk):
+                self._unsafe.append(item)
+                await _offer(link, item)
+            while len(self._unsafe) >= UNSAFE_CHUNKS:
+                self._changed.clear()
+                await self._changed.wait()
+        await self._tally.done.wait()
+        await link.send("forget")
+        await self._forgotten.wait()
+
+    async def _hear(self, link: Link) -> None:
+        while True:
+            header, _ = await link.receive()
+            if header["op"] == "safe":
+                self._handle_safe(number_of(header, "last"))
+            elif header["op"] == "settled":
+                failures = [(int(first), int(last), str(reason)) for first, last, reason in header["failures"]]
+                self._tally.handle_settled(number_of(header, "last"), failures)
+            elif header["op"] == "forgotten":
+                self._forgotten.set()
+
+    def _handle_safe(self, last: int) -> None:
+        self._safe = max(self._safe, last)
+        while self._unsafe and self._unsafe[0].last <= last:
+            self._unsafe.popleft()
+        self._changed.set()
+
+
+async def _offer(link: Link, chunk: Chunk) -> None:
+    await link.send("chunk", b"\n".join(chunk.lines), first=chunk.first, count=len(chunk.lines))

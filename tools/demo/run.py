@@ -1,0 +1,221 @@
+"""Running the demo: two processes, the relay between them, and what they report."""
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from triack.errors import TriackError, WaitTimeout
+from triack.tools.chaos.relay import Relay
+from triack.tools.demo.child import Report
+from triack.tools.demo.receiver import QUEUE
+
+__all__ = ["Plan", "Transfer", "transfer"]
+
+STALLED_S = 60.0
+END_S = 15.0
+REPORT_BYTES_MAX = 64 * 1024
+NS_PER_SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to send over which network."""
+
+    messages: int
+    size: int
+    loss: float
+    duplicate: float
+    reorder: float
+    seed: int
+    transport: str
+    timeout: float
+
+    @property
+    def impaired(self) -> bool:
+        """Whether there is a relay."""
+        return bool(self.loss or self.duplicate or self.reorder)
+
+
+@dataclass(slots=True)
+class Transfer:
+    """How far it has come; complete when ``transfer`` has returned.
+
+    Attributes:
+        sent: messages that the sender's node has taken.
+        ordered: messages with an order acknowledgement.
+        delivered: different messages that the receiving application has seen.
+        duplicates, out_of_order, corrupt: what it saw of the wrong kind.
+        first_ns, last_ns: monotonic clock at the first send and at the last delivery.
+        relay: the relay's counters, by direction.
+    """
+
+    sent: int = 0
+    ordered: int = 0
+    delivered: int = 0
+    duplicates: int = 0
+    out_of_order: int = 0
+    corrupt: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+    relay: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """From the first send to the last delivery."""
+        return max(0, self.last_ns - self.first_ns) / NS_PER_SECOND
+
+    @property
+    def rate(self) -> float:
+        """Messages a second over the whole transfer."""
+        return self.delivered / self.seconds if self.seconds else 0.0
+
+
+class _Child:
+    """One of the two processes."""
+
+    def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
+        self._process = process
+        self.name = name
+
+    @classmethod
+    async def start(cls, name: str, options: Report) -> "_Child":
+        # A session of its own keeps the terminal's Ctrl-C away; the end of standard input ends it in any case.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            f"triack.tools.demo.{name}",
+            json.dumps(options),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=REPORT_BYTES_MAX,
+            start_new_session=True,
+        )
+        return cls(process, name)
+
+    async def next_report(self) -> Report | None:
+        """What it says next, None when it has ended well. Raises TriackError when it failed."""
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        report: Report | None = json.loads(line) if line else None
+        if report is not None and "error" in report:
+            raise TriackError(f"the {self.name} failed: {report['error']}")
+        if report is None and await self._process.wait():
+            raise TriackError(f"the {self.name} ended with code {self._process.returncode}")
+        return report
+
+    async def finish(self, handle: Callable[[Report], None]) -> None:
+        """Let it close in good order, and take its last reports."""
+        self._end_input()
+        while (report := await self.next_report()) is not None:
+            handle(report)
+
+    async def end(self) -> None:
+        """End it, whatever it does."""
+        self._end_input()
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        await self._process.wait()
+
+    def _end_input(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
+    """Send all messages and wait until all are ordered and delivered.
+
+    Args:
+        plan: what to do.
+        folder: where the nodes keep data and logs.
+        progress: is kept up to date meanwhile.
+
+    Raises:
+        TriackError: a process failed.
+        WaitTimeout: there was no progress for a minute, or not enough in the time given.
+    """
+
+    def handle(report: Report) -> None:
+        for name, value in report.items():
+            setattr(progress, name, value)
+
+    common: dict[str, Any] = {
+        "messages": plan.messages,
+        "size": plan.size,
+        "seed": plan.seed,
+        "log": str(folder / "logs"),
+    }
+    async with contextlib.AsyncExitStack() as stack:
+        receiver = await _Child.start(
+            "receiver", {**common, "data": str(folder / "receiver"), "listen": f"{plan.transport}://127.0.0.1:0"}
+        )
+        stack.push_async_callback(receiver.end)
+        address = str((await receiver.next_report() or {}).get("address"))
+        relay: Relay | None = None
+        if plan.impaired:
+            relay = Relay(
+                target=address,
+                listen=f"{plan.transport}://127.0.0.1:0",
+                loss=plan.loss,
+                duplicate=plan.duplicate,
+                reorder=plan.reorder,
+                seed=plan.seed,
+            )
+            stack.push_async_callback(relay.close)
+            await relay.start()
+            address = relay.address
+        sender = await _Child.start(
+            "sender", {**common, "data": str(folder / "sender"), "destination": f"{address}/{QUEUE}"}
+        )
+        stack.push_async_callback(sender.end)
+        await _all_arrived((sender, receiver), plan, progress, handle)
+        for child in (sender, receiver):
+            async with asyncio.timeout(END_S):
+                await child.finish(handle)
+        progress.relay = relay.counters if relay is not None else {}
+
+
+async def _all_arrived(
+    children: tuple[_Child, ...], plan: Plan, progress: Transfer, handle: Callable[[Report], None]
+) -> None:
+    arrived = asyncio.Event()
+
+    async def listen(child: _Child) -> None:
+        while (report := await child.next_report()) is not None:
+            handle(report)
+            if progress.first_ns and progress.last_ns:
+                arrived.set()
+        raise TriackError(f"the {child.name} ended too early")
+
+    tasks = [asyncio.create_task(work) for work in (arrived.wait(), _patience(plan, progress), *map(listen, children))]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+async def _patience(plan: Plan, progress: Transfer) -> None:
+    """Raises WaitTimeout when it takes too long, or nothing moves."""
+    end = time.monotonic() + plan.timeout
+    moved = time.monotonic()
+    before = (0, 0, 0)
+    while True:
+        await asyncio.sleep(min(1, plan.timeout / 10))
+        now = time.monotonic()
+        state = (progress.sent, progress.ordered, progress.delivered)
+        if state != before:
+            before, moved = state, now
+        if now >= end or now - moved >= STALLED_S:
+            why = f"not done after {plan.timeout:g} s" if now >= end else f"no progress for {STALLED_S:g} s"
+            counts = f"{state[0]} of {plan.messages} sent, {state[1]} ordered, {state[2]} delivered"
+            raise WaitTimeout(f"demo given up: {why}; {counts}")

@@ -1,0 +1,71 @@
+"""The demo's sending process: ``python -m triack.tools.demo.sender OPTIONS``."""
+
+import asyncio
+import time
+
+import triack
+from triack.tools.commands.common import first_of
+from triack.tools.demo.bodies import Bodies
+from triack.tools.demo.child import Report, run_child, tell, tell_regularly
+
+IN_FLIGHT_BYTES = 8 * 1024 * 1024
+MARK_MESSAGES = 500
+"""Every so many messages one is watched until it is ordered."""
+
+
+class _Sender:
+    """Sends all messages, and knows how far they have come."""
+
+    def __init__(self, options: Report) -> None:
+        self._count = int(options["messages"])
+        self._destination = str(options["destination"])
+        self._bodies = Bodies(options["size"], options["seed"])
+        self._in_flight = max(2, IN_FLIGHT_BYTES // int(options["size"]))
+        self._marks: asyncio.Queue[tuple[int, triack.Receipt]] = asyncio.Queue()
+        self._moved = asyncio.Event()
+        self.sent = 0
+        self.ordered = 0
+        self.first_ns = 0
+
+    def progress(self) -> Report:
+        return {"sent": self.sent, "ordered": self.ordered}
+
+    async def send(self, node: triack.Node) -> None:
+        """Send all, no more than the limit ahead of what is ordered."""
+        send, make = node.send, self._bodies.make
+        step = min(MARK_MESSAGES, self._in_flight // 2)
+        self.first_ns = time.monotonic_ns()
+        for start in range(0, self._count, step):
+            end = min(start + step, self._count)
+            while end - self.ordered > self._in_flight:
+                self._moved.clear()
+                await self._moved.wait()
+            for index in range(start, end - 1):
+                await send(self._destination, make(index))
+            self._marks.put_nowait((end, await send(self._destination, make(end - 1))))
+            self.sent = end
+        await asyncio.Event().wait()
+
+    async def follow(self) -> None:
+        """Until every message is accepted at the other end, in order and on its disk."""
+        while self.ordered < self._count:
+            count, receipt = await self._marks.get()
+            await receipt.ordered()
+            self.ordered = count
+            self._moved.set()
+
+
+async def _work(options: Report, stopping: asyncio.Event) -> None:
+    async with triack.open("sender", data=options["data"], log=options["log"], insecure=True) as node:
+        sender = _Sender(options)
+
+        async def stopped() -> None:
+            await stopping.wait()
+
+        await first_of(sender.send(node), sender.follow(), tell_regularly(sender.progress), stopped())
+        tell({**sender.progress(), "first_ns": sender.first_ns})
+        await stopping.wait()
+
+
+if __name__ == "__main__":
+    run_child(_work)
