@@ -4,7 +4,8 @@ Promise: a packet that was appended is offered for sending, in order, until the 
 arrives (``session.delivery.FREED_BY``) or it is removed. Its number never changes and is never used twice.
 
     WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
-    any --the ack that frees the class--> DONE        any but DONE --session closed | resend tier--> WAITING_TO_SEND
+    any --the ack that frees the class--> DONE        any of these --session closed | resend tier--> WAITING_TO_SEND
+    any --give_up--> GIVEN_UP --removed--> DONE
 
 The states are [MS-MQQB] 3.1.1.1.1.3-8. It knows neither sessions nor disks nor what a body is.
 """
@@ -28,15 +29,18 @@ class EntryState(Enum):
     WAITING_SESSION_ACK = 1
     WAITING_STORE_ACK = 2
     WAITING_ORDER_ACK = 3
-    DONE = 4
+    GIVEN_UP = 4
+    """It will be removed as soon as its end is on disk; until then it is neither sent nor forgotten."""
+    DONE = 5
 
+
+_NOT_SENT = (EntryState.WAITING_TO_SEND, EntryState.GIVEN_UP)
 
 AFTER_SESSION_ACK: dict[Ack, EntryState] = {
-    Ack.SESSION: EntryState.DONE,
     Ack.STORE: EntryState.WAITING_STORE_ACK,
     Ack.ORDER: EntryState.WAITING_ORDER_ACK,
 }
-"""What a session ack leaves to wait for, by the ack that frees the class."""
+"""What a session ack leaves to wait for, by the ack that frees the class; the session ack itself leaves nothing."""
 
 
 @dataclass(slots=True)
@@ -109,8 +113,9 @@ class OutgoingSequence:
     def handle_session_ack(self, entry: Entry) -> bool:
         """The next hop has the packet. Returns whether that frees it."""
         entry.received = True
-        if entry.state is EntryState.WAITING_SESSION_ACK:
-            entry.state = AFTER_SESSION_ACK[FREED_BY[self.delivery]]
+        freed_by = FREED_BY[self.delivery]
+        if entry.state is EntryState.WAITING_SESSION_ACK and freed_by in AFTER_SESSION_ACK:
+            entry.state = AFTER_SESSION_ACK[freed_by]
         return self._free_if(entry, Ack.SESSION)
 
     def handle_store_ack(self, entry: Entry) -> bool:
@@ -141,9 +146,10 @@ class OutgoingSequence:
 
     def handle_session_closed(self) -> None:
         """The session is gone: everything that is not freed goes out again on the next one, in order."""
-        for entry in self.entries.values():
+        wanted = [entry for entry in self.entries.values() if entry.state is not EntryState.GIVEN_UP]
+        for entry in wanted:
             entry.state = EntryState.WAITING_TO_SEND
-        self._to_send = deque(self.entries.values())
+        self._to_send = deque(wanted)
 
     def handle_timer(self, now_ns: int) -> list[Entry]:
         """A resend tier may have run out. Returns what goes out again; what is still in its session stays there."""
@@ -155,6 +161,24 @@ class OutgoingSequence:
             self._send_again(again)
         return again
 
+    def message_of(self, entry: Entry) -> list[Entry]:
+        """The packets of a large message that ``entry`` is a fragment of, as far as they are here; else itself."""
+        entries, group = self.entries, [entry]
+        while (before := entries.get(group[0].number - 1)) is not None and not before.completes:
+            group.insert(0, before)
+        while not group[-1].completes and (after := entries.get(group[-1].number + 1)) is not None:
+            group.append(after)
+        return group
+
+    def give_up(self, entries: list[Entry]) -> None:
+        """Send these packets no more; ``remove`` must follow, or ``revive``."""
+        for entry in entries:
+            entry.state = EntryState.GIVEN_UP
+
+    def revive(self, entries: list[Entry]) -> None:
+        """Send these packets after all."""
+        self._send_again([entry for entry in entries if entry.state is EntryState.GIVEN_UP])
+
     def remove(self, entry: Entry) -> None:
         """Give a packet up. The one after it goes out again, as its ``previous`` has changed."""
         if self.entries.pop(entry.number, None) is None:
@@ -162,7 +186,7 @@ class OutgoingSequence:
         entry.state = EntryState.DONE
         ordered = FREED_BY[self.delivery] is Ack.ORDER
         following = self._following(entry.number) if ordered else None
-        if following is not None and following.state is not EntryState.WAITING_TO_SEND:
+        if following is not None and following.state not in _NOT_SENT:
             self._send_again([following])
         if not self.entries:
             self.tier.handle_progress(0, outstanding=False)
@@ -216,6 +240,8 @@ class OutgoingSequence:
         return True
 
     def _send_again(self, entries: list[Entry]) -> None:
+        if not entries:
+            return
         for entry in reversed(entries):
             entry.state = EntryState.WAITING_TO_SEND
             self._to_send.appendleft(entry)

@@ -32,6 +32,9 @@ _ACK = Struct("!BB16sIQQ")
 _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT = 1, 2, 3
 _FLAG_ASK = 0x01
 
+NUMBER_MAX = 2**63 - 1
+"""What a store keeps as one integer; no stream gets there."""
+
 
 @dataclass(slots=True)
 class SequenceHeader:
@@ -105,7 +108,7 @@ def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket:
 def _decode_data(content: bytes) -> SequenceHeader:
     _, flags, origin, lane, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
     at = _DATA.size + queue_bytes
-    if at > len(content) or not sequence or previous >= number:
+    if at > len(content) or not sequence or previous >= number or max(sequence, number) > NUMBER_MAX:
         raise ProtocolError("bad-packet", "sequence header out of range")
     queue = content[_DATA.size : at].decode()
     return SequenceHeader(origin, lane, sequence, number, previous, queue, bool(flags & _FLAG_ASK), content[at:])

@@ -119,6 +119,7 @@ class Pending:
         started: outgoing packets it holds: send them.
         arrived: packets for local queues it holds: hand them out.
         accepted: numbers of incoming streams it holds, as (sequence, number, messages completed).
+        buried: outgoing packets whose messages it moves to the dead-letter queue, with the reason.
         waiters: who waits for it; called with None, or with the error that ended the store.
     """
 
@@ -127,6 +128,7 @@ class Pending:
     started: list[tuple["Lane", list["Entry"]]] = field(default_factory=list)
     arrived: list[tuple["Mailbox", "Parcel", bytes]] = field(default_factory=list)
     accepted: dict["Stream", list[tuple[int, int, int]]] = field(default_factory=dict)
+    buried: list[tuple["Lane", list["Entry"], str]] = field(default_factory=list)
     waiters: list[Callable[[Exception | None], None]] = field(default_factory=list)
 
     def __bool__(self) -> bool:

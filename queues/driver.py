@@ -110,6 +110,8 @@ class Driver:
             engine.handle_timer(now_ns)
         self._start_job(now_ns)
         batches = engine.poll_datagrams(now_ns)
+        # Sending may have found that bodies must come from the disk.
+        self._start_job(now_ns)
         if self._log_file is not None:
             self._log_file.append(engine.take_records(now_ns))
         for address, datagrams in batches.items():

@@ -297,7 +297,10 @@ class Engine:
 
     def _handle_events(self, conversation: Conversation, now_ns: int) -> None:
         while (event := conversation.session.poll_event()) is not None:
-            _REPORTS[type(event)](self, conversation, event, now_ns)
+            try:
+                _REPORTS[type(event)](self, conversation, event, now_ns)
+            except ProtocolError as error:
+                self.drops[error.reason] += 1
 
     def _on_opened(self, conversation: Conversation, _event: events.SessionOpened, now_ns: int) -> None:
         session = conversation.session
@@ -462,7 +465,7 @@ class Engine:
         """Give a session as many packets as its window takes."""
         session, control = conversation.session, conversation.control
         while control and session.room:
-            session.send_packet(Delivery.EXPRESS, control.popleft(), Control())
+            session.send_packet(Delivery.EXPRESS, control.pop(next(iter(control))), Control())
         link = conversation.link
         if link is None or not session.room or self.draining:
             return
@@ -504,7 +507,7 @@ class Engine:
         if self._job_out or self.failure is not None:
             return None
         now_ms = self._now_ms(now_ns)
-        self.outbox.bury(self._pending, now_ns, now_ms)
+        self.outbox.bury(self._pending, now_ms)
         job: Job | None = self._poll_read() if self._read_next else None
         self._read_next = False
         if job is None:

@@ -13,7 +13,15 @@ from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.commit import MessageRow, Pending, PositionRow, key_of, split_key
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Handed, Mailbox, Parcel
-from triack.queues.packing import HEAD_BYTES, Outgoing, check, completes, pack_one
+from triack.queues.packing import (
+    HEAD_BYTES,
+    MAX_PROPERTIES_BYTES,
+    Outgoing,
+    check,
+    completes,
+    pack_one,
+    write_properties,
+)
 from triack.queues.settings import NodeSettings
 from triack.queues.store import StoreContent
 from triack.session.delivery import DURABLE, Delivery
@@ -166,6 +174,9 @@ class Inbox:
 
     def put_dead_letter(self, message: Outgoing, ordinal: int, now_ms: int, pending: Pending) -> None:
         """Keep a message that went nowhere, in the next commit."""
+        properties = message.properties or {}
+        if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
+            message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
         parcel = Parcel([], self._node_id, 0, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
         self.put_local(DEAD_LETTER_QUEUE, parcel, body, pending)
@@ -195,6 +206,8 @@ class Inbox:
             ProtocolError: the packet contradicts what its stream is known to be, or has no readable body.
         """
         check(header.body)
+        if header.origin != conversation.peer_id:
+            raise ProtocolError("foreign-origin")
         stream = self._stream_of(header, delivery)
         if stream is None:
             reason = self.accepts(header.queue) or "too-many-streams"
@@ -298,7 +311,7 @@ class Inbox:
         self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int
     ) -> None:
         self._record_rejected(header, delivery, reason, now_ns)
-        conversation.control.append(encode_reject(header, reason))
+        conversation.put_control((header.lane, header.number), encode_reject(header, reason))
 
     def _record_rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
         self._record(
@@ -392,7 +405,7 @@ class Inbox:
 
     def _send_order_ack(self, stream: Stream, conversation: Conversation, now_ns: int) -> None:
         sequence, number = stream.acked = stream.sequence.committed
-        conversation.control.append(encode_order_ack(stream.origin, stream.lane, sequence, number))
+        conversation.put_control((stream.lane, 0), encode_order_ack(stream.origin, stream.lane, sequence, number))
         self._record(
             "order_ack_sent",
             now_ns,

@@ -1,6 +1,5 @@
 """Sessions with their paths (conversations), and the way to one address (links)."""
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["Control", "Conversation", "Link"]
 
 
+CONTROL_MAX = 8_192
+"""Order acks and rejections that wait for one peer to take them."""
+
+
 @dataclass(slots=True)
 class Control:
     """The token of an order ack or a rejection on its way."""
@@ -26,15 +29,23 @@ class Conversation:
 
     Attributes:
         path: the address to send to; follows the peer when it moves.
-        control: order acks and rejections that wait for room.
+        control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
     """
 
     session: Session
     path: str
     link: "Link | None" = None
-    control: deque[bytes] = field(default_factory=deque)
+    control: dict[tuple[int, int], bytes] = field(default_factory=dict)
     highest_counter: int = 0
+
+    def put_control(self, key: tuple[int, int], content: bytes) -> None:
+        """Queue an order ack or a rejection; a newer one takes the place of an older.
+
+        Beyond the limit it is dropped: its packet will come again.
+        """
+        if key in self.control or len(self.control) < CONTROL_MAX:
+            self.control[key] = content
 
     @property
     def label(self) -> str:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from triack.ordering.outgoing import Entry
+from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
 from triack.queues.commit import LaneRow, OutgoingRow, Pending, Read, key_of, split_key
 from triack.queues.inbox import Inbox, Record
 from triack.queues.lane import Lane
 from triack.queues.link import Link
 from triack.queues.mailbox import Parcel
-from triack.queues.packing import HEAD_BYTES, Outgoing, fragment_range, join_fragments, read_fragment, unpack
+from triack.queues.packing import HEAD_BYTES, Outgoing, Unpacked, fragment_range, join_fragments, read_fragment, unpack
 from triack.queues.settings import NodeSettings
 from triack.queues.store import StoreContent
 from triack.session.delivery import Delivery
@@ -79,7 +79,7 @@ class Outbox:
         # 2^40 messages for each of 2^24 starts.
         self._ordinal = incarnation << 40
         self._unpacked: dict[Lane, None] = {}
-        self._doomed: list[tuple[Lane, Entry, str]] = []
+        self._doomed: list[tuple[Lane, list[Entry], str]] = []
         self.hot_bytes = 0
 
     # ---- starting
@@ -188,6 +188,7 @@ class Outbox:
 
     def handle_committed(self, pending: Pending, now_ns: int) -> None:
         """The commit has returned: its packets may be sent."""
+        self._remove_buried(pending, now_ns)
         for lane, entries in pending.started:
             self._record_queued(lane, entries, now_ns)
             if not lane.address:
@@ -264,12 +265,20 @@ class Outbox:
             return
         entry = lane.sequence.entries.get(number)
         if entry is not None:
-            self._doomed.append((lane, entry, reason))
+            self._doom(lane, entry, reason)
 
     def doom(self, link: Link, reason: str) -> None:
         """Nothing that waits for that address can ever be delivered."""
         for lane in link.lanes:
-            self._doomed += [(lane, entry, reason) for entry in lane.sequence.entries.values()]
+            for entry in list(lane.sequence.entries.values()):
+                self._doom(lane, entry, reason)
+
+    def _doom(self, lane: Lane, entry: Entry, reason: str) -> None:
+        """Give up the message that a packet is part of: send it no more, and bury it when its bodies are here."""
+        if entry.state is not EntryState.GIVEN_UP:
+            group = lane.sequence.message_of(entry)
+            lane.sequence.give_up(group)
+            self._doomed.append((lane, group, reason))
 
     def _free(self, lane: Lane, entries: list[Entry], pending: Pending) -> None:
         if not entries:
@@ -295,74 +304,69 @@ class Outbox:
             if again:
                 self._record_resend(lane, again, now_ns)
             for entry in lane.poll_expired(now_ms):
-                self._doomed.append((lane, entry, EXPIRED))
+                self._doom(lane, entry, EXPIRED)
 
-    def bury(self, pending: Pending, now_ns: int, now_ms: int) -> None:
-        """Move packets that were given up to the dead-letter queue, those whose bodies are here."""
+    def bury(self, pending: Pending, now_ms: int) -> None:
+        """Put given-up messages into the dead-letter queue, with the next commit; those whose bodies are here."""
         doomed, self._doomed = self._doomed, []
-        for lane, entry, reason in doomed:
-            if entry.number not in lane.sequence.entries:
-                continue
-            group = self._whole_message(lane, entry)
-            if group is None:
-                continue
-            if any(member.body is None for member in group):
-                self._doomed.append((lane, entry, reason))
-                continue
-            self._bury(lane, group, reason, pending, now_ns, now_ms)
+        for lane, group, reason in doomed:
+            if any(entry.number not in lane.sequence.entries or entry.body is None for entry in group):
+                self._wait_for_bodies(lane, group, reason)
+            elif (content := _content_of([entry.body or b"" for entry in group])) is None:
+                # A part of the message is delivered already: then the rest must follow.
+                lane.sequence.revive(group)
+            else:
+                self._bury(lane, group, content, reason, pending, now_ms)
 
-    def _whole_message(self, lane: Lane, entry: Entry) -> list[Entry] | None:
-        """The packets that go down together; None when a part of a large message is delivered already."""
-        entries = lane.sequence.entries
-        fragment = fragment_range(entry.body[:HEAD_BYTES], entry.size_bytes) if entry.body else None
-        if fragment is None:
-            return [entry]
-        group, covered = [entry], fragment[2]
-        for step in (-1, 1):
-            number = entry.number + step
-            while (neighbour := entries.get(number)) is not None:
-                if neighbour.body is None:
-                    return [entry, neighbour]
-                other = fragment_range(neighbour.body[:HEAD_BYTES], neighbour.size_bytes)
-                if other is None or other[0] != fragment[0]:
-                    break
-                group.append(neighbour)
-                covered += other[2]
-                number += step
-        return sorted(group, key=lambda member: member.number) if covered == fragment[3] else None
+    def _wait_for_bodies(self, lane: Lane, group: list[Entry], reason: str) -> None:
+        left = [entry for entry in group if entry.number in lane.sequence.entries]
+        if len(left) == len(group) and lane.durable:
+            self._doomed.append((lane, group, reason))
+        else:
+            lane.sequence.revive(left)
 
-    def _bury(self, lane: Lane, group: list[Entry], reason: str, pending: Pending, now_ns: int, now_ms: int) -> None:
-        bodies = [entry.body or b"" for entry in group]
-        content = unpack(bodies[0] if len(bodies) == 1 else join_fragments([read_fragment(body) for body in bodies]))
-        destination = f"{lane.address}/{lane.queue}" if lane.address else lane.queue
+    def _bury(
+        self, lane: Lane, group: list[Entry], content: Unpacked, reason: str, pending: Pending, now_ms: int
+    ) -> None:
+        destination = f"{lane.address}/{lane.queue}"
         maybe_delivered = any(entry.sends for entry in group)
         for index, body in enumerate(content.bodies):
             properties = dict(content.properties[index]) if content.properties else {}
             properties.update(dead_reason=reason, dead_destination=destination, dead_maybe_delivered=maybe_delivered)
             self._inbox.put_dead_letter(Outgoing(body, properties), content.first_ordinal + index, now_ms, pending)
-        for entry in group:
-            lane.sequence.remove(entry)
-            lane.receipts.handle_removed(entry, reason)
-        self._free(lane, group, pending)
-        self._record(
-            "removed",
-            now_ns,
-            origin=self._node_id.hex(),
-            lane=lane.lane,
-            sequence=lane.sequence.sequence,
-            first=group[0].number,
-            last=group[-1].number,
-            count=sum(entry.completes for entry in group),
-            reason="expired" if reason == EXPIRED else reason,
-            **{"class": lane.delivery.label},
-        )
+        if lane.durable:
+            span = (key_of(lane.lane, group[0].number), key_of(lane.lane, group[-1].number))
+            pending.commit.outgoing_deletes.append(span)
+        pending.buried.append((lane, group, reason))
+
+    def _remove_buried(self, pending: Pending, now_ns: int) -> None:
+        """The dead letters are on disk: only now may the packets after them go without them."""
+        for lane, group, reason in pending.buried:
+            for entry in group:
+                lane.receipts.handle_removed(entry, reason)
+                if entry.number in lane.sequence.entries:
+                    lane.sequence.remove(entry)
+                    self._cool(entry)
+                    lane.handle_freed(entry)
+            self._record(
+                "removed",
+                now_ns,
+                origin=self._node_id.hex(),
+                lane=lane.lane,
+                sequence=lane.sequence.sequence,
+                first=group[0].number,
+                last=group[-1].number,
+                count=sum(entry.completes for entry in group),
+                reason="expired" if reason == EXPIRED else reason,
+                **{"class": lane.delivery.label},
+            )
 
     # ---- bodies on the disk
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
         keys: list[int] = [
-            key_of(lane.lane, entry.number) for lane, entry, _ in self._doomed if entry.body is None and lane.durable
+            key_of(lane.lane, entry.number) for lane, group, _ in self._doomed for entry in group if entry.body is None
         ][:FETCH_AHEAD_PACKETS]
         for lane in self._by_number.values():
             if lane.fetching:
@@ -469,3 +473,14 @@ def _runs(entries: list[Entry]) -> list[tuple[Entry, Entry]]:
         else:
             runs.append((entry, entry))
     return runs
+
+
+def _content_of(bodies: list[bytes]) -> Unpacked | None:
+    """The messages in these bodies; None when they are a part of a large one."""
+    ranges = [fragment_range(body[:HEAD_BYTES], len(body)) for body in bodies]
+    first = ranges[0]
+    if first is None:
+        return unpack(bodies[0])
+    if sum(item[2] for item in ranges if item is not None) != first[3]:
+        return None
+    return unpack(join_fragments([read_fragment(body) for body in bodies]))

@@ -23,6 +23,7 @@ from triack.errors import ProtocolError
 __all__ = [
     "HEAD_BYTES",
     "MAX_BODY_BYTES",
+    "MAX_PROPERTIES_BYTES",
     "USER_PROPERTIES_BYTES",
     "Fragment",
     "Outgoing",
@@ -181,7 +182,7 @@ class _Packer:
 def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
     """One message with its properties as a body of its own, of whatever length: for queues on this node."""
     properties = write_properties(message.properties)
-    if len(message.body) <= _SHORT_MAX:
+    if max(len(message.body), len(properties)) <= _SHORT_MAX:
         return _batch([message.body], [properties], ordinal, sent_at_ms)
     blob = _LENGTH.pack(len(properties)) + properties + message.body
     return _HEAD.pack(_FRAGMENT_KIND, 0, ordinal, sent_at_ms) + _FRAGMENT.pack(len(blob), 0) + blob
@@ -295,6 +296,8 @@ def write_properties(properties: Properties | None) -> bytes:
 def _read_properties(raw: bytes) -> Properties:
     if not raw:
         return {}
+    if len(raw) > MAX_PROPERTIES_BYTES:
+        raise ProtocolError("bad-body", "properties over the limit")
     try:
         properties = json.loads(raw)
     except (ValueError, RecursionError) as cause:

@@ -249,9 +249,7 @@ class Store:
             raise StoreFailed(str(self._failure))
         try:
             yield
-        except apsw.CorruptError as cause:
-            raise StoreDamaged(f"{operation} store {self.path}: {cause}") from cause
-        except apsw.Error as cause:
+        except (apsw.Error, OverflowError, TypeError, ValueError) as cause:
             self._failure = StoreFailed(f"{operation} store {self.path}: {_explain(cause)}")
             raise self._failure from cause
 
@@ -265,7 +263,9 @@ def _make_folder(folder: Path) -> None:
         raise StoreError(f"open data directory {folder}: not writable")
 
 
-def _explain(cause: apsw.Error) -> str:
+def _explain(cause: Exception) -> str:
     if isinstance(cause, apsw.FullError):
         return "the disk is full"
+    if isinstance(cause, apsw.CorruptError):
+        return f"the file is damaged: {cause}"
     return f"{type(cause).__name__}: {cause}"

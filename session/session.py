@@ -38,7 +38,7 @@ from triack.session.ranges import NumberSet
 from triack.session.rtt import RoundTrip
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, Sent
 from triack.session.session_ack import AckState, SessionAck
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.settings import DATAGRAM_MAX_BYTES, MS, SECOND, SessionSettings
 from triack.session.states import CloseReason, Move, State, next_state
 from triack.session.store_ack import StoreAck
 from triack.session.timers import Timer, Timers
@@ -126,7 +126,7 @@ class Session:
 
         Args:
             delivery: its class.
-            content: at most ``content_limit_bytes``.
+            content: at most ``content_limit_bytes``; one that was made under a larger setting goes out all the same.
             token: anything; it comes back in ``PacketsAcked`` and ``PacketsStored``.
             asks: ask the peer to acknowledge at once.
 
@@ -134,7 +134,7 @@ class Session:
             The session's number of the packet.
         """
         size_bytes = len(content) + wire.PACKET_HEADER_BYTES + DATAGRAM_OVERHEAD_BYTES
-        if size_bytes > self._settings.max_datagram_bytes:
+        if size_bytes > DATAGRAM_MAX_BYTES:
             raise ValueError(f"a content of {len(content)} bytes does not fit the datagram")
         return self.window.push(delivery, content, token, asks=asks, size_bytes=size_bytes).number
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -49,9 +49,8 @@ def text(lines: Iterable[bytes]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def wait_until(holds: "object", what: str, seconds: float = SECONDS) -> None:
-    """Wait for a condition, given as a function."""
-    assert callable(holds)
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
+    """Wait for a condition."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"not within {seconds} s: {what}"

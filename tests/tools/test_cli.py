@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -204,13 +203,13 @@ def test_send_does_not_wait_for_the_end_of_its_input(server: Server) -> None:
 def test_an_interrupted_send_says_what_is_missing(tmp_path: Path) -> None:
     sender = start("send", f"{NOBODY}/q", "--data", tmp_path / "s", "--insecure", stdin=subprocess.PIPE)
     assert sender.stdin is not None
-    sender.stdin.write(b"1\n2\n")
+    sender.stdin.write(text([b"x" * 100_000] * 2))
     sender.stdin.flush()
     log = tmp_path / "s" / "store.db-wal"
-    wait_until(lambda: log.exists() and log.stat().st_size > 200_000, "the lines are in the store", seconds=10)
-    threading.Timer(0.3, sender.terminate).start()
-    _, complaints = sender.communicate(timeout=20)
-    assert sender.returncode == 143
+    wait_until(lambda: log.exists() and log.stat().st_size > 400_000, "the lines are in the store")
+    sender.terminate()
+    assert sender.wait(timeout=20) == 143
+    _, complaints = sender.communicate()
     assert complaints.decode().splitlines() == [
         "triack: lines 1-2 not ordered: interrupted",
         "triack: what follows line 2 was not sent: interrupted",

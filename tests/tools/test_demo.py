@@ -61,7 +61,7 @@ def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
         pytest.skip("the system does not tell which children a process has")
-    wait_until(lambda: (kept / "sender" / "store.db").exists(), "both nodes run")
+    wait_until((kept / "sender" / "store.db").exists, "both nodes run")
     pids = [int(pid) for pid in children.read_text().split()]
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)

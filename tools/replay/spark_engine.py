@@ -27,11 +27,12 @@ _DURABLE: Final = f"cls >= {base.RECOVERABLE_CODE}"
 _CHECKS_AT_A_TIME: Final = 4
 
 
-def open_spark(master: str | None) -> SparkSession:
+def open_spark(master: str | None, *, adaptive: bool = True) -> SparkSession:
     """Return the Spark session for a replay: quiet, without a web page, with settings that suit small records too.
 
     Args:
         master: the cluster to run on; None for all processors of this machine.
+        adaptive: whether Spark plans again while it runs; for small records that costs more than it gains.
     """
     cores = os.cpu_count() or 1
     builder = (
@@ -39,7 +40,7 @@ def open_spark(master: str | None) -> SparkSession:
         .master(master or "local[*]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.adaptive.enabled", "true")
+        .config("spark.sql.adaptive.enabled", str(adaptive).lower())
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
     )

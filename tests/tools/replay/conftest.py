@@ -14,6 +14,6 @@ def spark() -> Iterator["SparkSession"]:
     pytest.importorskip("pyspark")
     from triack.tools.replay.spark_engine import open_spark
 
-    session = open_spark(None)
+    session = open_spark(None, adaptive=False)
     yield session
     session.stop()

@@ -1,0 +1,347 @@
+"""The sending end of a stream: what goes out, in which order, and what frees it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ordering.pair import make_entry
+from triack.ordering.outgoing import AFTER_SESSION_ACK, Entry, EntryState, OutgoingSequence
+from triack.ordering.settings import OrderSettings
+from triack.session.delivery import DURABLE, FREED_BY, Ack, Delivery
+from triack.session.settings import SECOND
+
+TRANSACTIONAL = Delivery.TRANSACTIONAL
+
+
+def make(packets: int, delivery: Delivery = TRANSACTIONAL, settings: OrderSettings | None = None) -> OutgoingSequence:
+    out = OutgoingSequence(delivery, 5, 1, settings or OrderSettings())
+    for number in range(1, packets + 1):
+        out.append(make_entry(number))
+    return out
+
+
+def send(out: OutgoingSequence, now_ns: int = 0, most: int = 1_000) -> list[tuple[int, int]]:
+    """Let go what waits; returns numbers with their previous."""
+    told: list[tuple[int, int]] = []
+    while len(told) < most and (entry := out.peek()) is not None:
+        told.append((entry.number, out.previous_of(entry)))
+        out.handle_sent(entry, now_ns)
+    return told
+
+
+def states(out: OutgoingSequence) -> dict[int, EntryState]:
+    return {number: entry.state for number, entry in out.entries.items()}
+
+
+def acknowledge(entry: Entry, out: OutgoingSequence, ack: Ack) -> bool:
+    """Bring one of the three acks; whether it freed the packet."""
+    if ack is Ack.SESSION:
+        return out.handle_session_ack(entry)
+    if ack is Ack.STORE:
+        return out.handle_store_ack(entry)
+    return bool(out.handle_order_ack(out.sequence, entry.number, 0))
+
+
+# ---- what frees what
+
+
+def test_the_table_names_one_ack_for_each_class() -> None:
+    """Express by the session ack, recoverable by the store ack, transactional by the order ack."""
+    assert FREED_BY == {
+        Delivery.EXPRESS: Ack.SESSION,
+        Delivery.RECOVERABLE: Ack.STORE,
+        Delivery.TRANSACTIONAL: Ack.ORDER,
+    }
+    assert set(AFTER_SESSION_ACK) == set(Ack)
+    assert DURABLE == {Delivery.RECOVERABLE, Delivery.TRANSACTIONAL}
+    assert [delivery.label for delivery in Delivery] == ["express", "recoverable", "transactional"]
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+@pytest.mark.parametrize("ack", Ack)
+def test_each_ack_frees_only_its_class(delivery: Delivery, ack: Ack) -> None:
+    """An ack of one layer never frees what belongs to another, and the right one frees once."""
+    out = make(1, delivery)
+    entry = out.entries[1]
+    send(out)
+    assert acknowledge(entry, out, ack) is (FREED_BY[delivery] is ack)
+    assert (1 in out.entries) is (FREED_BY[delivery] is not ack)
+    assert acknowledge(entry, out, FREED_BY[delivery]) is (FREED_BY[delivery] is not ack)
+    assert not out.entries
+    assert entry.state is EntryState.DONE
+
+
+@pytest.mark.parametrize(
+    ("delivery", "state"),
+    [(Delivery.RECOVERABLE, EntryState.WAITING_STORE_ACK), (TRANSACTIONAL, EntryState.WAITING_ORDER_ACK)],
+)
+def test_a_session_ack_moves_to_the_next_wait(delivery: Delivery, state: EntryState) -> None:
+    """The packet is at the next hop; that is not yet enough."""
+    out = make(1, delivery)
+    send(out)
+    out.handle_session_ack(out.entries[1])
+    assert states(out) == {1: state}
+    assert out.entries[1].received
+    assert not out.entries[1].stored
+
+
+def test_a_late_session_ack_does_not_recall_what_waits_to_be_sent_again() -> None:
+    """After a session is gone its acks are history: the packet goes out again."""
+    out = make(1)
+    send(out)
+    out.handle_session_closed()
+    out.handle_session_ack(out.entries[1])
+    assert send(out) == [(1, 0)]
+
+
+# ---- order acks
+
+
+def test_an_order_ack_is_cumulative() -> None:
+    """Everything up to its number is freed, in order, whether a session ack had come or not."""
+    out = make(5)
+    send(out)
+    out.handle_session_ack(out.entries[2])
+    freed = out.handle_order_ack(5, 3, 0)
+    assert [entry.number for entry in freed] == [1, 2, 3]
+    assert all(entry.received and entry.stored and entry.state is EntryState.DONE for entry in freed)
+    assert list(out.entries) == [4, 5]
+    assert out.handle_order_ack(5, 3, 0) == []
+    assert out.handle_order_ack(5, 2, 0) == []
+
+
+@pytest.mark.parametrize(("sequence", "number"), [(4, 2), (6, 2), (5, 4), (5, 2**64 - 1)])
+def test_an_order_ack_of_another_sequence_or_of_the_unsent_frees_nothing(sequence: int, number: int) -> None:
+    """Numbers alone would be wrong after a change of sequence."""
+    out = make(3)
+    send(out)
+    assert out.handle_order_ack(sequence, number, 0) == []
+    assert list(out.entries) == [1, 2, 3]
+
+
+def test_what_was_freed_is_not_sent_again() -> None:
+    """An order ack may come while the packets wait for their next session."""
+    out = make(4)
+    send(out)
+    out.handle_session_closed()
+    out.handle_order_ack(5, 2, 0)
+    assert send(out) == [(3, 0), (4, 3)]
+
+
+def test_asks_every_so_many_packets_and_on_every_resend() -> None:
+    """Packets 3 and 6 of 7 ask; a resend asks, and starts the count again."""
+    out = make(7, settings=OrderSettings(order_ack_every=3))
+    asked = []
+    for _ in range(7):
+        entry = out.peek()
+        assert entry is not None
+        asked.append(out.poll_ask(entry))
+        out.handle_sent(entry, 0)
+    assert asked == [False, False, True, False, False, True, False]
+    assert out.poll_ask(out.entries[7])
+    out.append(make_entry(8))
+    assert not out.poll_ask(out.entries[8])
+
+
+@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
+def test_other_classes_never_ask_and_have_no_tiers(delivery: Delivery) -> None:
+    """Their acks come from the next hop."""
+    out = make(2, delivery, OrderSettings(order_ack_every=1))
+    assert not any(out.poll_ask(entry) for entry in out.entries.values())
+    send(out)
+    assert out.tier.deadline_ns is None
+
+
+# ---- resending
+
+
+def test_only_what_has_a_session_ack_and_lacks_the_order_ack_is_resent() -> None:
+    """What is still in its session is repaired there; what was never sent goes when its turn comes."""
+    out = make(6)
+    send(out, now_ns=7, most=5)
+    for number in (1, 2, 4):
+        out.handle_session_ack(out.entries[number])
+    out.handle_order_ack(5, 1, 7)
+    assert out.handle_timer(7 + 30 * SECOND - 1) == []
+    assert [entry.number for entry in out.handle_timer(7 + 30 * SECOND)] == [2, 4]
+    assert send(out) == [(2, 0), (4, 3), (6, 5)]
+    assert [entry.sends for entry in out.entries.values()] == [2, 1, 2, 1, 1]
+
+
+def test_a_resend_that_had_nothing_to_send_is_no_attempt() -> None:
+    """The wait goes on, in the same tier."""
+    out = make(1)
+    send(out)
+    for tick in range(1, 9):
+        assert out.handle_timer(30 * SECOND * tick) == []
+    assert out.tier.attempt == 0
+
+
+def test_a_lost_session_sends_everything_again_in_order() -> None:
+    """Whatever state it was in, under its own number."""
+    out = make(5)
+    send(out, most=4)
+    out.handle_session_ack(out.entries[1])
+    out.handle_session_ack(out.entries[3])
+    out.handle_session_closed()
+    assert set(states(out).values()) == {EntryState.WAITING_TO_SEND}
+    assert send(out) == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4)]
+
+
+def test_a_new_session_with_nothing_sent_starts_no_timer() -> None:
+    """There is no resend before the first send."""
+    out = make(2)
+    out.handle_session_opened(0)
+    assert out.tier.deadline_ns is None
+
+
+def test_after_a_restart_numbers_go_on() -> None:
+    """What the disk has is appended with its own numbers; the next one is above all of them, used or not."""
+    out = OutgoingSequence(TRANSACTIONAL, 5, 9, OrderSettings())
+    out.append(make_entry(4))
+    out.append(make_entry(7))
+    assert out.next_number == 9
+    assert send(out) == [(4, 0), (7, 4)]
+    out.append(make_entry(9))
+    assert out.next_number == 10
+
+
+# ---- giving up
+
+
+def test_previous_bridges_what_was_given_up() -> None:
+    """The number before that is still wanted, 0 when there is none."""
+    out = make(6)
+    for number in (1, 4, 5):
+        out.remove(out.entries[number])
+    assert send(out) == [(2, 0), (3, 2), (6, 3)]
+
+
+@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
+def test_previous_of_other_classes_is_their_floor(delivery: Delivery) -> None:
+    """Nobody wants any number up to it any more, whatever the packet that says so."""
+    out = make(5, delivery)
+    assert send(out) == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]
+    acknowledge(out.entries[3], out, FREED_BY[delivery])
+    assert out.previous_of(out.entries[5]) == 0
+    acknowledge(out.entries[1], out, FREED_BY[delivery])
+    assert out.previous_of(out.entries[5]) == 1
+    acknowledge(out.entries[2], out, FREED_BY[delivery])
+    assert out.previous_of(out.entries[5]) == 3
+
+
+def test_the_packet_after_one_given_up_goes_out_again() -> None:
+    """Its previous has changed, and the receiver waits for what will never come."""
+    out = make(4)
+    send(out)
+    out.remove(out.entries[2])
+    assert send(out) == [(3, 1)]
+    assert list(out.entries) == [1, 3, 4]
+
+
+@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
+def test_removal_in_any_order_sends_the_following_packet_again(order: tuple[int, int]) -> None:
+    """The last word that leaves has the right previous, also when the gap grows downwards."""
+    out = make(4)
+    send(out)
+    last: list[tuple[int, int]] = []
+    for number in order:
+        out.remove(out.entries[number])
+        last = send(out)
+    assert last == [(4, 1)]
+
+
+def test_giving_up_what_was_not_sent_sends_nothing_again() -> None:
+    """The following packet has not left either: it will say the right thing when it does."""
+    out = make(3)
+    send(out, most=1)
+    out.remove(out.entries[2])
+    assert send(out) == [(3, 1)]
+    out.remove(out.entries[3])
+    out.remove(out.entries[1])
+    assert out.peek() is None
+
+
+@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
+def test_giving_up_a_packet_of_another_class_sends_nothing_again(delivery: Delivery) -> None:
+    """Their previous is only a floor."""
+    out = make(3, delivery)
+    send(out)
+    out.remove(out.entries[1])
+    assert out.peek() is None
+
+
+def test_giving_up_twice_or_after_the_ack_does_nothing() -> None:
+    """Expiry and ack may race."""
+    out = make(3)
+    send(out)
+    first = out.entries[1]
+    out.handle_order_ack(5, 1, 0)
+    out.remove(first)
+    second = out.entries[2]
+    out.remove(second)
+    out.remove(second)
+    assert list(out.entries) == [3]
+    assert not out.handle_session_ack(second)
+    assert second.state is EntryState.DONE
+
+
+def test_after_giving_up_the_last_packet_the_next_one_starts_at_the_first_tier() -> None:
+    """It does not inherit the patience of those before it."""
+    out = make(1)
+    send(out)
+    while out.tier.attempt < 10:
+        out.handle_session_ack(out.entries[1])
+        assert out.tier.deadline_ns is not None
+        now_ns = out.tier.deadline_ns
+        out.handle_timer(now_ns)
+        send(out, now_ns)
+    out.remove(out.entries[1])
+    assert out.tier.deadline_ns is None
+    out.append(make_entry(2))
+    send(out, now_ns + 1)
+    assert out.tier.deadline_ns == now_ns + 1 + 30 * SECOND
+
+
+def test_upcoming_leaves_out_what_was_given_up() -> None:
+    """And does not change what goes next."""
+    out = make(5)
+    out.remove(out.entries[1])
+    out.remove(out.entries[3])
+    assert [entry.number for entry in out.upcoming(2)] == [2, 4]
+    assert [entry.number for entry in out.upcoming(9)] == [2, 4, 5]
+    assert out.peek() is out.entries[2]
+
+
+STEP = st.tuples(st.sampled_from(["append", "send", "session-ack", "order-ack", "remove", "closed", "timer"]), st.integers(0, 99))
+
+
+@given(st.lists(STEP, max_size=60))
+def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten(steps: list[tuple[str, int]]) -> None:
+    """After any history: a lost session sends exactly what is not freed, in order, with a previous that is right."""
+    out, now_ns = make(0), 0
+    for step, value in steps:
+        now_ns += SECOND
+        entries = list(out.entries.values())
+        chosen = entries[value % len(entries)] if entries else None
+        if step == "append":
+            out.append(make_entry(out.next_number))
+        elif step == "send":
+            sent = [number for number, _ in send(out, now_ns, most=value % 4)]
+            assert sent == sorted(sent)
+        elif step == "closed":
+            out.handle_session_closed()
+        elif step == "timer":
+            now_ns += 6 * 3_600 * SECOND
+            assert all(entry.state is EntryState.WAITING_TO_SEND for entry in out.handle_timer(now_ns))
+        elif chosen is not None and step == "session-ack":
+            assert not out.handle_session_ack(chosen)
+        elif chosen is not None and step == "order-ack":
+            out.handle_order_ack(5, chosen.number, now_ns)
+        elif chosen is not None:
+            out.remove(chosen)
+        waiting = [number for number, state in states(out).items() if state is EntryState.WAITING_TO_SEND]
+        assert [entry.number for entry in out.upcoming(100)] == waiting
+    out.handle_session_closed()
+    left = list(out.entries)
+    assert send(out) == list(zip(left, [0, *left], strict=False))

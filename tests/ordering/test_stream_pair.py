@@ -1,0 +1,125 @@
+"""Whole streams: lost, repeated and reordered packets, lost acks, new sessions, crashes at both ends, expiry."""
+
+import pytest
+
+from tests.ordering.pair import StreamPair, Weather
+from triack.ordering.incoming import Outcome
+from triack.ordering.settings import OrderSettings
+from triack.session.settings import MS, SECOND
+
+QUICK = OrderSettings(
+    order_ack_idle_ns=50 * MS,
+    seq_max_ack_delay_ns=SECOND,
+    order_ack_every=8,
+    seq_resend_13_ns=300 * MS,
+    seq_resend_46_ns=600 * MS,
+    seq_resend_79_ns=SECOND,
+    seq_resend_10_ns=2 * SECOND,
+)
+PACKETS = 40
+EVERYTHING = [b"%d" % number for number in range(1, PACKETS + 1)]
+
+
+def bad(loss: float) -> Weather:
+    return Weather(loss=loss, duplicate=0.1, delay_ns=5 * MS, jitter_ns=30 * MS)
+
+
+def finish(pair: StreamPair) -> None:
+    """Sessions come and go until every packet is freed."""
+    for _ in range(400):
+        if not pair.out.entries:
+            return
+        pair.run(SECOND)
+        pair.new_session()
+    raise AssertionError("packets are left")
+
+
+def test_a_clear_stream_sends_each_packet_once() -> None:
+    """One order ack every 8 packets and one at the end; nothing is resent, nothing is left."""
+    pair = StreamPair(QUICK)
+    pair.append(PACKETS)
+    pair.run(10 * SECOND)
+    assert pair.delivered == EVERYTHING
+    assert [number for _, number, _ in pair.sent] == list(range(1, PACKETS + 1))
+    assert pair.outcomes == {Outcome.ACCEPTED: PACKETS}
+    assert not pair.out.entries
+
+
+@pytest.mark.parametrize("loss", [0.1, 0.3, 0.5])
+def test_exactly_once_in_order_through_a_bad_network(loss: float) -> None:
+    """For fifty seeds, whatever is lost, packets, session acks or order acks."""
+    for seed in range(50):
+        pair = StreamPair(QUICK, weather=bad(loss), seed=seed)
+        pair.append(PACKETS)
+        finish(pair)
+        assert pair.delivered == EVERYTHING
+
+
+def test_exactly_once_in_order_through_crashes() -> None:
+    """Either end dies at any moment and remembers only its disk; the commit takes longer than the network."""
+    for seed in range(50):
+        pair = StreamPair(QUICK, weather=bad(0.2), seed=seed, commit_ns=40 * MS)
+        for _ in range(8):
+            pair.append(PACKETS // 8)
+            pair.run(pair.random.randint(0, 200) * MS)
+            pair.random.choice([pair.crash_receiver, pair.crash_sender, pair.new_session])()
+        finish(pair)
+        assert pair.delivered == EVERYTHING
+
+
+def test_a_receiver_that_dies_before_the_commit_has_acknowledged_nothing() -> None:
+    """The packets are accepted, even asked about, but not on disk: they come again and are delivered once."""
+    pair = StreamPair(QUICK, commit_ns=SECOND)
+    pair.append(8)
+    pair.run(500 * MS)
+    assert pair.incoming.position == (1, 8)
+    assert pair.incoming.ack.due
+    pair.crash_receiver()
+    assert pair.order_acks == []
+    assert pair.delivered == []
+    pair.run(10 * SECOND)
+    assert pair.delivered == EVERYTHING[:8]
+    assert not pair.out.entries
+
+
+def test_a_receiver_that_dies_after_the_commit_takes_nothing_twice() -> None:
+    """The order ack was lost with it; the resent packets are duplicates and are acknowledged again."""
+    pair = StreamPair(QUICK, lose_order_acks=True)
+    pair.append(8)
+    pair.run(100 * MS)
+    pair.lose_order_acks = False
+    pair.crash_receiver()
+    pair.run(SECOND)
+    assert pair.delivered == EVERYTHING[:8]
+    assert pair.outcomes[Outcome.DUPLICATE] == 8
+    assert not pair.out.entries
+
+
+def test_expired_packets_are_skipped_and_the_rest_keeps_its_order() -> None:
+    """Packets are given up while copies of them are under way: each comes once, in its place, or not at all."""
+    for seed in range(50):
+        pair = StreamPair(QUICK, weather=bad(0.3), seed=seed)
+        pair.append(PACKETS)
+        given_up = set()
+        for _ in range(8):
+            pair.run(pair.random.randint(0, 60) * MS)
+            if pair.out.entries:
+                entry = pair.random.choice(list(pair.out.entries.values()))
+                given_up.add(entry.number)
+                pair.out.remove(entry)
+                pair.drain()
+        finish(pair)
+        delivered = [int(body) for body in pair.delivered]
+        assert delivered == sorted(set(delivered))
+        assert set(delivered) >= set(range(1, PACKETS)) - given_up
+
+
+def test_a_stream_ends_quietly() -> None:
+    """When everything is freed no timer is left."""
+    pair = StreamPair(QUICK, weather=bad(0.3), seed=3)
+    pair.append(PACKETS)
+    finish(pair)
+    pair.run(100 * SECOND)
+    before = len(pair.sent), len(pair.order_acks)
+    pair.run(10_000 * SECOND)
+    assert (len(pair.sent), len(pair.order_acks)) == before

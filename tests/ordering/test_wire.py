@@ -1,0 +1,102 @@
+"""What sequences put into packets: everything correct reads back, everything else is a ProtocolError."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ordering.pair import ORIGIN, make_header
+from triack.errors import ProtocolError
+from triack.ordering import wire
+from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader, decode
+
+HEADER = make_header(9, 7, 3, asks=True)
+CONTENTS = [HEADER.encode(), wire.encode_order_ack(ORIGIN, 1, 3, 9), wire.encode_reject(HEADER, "queue-not-found")]
+NUMBER = st.integers(1, 2**64 - 1)
+
+
+@given(
+    st.binary(min_size=16, max_size=16),
+    st.integers(0, 2**32 - 1),
+    NUMBER,
+    NUMBER,
+    st.floats(0, 1, exclude_max=True),
+    st.text(max_size=60),
+    st.booleans(),
+    st.binary(max_size=50),
+)
+def test_any_header_reads_back(
+    origin: bytes, lane: int, sequence: int, number: int, part: float, queue: str, asks: bool, body: bytes
+) -> None:
+    """Every field survives, and ``header_bytes`` tells how much of the packet is not body."""
+    previous = min(int(number * part), number - 1)
+    header = SequenceHeader(origin, lane, sequence, number, previous, queue, asks, body)
+    content = header.encode()
+    assert decode(content) == header
+    assert len(content) == wire.header_bytes(queue) + len(body)
+
+
+def test_acks_and_rejections_read_back() -> None:
+    """Both name the stream, the sequence and the number."""
+    assert decode(CONTENTS[1]) == OrderAckPacket(ORIGIN, 1, 3, 9)
+    assert decode(CONTENTS[2]) == RejectPacket(ORIGIN, 1, 3, 9, "queue-not-found")
+
+
+def test_layout_is_as_documented() -> None:
+    """The bytes are those of the module's table."""
+    stream = "6f" * 16 + "00000001" + "0000000000000003" + "0000000000000009"
+    assert CONTENTS[0].hex() == "0101" + stream + "0000000000000007" + "06" + b"orders9".hex()
+    assert CONTENTS[1].hex() == "0200" + stream
+    assert wire.encode_reject(HEADER, "no").hex() == "0300" + stream + "02" + b"no".hex()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "empty"),
+        (b"\x00" * 60, "kind 0"),
+        (b"\x04" * 60, "kind 4"),
+        (replace(HEADER, sequence=0).encode(), "sequence 0"),
+        (replace(HEADER, number=7).encode(), "previous is the packet itself"),
+        (replace(HEADER, number=6).encode(), "previous is above the number"),
+        (replace(HEADER, number=0, previous=0).encode(), "number 0"),
+        (replace(HEADER, body=b"").encode()[:-1], "queue is cut"),
+        (replace(HEADER, queue="x", body=b"").encode()[:-1] + b"\xff", "queue is no text"),
+        (CONTENTS[1] + b"x", "order ack with a tail"),
+        (CONTENTS[2] + b"x", "rejection with a tail"),
+        (CONTENTS[2][:-1], "rejection cut"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_malformed_contents_are_refused(content: bytes, why: str) -> None:
+    """With the name under which they are counted."""
+    with pytest.raises(ProtocolError) as caught:
+        decode(content)
+    assert caught.value.reason == "bad-packet"
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=["data", "order-ack", "reject"])
+def test_damage_is_read_or_refused(content: bytes) -> None:
+    """Every truncation and every flipped bit gives a value or a ProtocolError, nothing else."""
+    flips = [
+        bytes([*content[:at], content[at] ^ 1 << bit, *content[at + 1 :]])
+        for at in range(len(content))
+        for bit in range(8)
+    ]
+    refused = 0
+    for damaged in flips + [content[:at] for at in range(len(content))]:
+        try:
+            decode(damaged)
+        except ProtocolError:
+            refused += 1
+    assert refused >= 40
+
+
+@given(st.binary(max_size=100), st.sampled_from([1, 2, 3]))
+def test_noise_is_read_or_refused(noise: bytes, kind: int) -> None:
+    """Random bytes of a known kind raise nothing but ProtocolError."""
+    try:
+        decode(bytes([kind]) + noise)
+    except ProtocolError as error:
+        assert error.reason == "bad-packet"
