@@ -10,7 +10,7 @@ from struct import Struct
 
 from triack.errors import StoreDamaged
 from triack.ordering.wire import SequenceHeader
-from triack.session.ranges import NumberSet
+from triack.session.ranges import NumberSet, Range
 
 __all__ = ["DuplicateFilter"]
 
@@ -43,6 +43,12 @@ class DuplicateFilter:
     def full(self) -> bool:
         """Whether the stream has more gaps than any correct sender leaves."""
         return len(self._seen.ranges) >= MAX_RANGES
+
+    @property
+    def ranges(self) -> list[Range]:
+        """The numbers that were seen, or that nobody sends any more."""
+        first = [(1, self._seen.cumulative)] if self._seen.cumulative else []
+        return first + self._seen.ranges
 
     def encode(self) -> bytes:
         """The filter as bytes for the disk."""

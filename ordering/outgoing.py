@@ -56,7 +56,8 @@ class Entry:
         tickets: how many messages it is part of.
         reach_by_ms: wall clock time after which it is not worth sending, 0 for never.
         received, stored: whether the next hop has it, and has it on disk.
-        asks: whether it asked for an order ack when it was last sent.
+        sends: how often it was handed to a session.
+        packet: the number that the current session gave it.
     """
 
     number: int
@@ -70,6 +71,7 @@ class Entry:
     received: bool = False
     stored: bool = False
     sends: int = 0
+    packet: int = 0
 
 
 class OutgoingSequence:
@@ -102,11 +104,12 @@ class OutgoingSequence:
         self.next_number = max(self.next_number, entry.number + 1)
         self._to_send.append(entry)
 
-    def handle_sent(self, entry: Entry, now_ns: int) -> None:
-        """The entry that ``peek`` returned was handed to a session."""
+    def handle_sent(self, entry: Entry, packet: int, now_ns: int) -> None:
+        """The entry that ``peek`` returned was handed to a session, which numbered it ``packet``."""
         self._to_send.popleft()
         entry.state = EntryState.WAITING_SESSION_ACK
         entry.sends += 1
+        entry.packet = packet
         if FREED_BY[self.delivery] is Ack.ORDER:
             self.tier.handle_sent(now_ns)
 

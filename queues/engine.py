@@ -1,9 +1,10 @@
 """The engine of a queue manager: sessions, streams and queues put together.
 
 Pure: the driver owns clock, sockets and disk. Inputs: ``submit``, ``handle_datagram``, ``handle_path_lost``,
-``handle_timer``, ``handle_done``, ``handle_store_failed``. Outputs, to be drained after every input: ``poll_job``, then
-``poll_datagrams``; the records of the session log (``take_records``) must reach the operating system before the
-datagrams of the same drain are sent. ``next_deadline`` says when to call ``handle_timer`` if nothing happens before.
+``handle_timer``, ``handle_done``, ``handle_store_failed``. Outputs, to be drained after every input: ``poll_job``,
+``poll_datagrams``, and ``poll_job`` again, as sending may need bodies from the disk; the records of the session log
+(``take_records``) must reach the operating system before the datagrams of the same drain are sent. ``next_deadline``
+says when to call ``handle_timer`` if nothing happens before.
 """
 
 from collections import Counter
@@ -485,8 +486,8 @@ class Engine:
                 lane.fetching = True
                 break
             content, token, awaited = self.outbox.content_of(lane, entry)
-            lane.sequence.handle_sent(entry, now_ns)
-            session.send_packet(lane.delivery, content, token, asks=awaited)
+            packet = session.send_packet(lane.delivery, content, token, asks=awaited)
+            lane.sequence.handle_sent(entry, packet, now_ns)
             gave = True
         return gave
 

@@ -126,17 +126,19 @@ class Inbox:
         stream = Stream(row.origin, row.lane, row.queue, Delivery(row.delivery), self._settings)
         if stream.ordered:
             stream.sequence = IncomingSequence(self._settings.order, (row.sequence, row.number))
-            self._record(
-                "position_recovered",
-                now_ns,
-                origin=row.origin.hex(),
-                lane=row.lane,
-                sequence=row.sequence,
-                number=row.number,
-                **{"class": stream.delivery.label},
-            )
+            where: dict[str, object] = {"number": row.number}
         else:
             stream.filter = DuplicateFilter.decode(row.filter)
+            where = {"ranges": stream.filter.ranges}
+        self._record(
+            "position_recovered",
+            now_ns,
+            origin=row.origin.hex(),
+            lane=row.lane,
+            sequence=row.sequence,
+            **where,
+            **{"class": stream.delivery.label},
+        )
         self._add_stream(stream)
 
     # ---- queues
@@ -271,6 +273,10 @@ class Inbox:
             self._record_rejected(header, stream.delivery, "hold-full", now_ns)
             return
         durable = stream.delivery in DURABLE
+        mailbox = self.mailboxes.get(stream.queue)
+        if mailbox is not None:
+            worthless = mailbox.drop_unfinished(header.origin, header.lane, header.previous)
+            pending.commit.message_deletes += [(key, key) for key in worthless]
         if stream.filter.handle_packet(header):
             self._accept(stream, header, (conversation, packet), pending)
             if not durable:

@@ -98,6 +98,7 @@ class _Partial:
     total_bytes: int
     rows: dict[int, Parcel]
     have_bytes: int = 0
+    last_number: int = 0
 
 
 class Mailbox:
@@ -167,6 +168,18 @@ class Mailbox:
         dead = [partials.pop(other) for other in list(partials) if other != ordinal]
         return [key for partial in dead for row in partial.rows.values() for key in row.keys]
 
+    def drop_unfinished(self, origin: bytes, lane: int, floor: int) -> list[int]:
+        """Drop unfinished messages of which nobody sends a packet any more, all being numbered up to ``floor``.
+
+        Returns:
+            Keys of their rows, now worthless.
+        """
+        partials = self._partials.get((origin, lane))
+        if not partials:
+            return []
+        dead = [ordinal for ordinal, partial in partials.items() if 0 < partial.last_number <= floor]
+        return [key for ordinal in dead for row in partials.pop(ordinal).rows.values() for key in row.keys]
+
     def _put_fragment(self, parcel: Parcel, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
         partials = self._partials.setdefault((parcel.origin, parcel.lane), {})
         partial = partials.setdefault(ordinal, _Partial(total_bytes, {}))
@@ -175,6 +188,10 @@ class Mailbox:
         if offset not in partial.rows and partial.total_bytes == total_bytes:
             partial.rows[offset] = parcel
             partial.have_bytes += length
+            if offset == 0:
+                partial.last_number = parcel.number - 1 - (-total_bytes // length)
+            elif offset + length == total_bytes:
+                partial.last_number = parcel.number
         if partial.have_bytes == partial.total_bytes:
             partials.pop(ordinal, None)
             self._add(_merge([partial.rows[at] for at in sorted(partial.rows)]))

@@ -283,12 +283,18 @@ class Outbox:
     def _free(self, lane: Lane, entries: list[Entry], pending: Pending) -> None:
         if not entries:
             return
-        for entry in entries:
-            self._cool(entry)
-            lane.handle_freed(entry)
+        self._let_go(lane, entries)
         if lane.durable:
             span = (key_of(lane.lane, entries[0].number), key_of(lane.lane, entries[-1].number))
             pending.commit.outgoing_deletes.append(span)
+
+    def _let_go(self, lane: Lane, entries: list[Entry]) -> None:
+        for entry in entries:
+            self._cool(entry)
+            lane.handle_freed(entry)
+        conversation = self.links[lane.address].conversation
+        if conversation is not None and entries:
+            conversation.session.handle_settled([entry.packet for entry in entries])
 
     def _cool(self, entry: Entry) -> None:
         if entry.body is not None:
@@ -342,12 +348,11 @@ class Outbox:
     def _remove_buried(self, pending: Pending, now_ns: int) -> None:
         """The dead letters are on disk: only now may the packets after them go without them."""
         for lane, group, reason in pending.buried:
-            for entry in group:
+            left = [entry for entry in group if entry.number in lane.sequence.entries]
+            for entry in left:
+                lane.sequence.remove(entry)
                 lane.receipts.handle_removed(entry, reason)
-                if entry.number in lane.sequence.entries:
-                    lane.sequence.remove(entry)
-                    self._cool(entry)
-                    lane.handle_freed(entry)
+            self._let_go(lane, left)
             self._record(
                 "removed",
                 now_ns,

@@ -203,6 +203,13 @@ class Session:
         """The commit that holds these received packets has returned."""
         self._store_ack.handle_stored(numbers)
 
+    def handle_settled(self, numbers: list[int]) -> None:
+        """Nobody waits any more for store acks of these packets that we sent."""
+        for number in numbers:
+            self._awaiting_store.pop(number, None)
+        if not self._awaiting_store:
+            self._timers.stop(Timer.STORE_ACK_LIMIT)
+
     def handle_timer(self, now_ns: int) -> None:
         """Let every timer that has run out do its work."""
         while self.state is not State.CLOSED:

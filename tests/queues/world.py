@@ -4,16 +4,22 @@ A crash drops the engine with all that it had in memory; a job that the store ha
 seed decides. The store itself is real SQLite, in memory, and outlives the crash.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
+from typing import Any
 
+from triack.errors import StoreFailed
 from triack.queues.commit import Pending
 from triack.queues.engine import Engine, Job
+from triack.queues.lane import Lane
 from triack.queues.mailbox import Handed
 from triack.queues.outbox import Outbox
+from triack.queues.packing import Outgoing
+from triack.queues.receipts import Stage
 from triack.queues.settings import NodeSettings
 from triack.queues.store import Store
 from triack.session.delivery import Delivery
@@ -35,13 +41,18 @@ class Network:
 
 
 class World:
-    """Nodes by address, and the events to come."""
+    """Nodes by address, and the events to come.
+
+    Attributes:
+        tap: called with every datagram that leaves a node, its sender and its receiver.
+    """
 
     def __init__(self, seed: int, network: Network | None = None) -> None:
         self.random = Random(seed)
         self.network = network or Network()
         self.now_ns = SECOND
         self.nodes: dict[str, SimNode] = {}
+        self.tap: Callable[[bytes, str, str], None] | None = None
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._serial = count()
         self.datagrams = 0
@@ -53,6 +64,11 @@ class World:
         node.start()
         return node
 
+    @property
+    def now_ms(self) -> int:
+        """The wall clock."""
+        return (self.now_ns + WALL_NS) // MS
+
     def at(self, delay_ns: int, action: Callable[[], None]) -> None:
         """Do something later."""
         heappush(self._heap, (self.now_ns + delay_ns, next(self._serial), action))
@@ -61,6 +77,8 @@ class World:
         """Put a datagram on the network, with its seeded fate."""
         network, random = self.network, self.random
         self.datagrams += 1
+        if self.tap is not None:
+            self.tap(datagram, sender, to)
         if (sender, to) in network.cut:
             return
         for _ in range(2 if random.random() < network.duplicate else 1):
@@ -88,6 +106,12 @@ class World:
         self.now_ns = end_ns
         return until is not None and until()
 
+    def cut(self, one: "SimNode", other: "SimNode", *, both: bool = True) -> None:
+        """Lose everything from one to the other, and back if ``both``."""
+        self.network.cut.add((one.address, other.address))
+        if both:
+            self.network.cut.add((other.address, one.address))
+
     def heal(self) -> None:
         """Stop every fault of the network."""
         self.network.loss = self.network.duplicate = self.network.reorder = 0.0
@@ -95,7 +119,12 @@ class World:
 
 
 class SimNode:
-    """One node of the world; it survives its crashes."""
+    """One node of the world; it survives its crashes.
+
+    Attributes:
+        commit_ns: how long the disk takes for a job.
+        broken: from now on every job of the disk fails.
+    """
 
     def __init__(self, world: World, name: str, settings: NodeSettings, queues: list[str] | None) -> None:
         self.world = world
@@ -106,11 +135,12 @@ class SimNode:
         self.records: list[bytes] = []
         self.received: dict[str, list[bytes]] = {}
         self.redelivered = 0
-        self.failures: list[str] = []
-        self._settings = settings
-        self._queues = queues
+        self.reads = 0
+        self.settings = settings
+        self.queues = queues
+        self.commit_ns = MS // 4
+        self.broken = False
         self._timer_ns: int | None = None
-        self._commit_ns = MS // 4
 
     def start(self) -> None:
         """Start, or start again after a crash."""
@@ -120,8 +150,8 @@ class SimNode:
             content,
             name=self.name,
             address=self.address,
-            settings=self._settings,
-            queues=self._queues,
+            settings=self.settings,
+            queues=self.queues,
             channel=InsecureChannel(),
             random=Random(world.random.random()),
             now_ns=world.now_ns,
@@ -133,9 +163,13 @@ class SimNode:
     def crash(self) -> None:
         """Lose everything in memory. A job that is out may still happen."""
         assert self.engine is not None
-        self.records.append(self.engine.take_records(self.world.now_ns))
         self.engine = None
         self._timer_ns = None
+
+    def restart(self) -> None:
+        """Crash and start at once."""
+        self.crash()
+        self.start()
 
     @property
     def live(self) -> Engine:
@@ -150,7 +184,7 @@ class SimNode:
             return
         job = engine.poll_job(world.now_ns)
         if job is not None:
-            world.at(self._commit_ns, lambda: self._do(engine, job))
+            world.at(self.commit_ns, lambda: self._do(engine, job))
         batches = engine.poll_datagrams(world.now_ns)
         self.records.append(engine.take_records(world.now_ns))
         for address, datagrams in batches.items():
@@ -161,9 +195,15 @@ class SimNode:
     def _do(self, engine: Engine, job: Job) -> None:
         if self.engine is not engine and self.world.random.random() < 0.5:
             return
+        if self.broken:
+            error = StoreFailed(f"commit store {self.name}: the disk is full")
+            engine.handle_store_failed(job, error, self.world.now_ns)
+            self.drain()
+            return
         if isinstance(job, Pending):
             self.store.apply(job.commit)
         else:
+            self.reads += 1
             self.store.read(job)
         if self.engine is engine:
             engine.handle_done(job, self.world.now_ns)
@@ -185,14 +225,29 @@ class SimNode:
     # ---- the application
 
     def send(
-        self, to: "SimNode", queue: str, body: bytes, delivery: Delivery = Delivery.TRANSACTIONAL
-    ) -> tuple[object, int]:
-        """Submit a message. Returns lane and ticket."""
+        self,
+        to: "SimNode",
+        queue: str,
+        *bodies: bytes,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        live_ms: int = 0,
+    ) -> tuple[Lane, int]:
+        """Submit messages; each lives for ``live_ms`` on its way, 0 for ever. Returns lane and the last ticket."""
         engine = self.live
         lane = engine.lane_for(to.address, queue, delivery)
-        ticket = engine.submit(lane, body, len(body))
+        ticket = -1
+        for body in bodies:
+            message = Outgoing(body, None, self.world.now_ms + live_ms) if live_ms else body
+            ticket = engine.submit(lane, message, len(body))
         self.drain()
         return lane, ticket
+
+    def watch(self, sent: tuple[Lane, int], stage: Stage) -> list[str | None]:
+        """A list that gets what a receipt would say: None for reached, or why not."""
+        said: list[str | None] = []
+        self.live.await_stage(*sent, stage, said.append)
+        self.drain()
+        return said
 
     def read(self, queue: str, most: int = 1_000_000, *, fail: float = 0.0) -> int:
         """Take, note and acknowledge what waits; with a chance of ``fail`` give a message back instead."""
@@ -219,7 +274,27 @@ class SimNode:
         else:
             got.append(body)
 
+    def length(self, queue: str) -> int:
+        """How many messages wait in a queue."""
+        mailbox = self.live.inbox.mailboxes.get(queue)
+        return mailbox.length if mailbox is not None else 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything outgoing is not acknowledged for good."""
+        return any(lane.busy for lane in self.outbox.lanes)
+
     @property
     def outbox(self) -> Outbox:
         """The outgoing side of the engine."""
         return self.live.outbox
+
+    def log(self, *events: str) -> list[dict[str, Any]]:
+        """The session log so far, or the named events of it."""
+        records = [json.loads(line) for line in b"".join(self.records).splitlines()]
+        return [record for record in records if not events or record["event"] in events]
+
+
+def numbered(first: int, end: int, size_bytes: int = 40) -> list[bytes]:
+    """Messages that say which they are."""
+    return [b"%08d" % number + b"." * size_bytes for number in range(first, end)]

@@ -24,10 +24,12 @@ def triack(*arguments: str | Path, stdin: bytes = b"", seconds: float = SECONDS)
     )
 
 
-def start(*arguments: str | Path, stdin: int | None = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """Start a command whose output is read later."""
+def start(
+    *arguments: str | Path, stdin: int | None = subprocess.DEVNULL, under: Iterable[str] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a command whose output is read later, perhaps under another one."""
     return subprocess.Popen(
-        [*TRIACK, *map(str, arguments)], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*under, *TRIACK, *map(str, arguments)], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
 
 
@@ -60,7 +62,10 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = SECONDS) -
 class Server:
     """A ``triack serve`` process that can be killed and comes back at the same place."""
 
-    def __init__(self, data: Path, *options: str | Path, listen: str = "udp://127.0.0.1:0") -> None:
+    def __init__(
+        self, data: Path, *options: str | Path, listen: str = "udp://127.0.0.1:0", under: Iterable[str] = ()
+    ) -> None:
+        self._under = under
         self.data = data
         self.address = listen
         self._options = options
@@ -79,6 +84,7 @@ class Server:
             self.data,
             "--insecure",
             *self._options,
+            under=self._under,
         )
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], SECONDS)
@@ -89,11 +95,11 @@ class Server:
             raise AssertionError(f"serve said {line!r} and {complaints.decode()!r}")
         self.address = line.split()[1]
 
-    @property
-    def pid(self) -> int:
-        """The process."""
+    def wait(self) -> tuple[int, str]:
+        """Wait until it ends by itself. Returns its exit code and what it complained about."""
         assert self._process is not None
-        return self._process.pid
+        _, complaints = self._process.communicate(timeout=SECONDS)
+        return self._process.returncode, complaints.decode()
 
     def kill(self) -> None:
         """End it in the middle of whatever it does."""

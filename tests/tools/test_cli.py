@@ -164,6 +164,25 @@ def test_a_port_has_one_listener(tmp_path: Path, server: Server) -> None:
     assert server.address in message_of(second)
 
 
+def test_a_served_directory_listens_where_it_is_served(server: Server) -> None:
+    got = triack("receive", "orders", "--data", server.data, "--listen", "udp://127.0.0.1:0")
+    assert got.returncode == 2
+    assert message_of(got).endswith("so leave --listen out")
+
+
+def test_a_store_that_fails_ends_the_server(tmp_path: Path) -> None:
+    """A limit on the size of files stands in for a disk that takes no more."""
+    limited = ("sh", "-c", 'ulimit -f 1024; exec "$@"', "sh")
+    with Server(tmp_path / "b", under=limited) as server:
+        lines = text([b"x" * 100_000] * 20)
+        sent = triack("send", "orders", "--data", server.data, "--timeout", "2", stdin=lines)
+        code, complaints = server.wait()
+    assert code == 1
+    assert complaints.splitlines()[-1].startswith("triack: commit store ")
+    assert sent.returncode == 1
+    assert "not ordered: not after 2 s" in message_of(sent)
+
+
 async def test_a_directory_in_use_by_a_program_is_said_to_be(tmp_path: Path) -> None:
     async with library.open("x", data=tmp_path / "x", insecure=True):
         sent = await asyncio.to_thread(triack, "send", "q", "--data", tmp_path / "x", "--insecure", stdin=b"1\n")

@@ -15,7 +15,7 @@ import structlog
 from triack.errors import AddressError
 from triack.transport.address import check_name
 
-__all__ = ["data_option", "first_of", "name_for", "node_options", "run", "verbose_option"]
+__all__ = ["data_option", "first_of", "log_to_stderr", "name_for", "node_options", "run", "verbose_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,11 +23,16 @@ EXIT_SIGNAL = 128
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
-def _set_level(_context: click.Context, _parameter: click.Parameter, count: int) -> None:
+def log_to_stderr(verbosity: int = 0) -> None:
+    """Send operational logs to standard error: warnings, with 1 what happens, with 2 everything."""
     structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[min(count, len(_LEVELS) - 1)]),
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[min(verbosity, len(_LEVELS) - 1)]),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
+
+
+def _set_level(_context: click.Context, _parameter: click.Parameter, count: int) -> None:
+    log_to_stderr(count)
 
 
 data_option = click.option(

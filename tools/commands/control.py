@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 import triack
-from triack.errors import ProtocolError, TriackError
+from triack.errors import NodeClosed, ProtocolError, StoreError, TriackError
 from triack.tools.commands.batches import take_batch
 from triack.tools.commands.common import first_of
 from triack.tools.commands.frames import VERSION, Header, Link, number_of
@@ -72,6 +72,9 @@ class ControlServer:
                 await _Receiving(self._node, link, hello).run()
             else:
                 raise ProtocolError("bad-hello", f"do is {hello.get('do')!r}")
+        except (NodeClosed, StoreError) as error:
+            # Not the other end's fault: it finds the next process that serves the directory, and goes on there.
+            _log.info("conversation ended", cause=str(error))
         except TriackError as error:
             with contextlib.suppress(OSError):
                 await link.send("error", message=str(error))

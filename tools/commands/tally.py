@@ -69,7 +69,8 @@ class Tally:
             line = self._too_long.line
             found.append(f"line {line} is over the limit of {limit_bytes} bytes; it and what follows was not sent")
         elif not self.ended:
-            found.append(f"what follows line {self.read} was not sent: {why_not_yet}")
+            rest = f"what follows line {self.read}" if self.read else "nothing was read, and what comes"
+            found.append(f"{rest} was not sent: {why_not_yet}")
         return found
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from triack.errors import TriackError
+from triack.tools.commands.common import log_to_stderr
 
 __all__ = ["Report", "run_child", "tell", "tell_regularly"]
 
@@ -56,6 +57,7 @@ def run_child(work: Callable[[Report, asyncio.Event], Coroutine[Any, Any, None]]
         await work(json.loads(sys.argv[1]), stopping)
         watcher.cancel()
 
+    log_to_stderr()
     try:
         asyncio.run(run())
     except (TriackError, OSError) as error:

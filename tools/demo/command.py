@@ -177,7 +177,8 @@ def _replay(plan: Plan, progress: Transfer, folder: Path, engine: str, page: Pat
     if console is not None:
         console.print(
             f"{progress.delivered:,} messages in {progress.seconds:.2f} s: {progress.rate:,.0f} a second; "
-            f"now replaying the session logs, engine {engine}"
+            f"now replaying the session logs, engine {engine}",
+            soft_wrap=True,
         )
     start = time.monotonic()
     verdict = replay([folder / "logs"], engine=engine, report=page)
@@ -192,7 +193,7 @@ def _show(outcome: _Outcome, console: Console | None) -> None:
 
     for direction, counters in outcome.transfer.relay.items():
         counts = ", ".join(f"{name} {count:,}" for name, count in counters.items())
-        console.print(f"relay {direction.replace('_', ' ')}: {counts}")
+        console.print(f"relay {direction.replace('_', ' ')}: {counts}", soft_wrap=True)
     show(outcome.verdict, console)
     for text in outcome.broken:
         console.print(f"[bold red]broken:[/] {text}")

@@ -112,8 +112,12 @@ class _Child:
     async def finish(self, handle: Callable[[Report], None]) -> None:
         """Let it close in good order, and take its last reports."""
         self._end_input()
-        while (report := await self.next_report()) is not None:
-            handle(report)
+        try:
+            async with asyncio.timeout(END_S):
+                while (report := await self.next_report()) is not None:
+                    handle(report)
+        except TimeoutError:
+            raise WaitTimeout(f"the {self.name} did not close within {END_S:g} s") from None
 
     async def end(self) -> None:
         """End it, whatever it does."""
@@ -176,8 +180,7 @@ async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
         stack.push_async_callback(sender.end)
         await _all_arrived((sender, receiver), plan, progress, handle)
         for child in (sender, receiver):
-            async with asyncio.timeout(END_S):
-                await child.finish(handle)
+            await child.finish(handle)
         progress.relay = relay.counters if relay is not None else {}
 
 

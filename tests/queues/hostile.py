@@ -1,0 +1,91 @@
+"""A peer that knows the protocol and keeps to none of it."""
+
+from random import Random
+
+from tests.queues.world import SimNode, World
+from triack.ordering.wire import SequenceHeader
+from triack.queues.packing import Outgoing, pack
+from triack.session.delivery import Delivery
+from triack.session.frames import Hello, encode_packet, encode_ping
+from triack.session.settings import MS
+from triack.transport.datagram import InsecureChannel, Kind, open_datagram, seal
+
+CHANNEL = InsecureChannel()
+ORIGIN = b"\xee" * 16
+
+
+class Hostile:
+    """An open session with a victim, whose frames are written by hand. It never acknowledges anything by itself."""
+
+    def __init__(self, world: World, victim: SimNode, name: str = "evil", session_id: int = 77) -> None:
+        self.world = world
+        self.victim = victim
+        self.address = f"udp://{name}:1"
+        self.answers: list[bytes] = []
+        self.packets = 0
+        self._counter = 0
+        world.tap = self._listen
+        hello = Hello(ORIGIN, session_id, 4_242, 0, 64, 1_200, MS, name, "", victim.address)
+        self.datagram(Kind.CONNECT, hello.encode(), 0)
+        accepts = [opened for opened in self.heard() if opened[0] is Kind.ACCEPT]
+        self.connection_id = Hello.decode(accepts[0][1]).connection_id
+        self.frames(encode_ping())
+
+    def _listen(self, datagram: bytes, sender: str, to: str) -> None:
+        if to == self.address:
+            self.answers.append(datagram)
+
+    def heard(self) -> list[tuple[Kind, bytes]]:
+        """Kind and payload of every datagram that the victim sent us."""
+        opened = [open_datagram(CHANNEL, answer) for answer in self.answers]
+        return [(datagram.kind, datagram.payload) for datagram in opened]
+
+    def seal(self, kind: Kind, payload: bytes, connection_id: int) -> bytes:
+        """A datagram with a good tag."""
+        self._counter += 1
+        return seal(CHANNEL, kind, connection_id, self._counter, payload)
+
+    def raw(self, data: bytes) -> None:
+        """Throw bytes at the victim."""
+        self.victim.live.handle_datagram(data, self.address, self.world.now_ns)
+        self.victim.drain()
+
+    def datagram(self, kind: Kind, payload: bytes, connection_id: int) -> None:
+        """Send a well-sealed datagram."""
+        self.raw(self.seal(kind, payload, connection_id))
+
+    def frames(self, *frames: bytes) -> None:
+        """Send frames in the session."""
+        self.datagram(Kind.DATA, b"".join(frames), self.connection_id)
+
+    def packet(self, content: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> bytes:
+        """The next packet of the session, as a frame."""
+        self.packets += 1
+        return encode_packet(self.packets, delivery, False, content)
+
+    def message(self, number: int, *, previous: int | None = None, queue: str = "q", lane: int = 1, **more: object) -> bytes:
+        """The next packet of the session with a message of a stream, as a frame."""
+        header = SequenceHeader(
+            ORIGIN, lane, 1, number, number - 1 if previous is None else previous, queue, False, batch(b"hello")
+        )
+        for name, value in more.items():
+            setattr(header, name, value)
+        return self.packet(header.encode())
+
+
+def batch(*bodies: bytes) -> bytes:
+    """A packet body with these messages."""
+    return pack([Outgoing(body) for body in bodies], 60_000, 1, 1)[0][0].body
+
+
+def mangle(datagram: bytes, random: Random) -> bytes:
+    """A datagram with something wrong: cut, a bit flipped, or bytes added."""
+    kind = random.randrange(3)
+    if kind == 0:
+        return datagram[: random.randrange(len(datagram))]
+    if kind == 1:
+        at = random.randrange(len(datagram) * 8)
+        flipped = bytearray(datagram)
+        flipped[at // 8] ^= 1 << at % 8
+        return bytes(flipped)
+    return datagram + random.randbytes(random.randrange(1, 40))

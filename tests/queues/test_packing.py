@@ -1,0 +1,207 @@
+"""Messages into packet bodies and back."""
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from triack.errors import ProtocolError
+from triack.queues.packing import (
+    HEAD_BYTES,
+    MAX_BODY_BYTES,
+    MAX_PROPERTIES_BYTES,
+    USER_PROPERTIES_BYTES,
+    Outgoing,
+    Packed,
+    Unpacked,
+    check,
+    completes,
+    count_of,
+    fragment_range,
+    join_fragments,
+    pack,
+    pack_one,
+    read_fragment,
+    unpack,
+    write_properties,
+)
+
+PROPERTIES = st.dictionaries(st.sampled_from(["label", "reply_to", "x"]), st.text(max_size=30), max_size=3)
+MESSAGES = st.lists(
+    st.one_of(
+        st.binary(max_size=120),
+        st.builds(Outgoing, st.binary(max_size=900), PROPERTIES, st.sampled_from([0, 0, 0, 100, 200])),
+    ),
+    max_size=40,
+)
+
+
+def content_of(message: bytes | Outgoing) -> tuple[bytes, dict[str, Any]]:
+    if isinstance(message, bytes):
+        return message, {}
+    return message.body, message.properties or {}
+
+
+def unpack_all(packed: list[Packed]) -> list[tuple[int, bytes, dict[str, Any]]]:
+    """Ordinal, body and properties of every message in a run of packets, fragments put together."""
+    found: list[tuple[int, bytes, dict[str, Any]]] = []
+    pieces: list[bytes] = []
+    for item in packed:
+        body = item.body
+        if fragment_range(body[:HEAD_BYTES], len(body)) is not None:
+            pieces.append(body)
+            if not item.completes:
+                continue
+            body, pieces = join_fragments([read_fragment(piece) for piece in pieces]), []
+        content = unpack(body)
+        for index, one in enumerate(content.bodies):
+            properties = content.properties[index] if content.properties else {}
+            found.append((content.first_ordinal + index, one, properties))
+    return found
+
+
+@given(MESSAGES, st.integers(200, 1_200), st.integers(0, 1 << 60))
+def test_messages_come_back_as_they_were(messages: list[bytes | Outgoing], limit_bytes: int, ordinal: int) -> None:
+    """Bodies, properties and ordinals survive, in order, whatever mixture of batches and fragments they became."""
+    packed, next_ordinal = pack(messages, limit_bytes, ordinal, 1_700_000_000_000)
+    assert next_ordinal == ordinal + len(messages)
+    assert unpack_all(packed) == [(ordinal + index, *content_of(message)) for index, message in enumerate(messages)]
+
+
+@given(MESSAGES, st.integers(200, 1_200))
+def test_packets_keep_to_the_limit_and_count_right(messages: list[bytes | Outgoing], limit_bytes: int) -> None:
+    """No body is over the limit, and the completed messages add up; the head tells the same as the whole."""
+    packed, _ = pack(messages, limit_bytes, 1, 1)
+    assert all(len(item.body) <= limit_bytes for item in packed)
+    assert sum(item.completes for item in packed) == len(messages)
+    assert [completes(item.body) for item in packed] == [item.completes for item in packed]
+    for item in packed:
+        check(item.body)
+        assert count_of(item.body[:HEAD_BYTES]) == item.tickets
+
+
+@given(MESSAGES)
+def test_messages_with_different_deadlines_never_share_a_packet(messages: list[bytes | Outgoing]) -> None:
+    """A packet expires as a whole."""
+    packed, _ = pack(messages, 400, 1, 1)
+    deadlines = [message.reach_by_ms if isinstance(message, Outgoing) else 0 for message in messages]
+    at = 0
+    for item in packed:
+        assert {item.reach_by_ms} == set(deadlines[at : at + item.tickets])
+        at += item.completes
+
+
+def test_small_messages_share_a_packet() -> None:
+    """A hundred bodies of ten bytes are one packet, not a hundred."""
+    packed, _ = pack([b"0123456789"] * 90, 1_200, 1, 1)
+    assert [item.completes for item in packed] == [90]
+
+
+@given(st.binary(max_size=200_000), PROPERTIES)
+@example(b"x" * 65_535, {"label": "at the edge"})
+@example(b"x" * 65_536, {"label": "over the edge"})
+@example(b"x", {"label": "\ud800 lone"})
+def test_one_message_of_any_size_fits_one_body(body: bytes, properties: dict[str, Any]) -> None:
+    """Queues of this node take a message whole, in the batch form or the other."""
+    packed = pack_one(Outgoing(body, properties), 7, 9)
+    content = unpack(packed)
+    assert (content.first_ordinal, content.sent_at_ms, content.bodies) == (7, 9, [body])
+    assert (content.properties or [{}]) == [properties]
+
+
+def test_one_message_with_very_large_properties_fits_too() -> None:
+    """What a peer put into 30 KB of UTF-8 is more than 64 KiB when written again; the dead-letter queue must take it."""
+    body = pack_one(Outgoing(b"x", {"label": "é" * 15_000}), 1, 1)
+    assert unpack(body).bodies == [b"x"]
+
+
+def test_largest_message_with_largest_properties_is_readable() -> None:
+    """What a user may send, and what the dead-letter queue adds to it, is within what the reader takes."""
+    label = "\U0001f600" * (USER_PROPERTIES_BYTES // 12 - 10)
+    added = {"dead_reason": "reach-queue-timeout", "dead_destination": "udp://host:1/" + "q" * 124}
+    assert len(write_properties({"label": label})) <= USER_PROPERTIES_BYTES
+    message = Outgoing(b"x" * MAX_BODY_BYTES, {"label": label, **added})
+    assert unpack(pack_one(message, 1, 1)).bodies == [message.body]
+    packed, _ = pack([message], 60_000, 1, 1)
+    assert unpack_all(packed) == [(1, message.body, message.properties)]
+
+
+def readable(body: bytes) -> Unpacked | None:
+    """What ``unpack`` makes of a body; anything but a value or ProtocolError fails the test."""
+    try:
+        check(body)
+        return unpack(body)
+    except ProtocolError as error:
+        assert error.reason == "bad-body"
+        return None
+
+
+EXAMPLES = [
+    pack([b"a", b"", b"ccc"], 400, 5, 6)[0][0].body,
+    pack([b"a", Outgoing(b"b", {"label": "l"})], 400, 5, 6)[0][0].body,
+    pack([b"x" * 500], 400, 5, 6)[0][0].body,
+    pack([b"x" * 500], 400, 5, 6)[0][1].body,
+    pack_one(Outgoing(b"y" * 70_000, {"label": "l"}), 5, 6),
+]
+
+
+@pytest.mark.parametrize("body", EXAMPLES)
+def test_every_truncation_is_refused(body: bytes) -> None:
+    """A cut batch never reads as a shorter one. (A cut fragment is a shorter fragment: only its neighbours can tell.)"""
+    fragment = body[0] == EXAMPLES[2][0]
+    for length in {*range(min(len(body), 600)), len(body) - 1}:
+        found = readable(body[:length])
+        assert found is None
+        if fragment:
+            continue
+        with pytest.raises(ProtocolError):
+            check(body[:length])
+
+
+@pytest.mark.parametrize("body", EXAMPLES)
+def test_no_flipped_bit_surprises_the_reader(body: bytes) -> None:
+    """Every bit of the head and many others: a value or ``bad-body``."""
+    for at in range(min(len(body), 120) * 8):
+        flipped = bytearray(body)
+        flipped[at // 8] ^= 1 << at % 8
+        readable(bytes(flipped))
+
+
+@given(st.binary(max_size=300))
+@example(b"")
+@example(b"\x03")
+@example(b"\x02\x00\x01" + bytes(16) + b"\x00\x00\x00\x02[]")
+@example(b"\x02\x00\x01" + bytes(16) + b"\x00\x00\x00\x02\xff\xff")
+def test_arbitrary_bytes_never_surprise_the_reader(body: bytes) -> None:
+    """Only a value or ``bad-body``; what ``check`` lets pass can be asked for its count and range."""
+    readable(body)
+    try:
+        check(body)
+    except ProtocolError:
+        return
+    assert count_of(body[:HEAD_BYTES]) >= 1
+    fragment_range(body[:HEAD_BYTES], len(body))
+    completes(body)
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "[1]", '"text"', "{", "9" * 5_000])
+def test_properties_that_are_no_object_are_refused(text: str) -> None:
+    """Nesting without end, other JSON and half of an object are the peer's fault, never an exception of ours."""
+    raw = text.encode()
+    body = b"\x02\x00\x01" + bytes(16) + b"\x00\x00" + len(raw).to_bytes(2, "big") + raw
+    with pytest.raises(ProtocolError, match="bad-body"):
+        unpack(body)
+
+
+def test_a_fragment_cannot_claim_more_than_the_largest_message() -> None:
+    """So the memory that fragments may claim is bounded."""
+    total = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + 4
+    head = b"\x03\x00\x00" + bytes(16)
+    read_fragment(head + total.to_bytes(4, "big") + bytes(4) + b"x")
+    with pytest.raises(ProtocolError):
+        read_fragment(head + (total + 1).to_bytes(4, "big") + bytes(4) + b"x")
+    with pytest.raises(ProtocolError):
+        read_fragment(head + (10).to_bytes(4, "big") + (10).to_bytes(4, "big") + b"x")
+    with pytest.raises(ProtocolError):
+        read_fragment(head + (10).to_bytes(4, "big") + bytes(4))
