@@ -104,7 +104,7 @@ class OutgoingSequence:
         self.next_number = max(self.next_number, entry.number + 1)
         self._to_send.append(entry)
 
-    def handle_sent(self, entry: Entry, packet: int, now_ns: int) -> None:
+    def handle_sent(self, entry: Entry, now_ns: int, *, packet: int = 0) -> None:
         """The entry that ``peek`` returned was handed to a session, which numbered it ``packet``."""
         self._to_send.popleft()
         entry.state = EntryState.WAITING_SESSION_ACK

@@ -14,7 +14,20 @@ if TYPE_CHECKING:
     from triack.queues.link import Conversation
     from triack.queues.mailbox import Mailbox, Parcel
 
-__all__ = ["Commit", "LaneRow", "MessageRow", "OutgoingRow", "Pending", "PositionRow", "Read", "key_of", "split_key"]
+__all__ = [
+    "Commit",
+    "LaneRow",
+    "MessageIndex",
+    "MessageRow",
+    "OutgoingIndex",
+    "OutgoingRow",
+    "Pending",
+    "PositionRow",
+    "Read",
+    "StoreContent",
+    "key_of",
+    "split_key",
+]
 
 KEY_BITS = 40
 
@@ -99,6 +112,45 @@ class Commit:
             or self.queues
             or self.state
         )
+
+
+@dataclass(slots=True)
+class OutgoingIndex:
+    """An outgoing packet without its body."""
+
+    key: int
+    completes: int
+    tickets: int
+    reach_by_ms: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class MessageIndex:
+    """A packet in a queue without its body; ``head`` is enough of the body to know its kind and count."""
+
+    key: int
+    origin: bytes
+    lane: int
+    sequence: int
+    number: int
+    size_bytes: int
+    head: bytes
+    progress: bytes | None
+
+
+@dataclass(slots=True)
+class StoreContent:
+    """What a node finds when it starts."""
+
+    node_id: bytes
+    incarnation: int
+    lanes: list[LaneRow] = field(default_factory=list)
+    outgoing: list[OutgoingIndex] = field(default_factory=list)
+    queues: list[tuple[int, str]] = field(default_factory=list)
+    messages: list[MessageIndex] = field(default_factory=list)
+    positions: list[PositionRow] = field(default_factory=list)
+    state: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from triack.errors import ProtocolError, TriackError
 from triack.ordering import wire
-from triack.queues.commit import Pending, Read
+from triack.queues.commit import Pending, Read, StoreContent
 from triack.queues.inbox import Inbox, Stream
 from triack.queues.lane import Lane
 from triack.queues.link import Control, Conversation, Link
@@ -23,7 +23,6 @@ from triack.queues.packing import Outgoing
 from triack.queues.receipts import Stage, Waiter
 from triack.queues.recorder import Recorder
 from triack.queues.settings import NodeSettings
-from triack.queues.store import StoreContent
 from triack.session import events
 from triack.session.delivery import Delivery
 from triack.session.frames import Hello
@@ -487,7 +486,7 @@ class Engine:
                 break
             content, token, awaited = self.outbox.content_of(lane, entry)
             packet = session.send_packet(lane.delivery, content, token, asks=awaited)
-            lane.sequence.handle_sent(entry, packet, now_ns)
+            lane.sequence.handle_sent(entry, now_ns, packet=packet)
             gave = True
         return gave
 

@@ -10,7 +10,7 @@ from triack.errors import AddressError, ProtocolError
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome, Position
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
-from triack.queues.commit import MessageRow, Pending, PositionRow, key_of, split_key
+from triack.queues.commit import MessageRow, Pending, PositionRow, StoreContent, key_of, split_key
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Handed, Mailbox, Parcel
 from triack.queues.packing import (
@@ -23,7 +23,6 @@ from triack.queues.packing import (
     write_properties,
 )
 from triack.queues.settings import NodeSettings
-from triack.queues.store import StoreContent
 from triack.session.delivery import DURABLE, Delivery
 from triack.session.ranges import as_ranges
 from triack.transport.address import check_name

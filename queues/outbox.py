@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
-from triack.queues.commit import LaneRow, OutgoingRow, Pending, Read, key_of, split_key
+from triack.queues.commit import LaneRow, OutgoingRow, Pending, Read, StoreContent, key_of, split_key
 from triack.queues.inbox import Inbox, Record
 from triack.queues.lane import Lane
 from triack.queues.link import Link
 from triack.queues.mailbox import Parcel
 from triack.queues.packing import HEAD_BYTES, Outgoing, Unpacked, fragment_range, join_fragments, read_fragment, unpack
 from triack.queues.settings import NodeSettings
-from triack.queues.store import StoreContent
 from triack.session.delivery import Delivery
 
 if TYPE_CHECKING:

@@ -34,18 +34,20 @@ Waiter = Callable[[str | None], None]
 """Called once, with None when the stage is reached or with the reason why it never will be."""
 
 PRUNE_AT = 1_024
+"""Beyond so many separate failures, of messages up to the oldest one nothing is known any more."""
 
 
 class ReceiptBook:
     """The messages of one lane by ticket, the count of messages submitted before them."""
 
-    __slots__ = ("_entries", "_failed", "_starts", "_waiting", "queued")
+    __slots__ = ("_entries", "_failed", "_forgotten_below", "_starts", "_waiting", "queued")
 
     def __init__(self) -> None:
         self.queued = 0
         self._starts: list[int] = []
         self._entries: list[Entry] = []
         self._failed: list[tuple[int, int, str]] = []
+        self._forgotten_below = 0
         self._waiting: dict[int, list[tuple[Stage, Waiter]]] = {}
 
     @property
@@ -79,8 +81,14 @@ class ReceiptBook:
 
     def handle_removed(self, entry: Entry, reason: str) -> None:
         """A packet was given up."""
-        self._failed.append((entry.first_ticket, entry.first_ticket + entry.tickets, reason))
-        del self._failed[:-PRUNE_AT]
+        first, end = entry.first_ticket, entry.first_ticket + entry.tickets
+        if self._failed and self._failed[-1][2] == reason and self._failed[-1][0] <= first <= self._failed[-1][1]:
+            self._failed[-1] = (self._failed[-1][0], max(end, self._failed[-1][1]), reason)
+        else:
+            self._failed.append((first, end, reason))
+        if len(self._failed) > PRUNE_AT:
+            forgotten = self._failed.pop(0)
+            self._forgotten_below = max(self._forgotten_below, forgotten[1])
         self.handle_progress(entry)
 
     def wait(self, ticket: int, stage: Stage, waiter: Waiter) -> list[Entry]:
@@ -114,6 +122,9 @@ class ReceiptBook:
                 del waiting[ticket]
 
     def _settled(self, ticket: int, stage: Stage, waiter: Waiter) -> bool:
+        if ticket < self._forgotten_below:
+            waiter("forgotten")
+            return True
         for first, end, reason in self._failed:
             if first <= ticket < end:
                 waiter(reason)

@@ -10,18 +10,17 @@ the one in older Pythons has a WAL bug that version 3.51.3 mended.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
 import apsw
 
 from triack.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
-from triack.queues.commit import Commit, LaneRow, PositionRow, Read
+from triack.queues.commit import Commit, LaneRow, MessageIndex, OutgoingIndex, PositionRow, Read, StoreContent
 from triack.queues.packing import HEAD_BYTES
 
-__all__ = ["STORE_FILE", "MessageIndex", "OutgoingIndex", "Store", "StoreContent"]
+__all__ = ["STORE_FILE", "Store"]
 
 STORE_FILE = "store.db"
 SCHEMA_VERSION = 1
@@ -47,45 +46,6 @@ _BODY_QUERIES = {
     "outgoing": "SELECT checksum, body FROM outgoing WHERE key = ?",
     "messages": "SELECT checksum, body FROM messages WHERE key = ?",
 }
-
-
-@dataclass(slots=True)
-class OutgoingIndex:
-    """An outgoing packet without its body."""
-
-    key: int
-    completes: int
-    tickets: int
-    reach_by_ms: int
-    size_bytes: int
-
-
-@dataclass(slots=True)
-class MessageIndex:
-    """A packet in a queue without its body; ``head`` is enough of the body to know its kind and count."""
-
-    key: int
-    origin: bytes
-    lane: int
-    sequence: int
-    number: int
-    size_bytes: int
-    head: bytes
-    progress: bytes | None
-
-
-@dataclass(slots=True)
-class StoreContent:
-    """What a node finds when it starts."""
-
-    node_id: bytes
-    incarnation: int
-    lanes: list[LaneRow] = field(default_factory=list)
-    outgoing: list[OutgoingIndex] = field(default_factory=list)
-    queues: list[tuple[int, str]] = field(default_factory=list)
-    messages: list[MessageIndex] = field(default_factory=list)
-    positions: list[PositionRow] = field(default_factory=list)
-    state: dict[str, bytes] = field(default_factory=dict)
 
 
 class Store:
@@ -120,7 +80,7 @@ class Store:
         db.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         db.pragma("journal_size_limit", JOURNAL_LIMIT_BYTES)
         version = db.pragma("user_version")
-        with db:
+        with self._transaction():
             if version == 0:
                 if db.execute("SELECT count(*) FROM sqlite_schema").get:
                     raise StoreDamaged(f"open store {self.path}: a database, but not a Triack store")
@@ -154,7 +114,7 @@ class Store:
             StoreDamaged: SQLite finds the file corrupt.
             StoreFailed: the new incarnation cannot be written.
         """
-        with self._writing("begin an incarnation"), self._db:
+        with self._writing("begin an incarnation"), self._transaction():
             self._db.execute("INSERT OR IGNORE INTO meta VALUES ('node_id', ?), ('incarnation', 0)", (new_node_id,))
             self._db.execute("UPDATE meta SET value = value + 1 WHERE key = 'incarnation'")
         with self._opening():
@@ -186,7 +146,7 @@ class Store:
 
     def apply(self, commit: Commit) -> None:
         """Make a commit durable. Raises StoreFailed, then and on every later call."""
-        with self._writing("commit"), self._db:
+        with self._writing("commit"), self._transaction():
             self._apply(commit)
 
     def _apply(self, commit: Commit) -> None:
@@ -242,6 +202,19 @@ class Store:
     def close(self) -> None:
         """Close the file. Nothing that was committed depends on it."""
         self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        # SQLite rolls back by itself on a full disk; apsw's own context manager would then report the second rollback.
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                with suppress(apsw.Error):
+                    self._db.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _writing(self, operation: str) -> Iterator[None]:

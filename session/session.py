@@ -85,7 +85,7 @@ class Session:
         self.state = State.CONNECTING if peer is None else State.ACCEPTING
         self.rtt = RoundTrip()
         self._store_delay = RoundTrip()
-        datagram_bytes = settings.max_datagram_bytes
+        self._datagram_bytes = datagram_bytes = settings.max_datagram_bytes
         self._congestion = NewReno(datagram_bytes) if shares_network else None
         self._pacer = Pacer(datagram_bytes, now_ns) if shares_network else None
         self.window = SendWindow(settings.max_unacked_packet, self.rtt, self._congestion)
@@ -264,10 +264,10 @@ class Session:
         owes_ack = acks.state is AckState.DUE or (sent is not None and acks.piggybacks)
         if sent is None and not owes_ack and not self._store_ack.due and not self._ping_due:
             return None
-        room = self._settings.max_datagram_bytes - (sent.size_bytes if sent else DATAGRAM_OVERHEAD_BYTES)
+        room = self._datagram_bytes - (sent.size_bytes if sent else DATAGRAM_OVERHEAD_BYTES)
         if sent is not None and room < self._owed_ack_bytes():
             # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
-            sent, room = None, self._settings.max_datagram_bytes - DATAGRAM_OVERHEAD_BYTES
+            sent, room = None, self._datagram_bytes - DATAGRAM_OVERHEAD_BYTES
         transmit = self._transmit(TransmitKind.DATA, b"")
         frames: list[bytes] = []
         if owes_ack:
@@ -356,6 +356,7 @@ class Session:
     def _take_peer(self, peer: Hello) -> None:
         self.peer = peer
         self.window.peer_window = peer.window
+        self._datagram_bytes = min(self._settings.max_datagram_bytes, peer.max_datagram_bytes)
 
     def _open(self, move: Move, now_ns: int) -> None:
         self.state = next_state(self.state, move)

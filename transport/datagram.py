@@ -27,7 +27,6 @@ __all__ = [
     "InsecureChannel",
     "Kind",
     "open_datagram",
-    "peek_connection_id",
     "seal",
 ]
 
@@ -36,9 +35,6 @@ HEADER = Struct("!BBHQQ")
 HEADER_BYTES = HEADER.size
 TAG_BYTES = 16
 OVERHEAD_BYTES = HEADER_BYTES + TAG_BYTES
-
-_CONNECTION_ID = Struct("!Q")
-_CONNECTION_ID_OFFSET = 4
 
 
 class Kind(IntEnum):
@@ -129,15 +125,3 @@ def open_datagram(channel: Channel, datagram: bytes) -> Datagram:
     if reserved:
         raise ProtocolError("bad-header", f"reserved bits {reserved:#06x}")
     return Datagram(kind, connection_id, counter, channel.open(datagram))
-
-
-def peek_connection_id(datagram: bytes) -> int:
-    """Return the connection id of a datagram that nobody has checked yet; it only helps to find the channel.
-
-    Raises:
-        ProtocolError: ``too-short``.
-    """
-    if len(datagram) < OVERHEAD_BYTES:
-        raise ProtocolError("too-short", f"{len(datagram)} bytes")
-    connection_id: int = _CONNECTION_ID.unpack_from(datagram, _CONNECTION_ID_OFFSET)[0]
-    return connection_id

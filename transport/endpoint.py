@@ -28,10 +28,6 @@ class Endpoint(Protocol):
     def max_datagram_bytes(self) -> int:
         """The largest datagram it carries."""
 
-    @property
-    def is_stream(self) -> bool:
-        """Whether it keeps order and controls congestion by itself, as TCP does."""
-
     async def send(self, datagrams: list[bytes], to: str) -> None:
         """Send the datagrams to an address, in one burst.
 

@@ -63,7 +63,6 @@ class MemoryEndpoint:
     Drops are counted as ``too-large``, ``unreachable``, ``closed``, ``receive-overflow`` and ``empty``.
     """
 
-    is_stream = False
     max_datagram_bytes = MAX_DATAGRAM_BYTES
 
     def __init__(self, network: MemoryNetwork, address: str) -> None:

@@ -118,7 +118,6 @@ class TcpEndpoint:
     connections as ``frame-too-large``, ``frame-timeout``, ``too-many-connections``.
     """
 
-    is_stream = True
     max_datagram_bytes = FRAME_BYTES_MAX
 
     def __init__(self) -> None:

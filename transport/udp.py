@@ -48,7 +48,6 @@ class UdpEndpoint:
     ``receive-error``, ``receive-overflow`` and ``empty``.
     """
 
-    is_stream = False
     max_datagram_bytes = MAX_DATAGRAM_BYTES
 
     def __init__(self, stream: asyncio_dgram.aio.DatagramServer, address: str) -> None:

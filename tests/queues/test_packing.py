@@ -110,10 +110,12 @@ def test_one_message_of_any_size_fits_one_body(body: bytes, properties: dict[str
     assert (content.properties or [{}]) == [properties]
 
 
-def test_one_message_with_very_large_properties_fits_too() -> None:
-    """What a peer put into 30 KB of UTF-8 is more than 64 KiB when written again; the dead-letter queue must take it."""
-    body = pack_one(Outgoing(b"x", {"label": "é" * 15_000}), 1, 1)
-    assert unpack(body).bodies == [b"x"]
+def test_properties_over_the_limit_are_refused() -> None:
+    """The reader's memory is bounded whatever the lengths say."""
+    raw = b'{"label":"' + b"x" * MAX_PROPERTIES_BYTES + b'"}'
+    body = b"\x02\x00\x01" + bytes(16) + b"\x00\x00" + len(raw).to_bytes(2, "big") + raw
+    with pytest.raises(ProtocolError, match="bad-body"):
+        unpack(body)
 
 
 def test_largest_message_with_largest_properties_is_readable() -> None:

@@ -182,15 +182,19 @@ class SimNode:
         engine, world = self.engine, self.world
         if engine is None:
             return
-        job = engine.poll_job(world.now_ns)
-        if job is not None:
-            world.at(self.commit_ns, lambda: self._do(engine, job))
+        self._start_job(engine)
         batches = engine.poll_datagrams(world.now_ns)
+        self._start_job(engine)
         self.records.append(engine.take_records(world.now_ns))
         for address, datagrams in batches.items():
             for datagram in datagrams:
                 world.send(datagram, self.address, address)
         self._arm(engine)
+
+    def _start_job(self, engine: Engine) -> None:
+        job = engine.poll_job(self.world.now_ns)
+        if job is not None:
+            self.world.at(self.commit_ns, lambda: self._do(engine, job))
 
     def _do(self, engine: Engine, job: Job) -> None:
         if self.engine is not engine and self.world.random.random() < 0.5:

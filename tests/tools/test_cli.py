@@ -170,17 +170,22 @@ def test_a_served_directory_listens_where_it_is_served(server: Server) -> None:
     assert message_of(got).endswith("so leave --listen out")
 
 
-def test_a_store_that_fails_ends_the_server(tmp_path: Path) -> None:
+def test_a_store_that_fails_ends_the_server_and_the_sender_goes_on_at_the_next(tmp_path: Path) -> None:
     """A limit on the size of files stands in for a disk that takes no more."""
     limited = ("sh", "-c", 'ulimit -f 1024; exec "$@"', "sh")
+    lines = [line.ljust(100_000, b".") for line in numbered(20)]
     with Server(tmp_path / "b", under=limited) as server:
-        lines = text([b"x" * 100_000] * 20)
-        sent = triack("send", "orders", "--data", server.data, "--timeout", "2", stdin=lines)
+        sender = start("send", "orders", "--data", server.data, stdin=subprocess.PIPE)
+        assert sender.stdin is not None
+        sender.stdin.write(text(lines))
         code, complaints = server.wait()
-    assert code == 1
-    assert complaints.splitlines()[-1].startswith("triack: commit store ")
-    assert sent.returncode == 1
-    assert "not ordered: not after 2 s" in message_of(sent)
+        assert code == 1
+        assert complaints.splitlines()[-1].startswith("triack: commit store ")
+    with Server(tmp_path / "b") as server:
+        _, complaint = sender.communicate(timeout=20)
+        assert (sender.returncode, complaint) == (0, b"")
+        assert triack("receive", "orders", "--data", server.data, "--count", "20").stdout == text(lines)
+        assert triack("receive", "orders", "--data", server.data, "--timeout", "0.2").stdout == b""
 
 
 async def test_a_directory_in_use_by_a_program_is_said_to_be(tmp_path: Path) -> None:

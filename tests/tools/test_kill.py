@@ -17,7 +17,7 @@ PORTIONS = 20
 pytestmark = pytest.mark.slow
 
 
-def feed(pipe: IO[bytes], lines: list[bytes], seconds: float = 4) -> None:
+def feed(pipe: IO[bytes], lines: list[bytes], seconds: float = 2.5) -> None:
     """Write lines in portions, spread over a while."""
     portion = len(lines) // PORTIONS
     for at in range(0, len(lines), portion):
@@ -33,7 +33,7 @@ def feed_and_kill(sender: subprocess.Popen[bytes], lines: list[bytes], *victims:
     feeder = threading.Thread(target=feed, args=(sender.stdin, lines))
     feeder.start()
     for turn in range(KILLS):
-        time.sleep(0.3)
+        time.sleep(0.2)
         victims[turn % len(victims)].restart(pause_s=0.05 * turn)
     feeder.join()
     sender.stdin = None

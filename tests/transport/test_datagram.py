@@ -10,7 +10,6 @@ from triack.transport.datagram import (
     InsecureChannel,
     Kind,
     open_datagram,
-    peek_connection_id,
     seal,
 )
 
@@ -26,7 +25,6 @@ def test_round_trip(kind: Kind, payload: bytes) -> None:
     datagram = seal(CHANNEL, kind, ID_MAX, 0, payload)
     assert len(datagram) == len(payload) + OVERHEAD_BYTES == len(payload) + 36
     assert open_datagram(CHANNEL, datagram) == Datagram(kind, ID_MAX, 0, payload)
-    assert peek_connection_id(datagram) == ID_MAX
 
 
 def test_every_bit_counts() -> None:
@@ -68,5 +66,3 @@ def test_damage_and_shortness_have_reasons() -> None:
         open_datagram(CHANNEL, SAMPLE[:-1] + b"\0")
     with pytest.raises(ProtocolError, match="too-short"):
         open_datagram(CHANNEL, SAMPLE[: OVERHEAD_BYTES - 1])
-    with pytest.raises(ProtocolError, match="too-short"):
-        peek_connection_id(b"")

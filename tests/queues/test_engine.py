@@ -1,0 +1,370 @@
+"""Whole nodes without I/O: what the three acknowledgements, the queues and the disk make of a bad network."""
+
+from random import Random
+
+import pytest
+
+from tests.queues.world import Network, World, numbered
+from triack.ordering.settings import OrderSettings
+from triack.queues.receipts import STAGES, Stage
+from triack.queues.settings import NodeSettings
+from triack.session.delivery import Delivery
+from triack.session.settings import MS, SECOND, SessionSettings
+
+EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
+QUICK = OrderSettings(order_ack_idle_ns=20 * MS)
+
+
+def pair(seed: int = 1, network: Network | None = None) -> tuple[World, "object"]:
+    world = World(seed, network)
+    return world, None
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_everything_arrives_once_whatever_is_lost(loss: float, delivery: Delivery) -> None:
+    """Loss, duplicates and reordering; in order, too, if it is transactional."""
+    world = World(7, Network(loss=loss, duplicate=0.1, reorder=0.2))
+    a, b = world.node("a"), world.node("b")
+    bodies = numbered(0, 300, 100)
+    for at in range(0, 300, 30):
+        a.send(b, "q", *bodies[at : at + 30], delivery=delivery)
+        world.run(20 * MS)
+    assert world.run(120 * SECOND, lambda: not a.busy)
+    b.read("q")
+    got = b.received["q"]
+    assert (got if delivery is TRANSACTIONAL else sorted(got)) == bodies
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_stages_come_in_order_and_with_the_right_ack(delivery: Delivery) -> None:
+    """Queued, received, stored, ordered; the last is the one that frees the class."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    sent = a.send(b, "q", b"hello", delivery=delivery)
+    said = {stage: a.watch(sent, stage) for stage in Stage if stage <= STAGES[delivery]}
+    seen: list[Stage] = []
+    while len(seen) < len(said):
+        assert world.run(5 * SECOND, lambda: any(said[stage] for stage in said if stage not in seen))
+        seen += [stage for stage in said if said[stage] and stage not in seen]
+        if Stage.STORED in seen:
+            assert b.length("q") == 1
+    assert seen == sorted(seen)
+    assert all(result == [None] for result in said.values())
+    assert not a.busy
+
+
+def test_a_receipt_that_is_awaited_does_not_wait_for_the_idle_delay() -> None:
+    """One message, someone waits: two round trips and a commit, not half a second."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    ordered = a.watch(a.send(b, "q", b"hello"), Stage.ORDERED)
+    assert world.run(100 * MS, lambda: bool(ordered))
+
+
+def test_partition_then_healing_delivers_everything() -> None:
+    """Both ways cut for a minute: the session closes for silence, a new one sends all again."""
+    world = World(3)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 50))
+    world.run(SECOND)
+    world.cut(a, b)
+    a.send(b, "q", *numbered(50, 400))
+    world.run(60 * SECOND)
+    assert a.live.closes["ack-timeout"] == 1
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    b.read("q")
+    assert b.received["q"] == numbered(0, 400)
+
+
+@pytest.mark.parametrize("way", ["data", "acks"])
+def test_a_one_way_cut_loses_and_repeats_nothing(way: str) -> None:
+    """Data arrives without acks, or acks would without data; healed, everything is there once."""
+    world = World(3)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"first")
+    world.run(2 * SECOND)
+    world.cut(*((a, b) if way == "data" else (b, a)), both=False)
+    a.send(b, "q", *numbered(0, 200))
+    world.run(30 * SECOND)
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    b.read("q")
+    assert b.received["q"] == [b"first", *numbered(0, 200)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_ends_connect_at_once(seed: int) -> None:
+    """One session serves both directions, whichever node id is the greater."""
+    world = World(seed, Network(loss=0.2 * (seed % 2)))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 20))
+    b.send(a, "q", *numbered(20, 40))
+    assert world.run(20 * SECOND, lambda: not a.busy and not b.busy)
+    a.read("q")
+    b.read("q")
+    assert (a.received["q"], b.received["q"]) == (numbered(20, 40), numbered(0, 20))
+    if not seed % 2:
+        assert len({record["session"] for record in a.log("session_opened")}) == 1
+
+
+@pytest.mark.parametrize("who", ["a", "b", "both"])
+def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
+    """In the middle of a transfer, again and again."""
+    world = World(5, Network(loss=0.05))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 2_000, 60))
+    world.run(10 * MS)
+    for _ in range(6):
+        world.run(world.random.randrange(300 * MS))
+        b.read("q", 50)
+        for node in (a, b):
+            if who in (node.name, "both"):
+                node.restart()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    b.read("q")
+    assert b.received["q"] == numbered(0, 2_000, 60)
+
+
+def test_a_peer_that_restarted_supersedes_its_old_session() -> None:
+    """The old session at the other end closes at once, with that reason."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    world.run(SECOND)
+    a.restart()
+    a.send(b, "q", b"2")
+    assert world.run(2 * SECOND, lambda: b.length("q") == 2)
+    assert b.live.closes == {"superseded": 1}
+
+
+def test_an_idle_session_closes_and_comes_back() -> None:
+    """After the cleanup interval; the next message opens another without waiting."""
+    settings = NodeSettings(session=SessionSettings(cleanup_interval_ns=5 * SECOND))
+    world = World(1)
+    a, b = world.node("a", settings), world.node("b", settings)
+    a.send(b, "q", b"1")
+    world.run(20 * SECOND)
+    assert a.live.closes.total() == 1
+    assert set(a.live.closes) <= {"idle", "peer-closed"}
+    a.send(b, "q", b"2")
+    assert world.run(100 * MS, lambda: b.length("q") == 2)
+
+
+def test_a_full_window_is_never_exceeded() -> None:
+    """Sent and not session-acked: at most ``max_unacked_packet``, at every moment."""
+    settings = NodeSettings(session=SessionSettings(max_unacked_packet=8))
+    world = World(1, Network(loss=0.1))
+    a, b = world.node("a", settings), world.node("b", settings)
+    a.send(b, "q", *numbered(0, 100, 800))
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    unacked: dict[str, set[int]] = {}
+    for record in a.log("packet_sent", "ack_received"):
+        open_ = unacked.setdefault(record["session"], set())
+        if record["event"] == "packet_sent":
+            open_.add(record["packet"])
+        for first, last in record.get("ranges", []):
+            open_.difference_update(range(first, last + 1))
+        assert len(open_) <= 8
+
+
+# Queues that are not there, and messages that come too late.
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_a_queue_that_does_not_exist_sends_the_message_to_dead_letter(delivery: Delivery) -> None:
+    """At the sender, with the reason; the waiter is told; what goes to another queue is not held up."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", queues=["orders"])
+    said = a.watch(a.send(b, "nope", b"lost", delivery=delivery), STAGES[delivery])
+    a.send(b, "orders", b"fine", delivery=delivery)
+    world.run(5 * SECOND)
+    if delivery is EXPRESS:
+        assert said[0] in (None, "queue-not-found")
+    else:
+        assert said == ["queue-not-found"]
+        assert not a.busy
+        a.read("dead-letter")
+        assert a.received["dead-letter"] == [b"lost"]
+    b.read("orders")
+    assert b.received["orders"] == [b"fine"]
+
+
+def test_a_sequence_goes_on_behind_a_rejected_message() -> None:
+    """The queue appears later: everything that was not rejected still comes, in order."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", queues=["orders"])
+    a.send(b, "late", *numbered(0, 5))
+    world.run(3 * SECOND)
+    b.live.make_queue("late")
+    a.send(b, "late", *numbered(5, 10))
+    world.run(3 * SECOND)
+    a.read("dead-letter")
+    b.read("late")
+    assert a.received["dead-letter"] == numbered(0, 5)
+    assert b.received["late"] == numbered(5, 10)
+
+
+@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_expires_goes_to_dead_letter(delivery: Delivery, restart: bool) -> None:
+    """At the sender, also when after a restart only the disk has the bodies; what has no deadline still arrives."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    world.cut(a, b)
+    for at in range(0, 30, 3):
+        a.send(b, "q", *numbered(at, at + 2), delivery=delivery, live_ms=2_000)
+        a.send(b, "q", *numbered(at + 2, at + 3), delivery=delivery)
+        world.run(10 * MS)
+    if restart:
+        a.restart()
+    world.run(4 * SECOND)
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    a.read("dead-letter")
+    b.read("q")
+    late = [body for at in range(0, 30, 3) for body in numbered(at, at + 2)]
+    assert sorted(a.received["dead-letter"]) == late
+    assert sorted(b.received["q"]) == sorted(set(numbered(0, 30)) - set(late))
+
+
+@pytest.mark.parametrize("crash_ms", [250, 300, 330, 400, 500, 700])
+def test_a_crash_at_the_moment_of_expiry_loses_nothing(crash_ms: int) -> None:
+    """Delivered or in the dead-letter queue, however slow the disk is that should bury it."""
+    world = World(3)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"warm")
+    world.run(2 * SECOND)
+    world.cut(a, b, both=False)
+    a.send(b, "q", b"late", live_ms=300)
+    world.run(20 * MS)
+    a.send(b, "q", b"next")
+    world.run(20 * MS)
+    world.heal()
+    a.commit_ns = 400 * MS
+    world.run(crash_ms * MS)
+    a.crash()
+    world.run(500 * MS)
+    a.start()
+    world.run(20 * SECOND)
+    a.commit_ns = MS
+    world.run(5 * SECOND)
+    a.read("dead-letter")
+    b.read("q")
+    assert not a.busy
+    assert {b"warm", b"late", b"next"} == {*a.received["dead-letter"], *b.received["q"]}
+    assert b.received["q"] in ([b"warm", b"next"], [b"warm", b"late", b"next"])
+
+
+# Large messages.
+
+
+def large(seed: int = 1, size_bytes: int = 4 * 1024 * 1024) -> bytes:
+    return Random(seed).randbytes(size_bytes)
+
+
+def test_the_largest_message_survives_loss() -> None:
+    """4 MiB in thousands of fragments."""
+    world = World(2, Network(loss=0.02, delay_ns=MS))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"before", large(), b"after")
+    assert world.run(120 * SECOND, lambda: not a.busy)
+    b.read("q")
+    assert b.received["q"] == [b"before", large(), b"after"]
+
+
+@pytest.mark.parametrize("who", ["a", "b"])
+def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
+    """Half of it is on the other disk; it becomes one message all the same."""
+    world = World(2, Network(delay_ns=MS))
+    a, b = world.node("a"), world.node("b")
+    body = large(size_bytes=1_000_000)
+    a.send(b, "q", b"before", body, b"after")
+    assert world.run(60 * SECOND, lambda: len(b.log("committed")) > 10)
+    assert b.length("q") < 2
+    world.nodes[f"udp://{who}:1"].restart()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    b.read("q")
+    assert b.received["q"] == [b"before", body, b"after"]
+
+
+@pytest.mark.parametrize("hot_limit_bytes", [1, 32 << 20])
+def test_a_large_message_for_nowhere_comes_back_whole(hot_limit_bytes: int) -> None:
+    """One dead letter with all of its body, soon, even when only the disk has its pieces."""
+    world = World(1, Network(delay_ns=MS))
+    a = world.node("a", NodeSettings(hot_limit_bytes=hot_limit_bytes))
+    b = world.node("b", queues=["orders"])
+    a.send(b, "nope", large())
+    assert world.run(60 * SECOND, lambda: a.length("dead-letter") == 1)
+    a.read("dead-letter")
+    assert a.received["dead-letter"] == [large()]
+    assert world.run(10 * SECOND, lambda: not a.busy)
+
+
+# Recoverable and express.
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
+    """Also when the receiver committed and crashed before it could say so, and the sender sends all again."""
+    world = World(seed, Network(loss=0.1, reorder=0.2))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 600, 100), delivery=RECOVERABLE)
+    for _ in range(8):
+        world.run(world.random.randrange(250 * MS))
+        (a if world.random.random() < 0.3 else b).restart()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    b.read("q")
+    assert sorted(b.received["q"]) == [body for body in numbered(0, 600, 100) if body in b.received["q"]]
+    assert len(b.received["q"]) == 600
+
+
+def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
+    """What is on no disk dies with its process; the new life starts clean."""
+    world = World(4, Network(loss=0.2, duplicate=0.2))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 100), delivery=EXPRESS)
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    b.read("q")
+    assert sorted(b.received["q"]) == numbered(0, 100)
+    world.cut(a, b)
+    a.send(b, "q", *numbered(100, 200), delivery=EXPRESS)
+    world.run(SECOND)
+    a.crash()
+    world.heal()
+    world.network.duplicate = 0.3
+    a.start()
+    a.send(b, "q", *numbered(200, 300), delivery=EXPRESS)
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    b.read("q")
+    assert sorted(b.received["q"]) == numbered(0, 100) + numbered(200, 300)
+
+
+def test_express_is_sent_again_when_its_session_is_lost() -> None:
+    """A partition alone loses nothing."""
+    world = World(4)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"0", delivery=EXPRESS)
+    world.run(SECOND)
+    world.cut(b, a, both=False)
+    a.send(b, "q", *numbered(1, 100), delivery=EXPRESS)
+    world.run(60 * SECOND)
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    b.read("q")
+    assert b.received["q"] == [b"0", *numbered(1, 100)]
+
+
+def test_an_express_sender_may_restart_for_ever() -> None:
+    """Its streams of earlier lives do not count against it, whatever order its queues come in."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_streams=4))
+    for life in range(12):
+        names = ["x", "y", "z"]
+        world.random.shuffle(names)
+        for name in names:
+            a.send(b, name, b"%d" % life, delivery=EXPRESS)
+        assert world.run(10 * SECOND, lambda: not a.busy)
+        a.restart()
+    assert [b.length(name) for name in ("x", "y", "z")] == [12, 12, 12]

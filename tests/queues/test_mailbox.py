@@ -1,0 +1,230 @@
+"""A queue of a node: order, what comes again, and bodies that only the disk has."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triack.queues.mailbox import HOT_BYTES, Handed, Mailbox, Parcel
+from triack.queues.packing import HEAD_BYTES, pack
+from triack.session.delivery import Delivery
+
+ORIGIN = b"o" * 16
+
+
+class Box:
+    """A mailbox, the disk behind it, and what was put so far."""
+
+    def __init__(self) -> None:
+        self.box = Mailbox(1, "q")
+        self.disk: dict[int, bytes] = {}
+        self.numbers: dict[int, int] = {}
+        self.worthless: list[int] = []
+
+    def put(self, *bodies: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL, limit: int = 1_200) -> None:
+        packed, _ = pack(list(bodies), limit, len(self.disk) * 1_000, 1)
+        for item in packed:
+            self.put_raw(item.body, lane, delivery)
+
+    def put_raw(self, body: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
+        key = len(self.disk) + 1
+        self.disk[key] = body
+        number = self.numbers[lane] = self.numbers.get(lane, 0) + 1
+        keys = [] if delivery is Delivery.EXPRESS else [key]
+        parcel = Parcel(keys, ORIGIN, lane, 1, number, delivery, 1, len(body), [body])
+        self.worthless += self.box.put(parcel, body[:HEAD_BYTES])
+
+    def take(self) -> Handed | None:
+        """The next message, fetched from the disk if need be."""
+        handed = self.box.take()
+        keys = self.box.poll_fetch() if handed is None else []
+        if keys:
+            self.box.load({key: self.disk[key] for key in keys})
+            return self.box.take()
+        return handed
+
+    def take_all(self) -> list[Handed]:
+        found = []
+        while (handed := self.take()) is not None:
+            found.append(handed)
+        return found
+
+
+def body_of(handed: Handed) -> bytes:
+    return handed.parcel.open().bodies[handed.index]
+
+
+def bodies(handed: list[Handed]) -> list[bytes]:
+    return [body_of(one) for one in handed]
+
+
+def test_messages_come_in_the_order_in_which_they_were_put() -> None:
+    """Over packets and within them, each once."""
+    box = Box()
+    box.put(b"1", b"2")
+    box.put(b"3")
+    assert bodies(box.take_all()) == [b"1", b"2", b"3"]
+    assert box.take() is None
+
+
+@given(st.lists(st.booleans(), min_size=12, max_size=12), st.permutations(range(12)), st.sampled_from(list(Delivery)))
+def test_what_is_given_back_comes_again_in_the_old_order(
+    give_back: list[bool], order: list[int], delivery: Delivery
+) -> None:
+    """Before anything younger, whatever the order of giving back, in every class."""
+    box = Box()
+    for number in range(0, 12, 3):
+        box.put(*(b"%02d" % (number + one) for one in range(3)), delivery=delivery)
+    box.put(b"younger", delivery=delivery)
+    taken = [handed for handed in (box.take() for _ in range(12)) if handed is not None]
+    for at in order:
+        if give_back[at]:
+            box.box.give_back(taken[at])
+        else:
+            box.box.acknowledge(taken[at])
+    again = box.take_all()
+    assert bodies(again) == [b"%02d" % at for at in range(12) if give_back[at]] + [b"younger"]
+    assert [handed.redelivered for handed in again] == [True] * (len(again) - 1) + [False]
+
+
+def test_classes_that_share_a_queue_keep_their_order_when_given_back() -> None:
+    """An express message does not jump the queue."""
+    box = Box()
+    box.put(b"durable")
+    box.put(b"express", delivery=Delivery.EXPRESS)
+    for handed in reversed(box.take_all()):
+        box.box.give_back(handed)
+    assert bodies(box.take_all()) == [b"durable", b"express"]
+
+
+def test_length_counts_what_is_not_acknowledged() -> None:
+    """Handed out is still there; acknowledged is not, and a second time changes nothing."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    first = box.take()
+    assert first is not None
+    assert box.box.length == 3
+    box.box.acknowledge(first)
+    box.box.acknowledge(first)
+    assert box.box.length == 2
+    box.box.give_back(first)
+    assert bodies(box.take_all()) == [b"2", b"3"]
+
+
+def test_progress_survives_a_restart() -> None:
+    """A packet that was half done comes back with the other half, and its failures."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    handed = box.take_all()
+    box.box.acknowledge(handed[1])
+    assert box.box.count_failure(handed[0]) == 1
+    (parcel,) = box.box.dirty.values()
+    assert not parcel.done
+    again = Parcel([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
+    again.decode_progress(parcel.encode_progress())
+    fresh = Box()
+    fresh.disk = box.disk
+    fresh.box.put(again, box.disk[1][:HEAD_BYTES])
+    assert fresh.box.length == 2
+    assert [(body_of(one), one.redelivered) for one in fresh.take_all()] == [(b"1", True), (b"3", True)]
+    assert again.failures == {0: 1}
+
+
+def test_a_parcel_is_done_with_its_last_message() -> None:
+    """Only then may its row go."""
+    box = Box()
+    box.put(b"1", b"2")
+    first, second = box.take_all()
+    box.box.acknowledge(second)
+    assert not first.parcel.done
+    box.box.acknowledge(first)
+    assert first.parcel.done
+
+
+def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
+    """Memory is bounded by ``HOT_BYTES``; nothing is lost or swapped by paging."""
+    box = Box()
+    count = HOT_BYTES // 60_000 + 80
+    sent = [b"%06d" % number + b"x" * 59_900 for number in range(count)]
+    for body in sent:
+        box.put(body, limit=60_000)
+    assert box.box.hot_bytes <= HOT_BYTES + 60_000
+    assert box.box.length == count
+    taken = []
+    while (handed := box.take()) is not None:
+        taken.append(body_of(handed))
+        box.box.acknowledge(handed)
+    assert taken == sent
+    assert (box.box.hot_bytes, box.box.length) == (0, 0)
+
+
+def test_a_message_on_the_disk_is_not_overtaken() -> None:
+    """While the body of the oldest is on its way, nothing younger is handed out."""
+    box = Box()
+    box.put(b"x" * 1_000)
+    old = next(iter([box.box.take()]))
+    assert old is not None
+    parcel = Parcel([9], ORIGIN, 1, 1, 9, Delivery.TRANSACTIONAL, 1, 30, [])
+    box.disk[9] = pack([b"cold"], 400, 1, 1)[0][0].body
+    box.box.put(parcel, box.disk[9][:HEAD_BYTES])
+    box.put(b"warm")
+    assert box.box.take() is None
+    assert box.box.poll_fetch() == [9]
+    assert box.box.poll_fetch() == []
+    box.box.load({9: box.disk[9]})
+    assert bodies(box.take_all()) == [b"cold", b"warm"]
+
+
+def test_fragments_become_one_message() -> None:
+    """In one piece, counted once, with all their rows to delete."""
+    box = Box()
+    large = bytes(range(256)) * 20
+    box.put(large, limit=400)
+    (handed,) = box.take_all()
+    assert body_of(handed) == large
+    assert handed.parcel.keys == sorted(box.disk)
+    assert box.box.length == 1
+
+
+def test_two_streams_may_interleave_their_fragments() -> None:
+    """Each message is put together from its own stream's pieces."""
+    box = Box()
+    pieces = {lane: [item.body for item in pack([bytes([lane]) * 900], 400, 1, 1)[0]] for lane in (1, 2)}
+    for one, other in zip(pieces[1], pieces[2], strict=True):
+        box.put_raw(one, 1)
+        box.put_raw(other, 2)
+    assert sorted(bodies(box.take_all())) == [b"\x01" * 900, b"\x02" * 900]
+
+
+@given(st.permutations(range(4)))
+def test_recoverable_fragments_may_come_in_any_order(order: list[int]) -> None:
+    """Recoverable packets are not ordered; the message is."""
+    box = Box()
+    body = bytes(range(200)) * 7
+    packed = [item.body for item in pack([body], 400, 1, 1)[0]]
+    assert len(packed) == 4
+    for at in order:
+        box.put_raw(packed[at], delivery=Delivery.RECOVERABLE)
+    assert bodies(box.take_all()) == [body]
+
+
+def test_half_a_message_is_dead_when_something_follows_it() -> None:
+    """In a sequence the rest can only have expired: its rows are worthless and never block what follows."""
+    box = Box()
+    packed = [item.body for item in pack([b"x" * 900], 400, 1, 1)[0]]
+    for piece in packed[:-1]:
+        box.put_raw(piece)
+    assert box.take() is None
+    box.put(b"next")
+    assert box.worthless == [1, 2]
+    assert bodies(box.take_all()) == [b"next"]
+
+
+def test_listeners_hear_of_what_arrives_and_of_what_comes_again() -> None:
+    """Whoever waits is woken."""
+    box, heard = Box(), []
+    box.box.listeners.append(lambda: heard.append(1))
+    box.put(b"1")
+    assert len(heard) == 1
+    handed = box.take()
+    assert handed is not None
+    box.box.give_back(handed)
+    assert len(heard) == 2
