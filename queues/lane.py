@@ -33,6 +33,7 @@ class Lane:
         "_body_bytes",
         "_expiries",
         "address",
+        "committing",
         "delivery",
         "durable",
         "fetching",
@@ -69,6 +70,7 @@ class Lane:
         self.pending_bytes = 0
         self.submitted = 0
         self.unacked_bytes = 0
+        self.committing = 0
         self.fetching = False
         self._body_bytes = content_bytes - header_bytes(queue)
         self._expiries: list[tuple[int, int]] = []
@@ -92,6 +94,7 @@ class Lane:
         packed, next_ordinal = pack(messages, self._body_bytes, ordinal, now_ms)
         number = self.sequence.next_number
         self.sequence.next_number += len(packed)
+        self.committing += len(packed)
         ticket = self.submitted - len(messages)
         entries: list[Entry] = []
         for item in packed:
@@ -104,6 +107,7 @@ class Lane:
 
     def start(self, entries: list[Entry]) -> None:
         """The packets are durable, or need not be: send them."""
+        self.committing -= len(entries)
         for entry in entries:
             self.receipts.add(entry)
             self.restore(entry)
@@ -139,6 +143,11 @@ class Lane:
         return self._expiries[0][0] if self._expiries else None
 
     @property
+    def unacknowledged(self) -> int:
+        """Packets that were made and are not freed yet; what is still to be packed counts as one."""
+        return bool(self.pending) + self.committing + len(self.sequence.entries)
+
+    @property
     def busy(self) -> bool:
         """Whether anything is pending, waiting or unacknowledged."""
-        return bool(self.pending or self.sequence.entries)
+        return self.unacknowledged > 0

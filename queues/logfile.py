@@ -70,15 +70,20 @@ class LogFile:
     def _path(self) -> Path:
         return self._folder / f"{self._stem}-{self._segment:06d}.jsonl"
 
+    def _open_path(self) -> Path:
+        return self._folder / f"{self._path().name}{OPEN_SUFFIX}"
+
     def _open_next(self) -> None:
         self._segment += 1
+        # Another node of the same name, on other data, may have written here before.
+        while self._path().exists() or self._open_path().exists():
+            self._segment += 1
         self._size_bytes = 0
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
-        self._fd = os.open(f"{self._path()}{OPEN_SUFFIX}", flags, 0o600)
+        self._fd = os.open(self._open_path(), flags, 0o600)
 
     def _finish(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
-        path = self._path()
-        path.with_name(path.name + OPEN_SUFFIX).rename(path)
+        self._open_path().rename(self._path())

@@ -309,7 +309,7 @@ class Node:
         if self._driver_ is not None:
             drops.update(self._driver_.drops)
         waiting = {
-            f"{lane.address}/{lane.queue} {lane.delivery.label}": len(lane.sequence.entries)
+            f"{lane.address}/{lane.queue} {lane.delivery.label}": lane.unacknowledged
             for lane in engine.outbox.lanes
             if lane.address
         }

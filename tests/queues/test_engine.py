@@ -5,19 +5,12 @@ from random import Random
 import pytest
 
 from tests.queues.world import Network, World, numbered
-from triack.ordering.settings import OrderSettings
 from triack.queues.receipts import STAGES, Stage
 from triack.queues.settings import NodeSettings
 from triack.session.delivery import Delivery
 from triack.session.settings import MS, SECOND, SessionSettings
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
-QUICK = OrderSettings(order_ack_idle_ns=20 * MS)
-
-
-def pair(seed: int = 1, network: Network | None = None) -> tuple[World, "object"]:
-    world = World(seed, network)
-    return world, None
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.1, 0.3, 0.5])
@@ -31,7 +24,7 @@ def test_everything_arrives_once_whatever_is_lost(loss: float, delivery: Deliver
         a.send(b, "q", *bodies[at : at + 30], delivery=delivery)
         world.run(20 * MS)
     assert world.run(120 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     got = b.received["q"]
     assert (got if delivery is TRANSACTIONAL else sorted(got)) == bodies
 
@@ -74,7 +67,7 @@ def test_partition_then_healing_delivers_everything() -> None:
     assert a.live.closes["ack-timeout"] == 1
     world.heal()
     assert world.run(15 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     assert b.received["q"] == numbered(0, 400)
 
 
@@ -90,7 +83,7 @@ def test_a_one_way_cut_loses_and_repeats_nothing(way: str) -> None:
     world.run(30 * SECOND)
     world.heal()
     assert world.run(15 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     assert b.received["q"] == [b"first", *numbered(0, 200)]
 
 
@@ -102,8 +95,8 @@ def test_both_ends_connect_at_once(seed: int) -> None:
     a.send(b, "q", *numbered(0, 20))
     b.send(a, "q", *numbered(20, 40))
     assert world.run(20 * SECOND, lambda: not a.busy and not b.busy)
-    a.read("q")
-    b.read("q")
+    a.read_all("q")
+    b.read_all("q")
     assert (a.received["q"], b.received["q"]) == (numbered(20, 40), numbered(0, 20))
     if not seed % 2:
         assert len({record["session"] for record in a.log("session_opened")}) == 1
@@ -123,7 +116,7 @@ def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
             if who in (node.name, "both"):
                 node.restart()
     assert world.run(60 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     assert b.received["q"] == numbered(0, 2_000, 60)
 
 
@@ -185,9 +178,9 @@ def test_a_queue_that_does_not_exist_sends_the_message_to_dead_letter(delivery: 
     else:
         assert said == ["queue-not-found"]
         assert not a.busy
-        a.read("dead-letter")
+        a.read_all("dead-letter")
         assert a.received["dead-letter"] == [b"lost"]
-    b.read("orders")
+    b.read_all("orders")
     assert b.received["orders"] == [b"fine"]
 
 
@@ -200,8 +193,8 @@ def test_a_sequence_goes_on_behind_a_rejected_message() -> None:
     b.live.make_queue("late")
     a.send(b, "late", *numbered(5, 10))
     world.run(3 * SECOND)
-    a.read("dead-letter")
-    b.read("late")
+    a.read_all("dead-letter")
+    b.read_all("late")
     assert a.received["dead-letter"] == numbered(0, 5)
     assert b.received["late"] == numbered(5, 10)
 
@@ -222,8 +215,8 @@ def test_what_expires_goes_to_dead_letter(delivery: Delivery, restart: bool) -> 
     world.run(4 * SECOND)
     world.heal()
     assert world.run(15 * SECOND, lambda: not a.busy)
-    a.read("dead-letter")
-    b.read("q")
+    a.read_all("dead-letter")
+    b.read_all("q")
     late = [body for at in range(0, 30, 3) for body in numbered(at, at + 2)]
     assert sorted(a.received["dead-letter"]) == late
     assert sorted(b.received["q"]) == sorted(set(numbered(0, 30)) - set(late))
@@ -250,8 +243,8 @@ def test_a_crash_at_the_moment_of_expiry_loses_nothing(crash_ms: int) -> None:
     world.run(20 * SECOND)
     a.commit_ns = MS
     world.run(5 * SECOND)
-    a.read("dead-letter")
-    b.read("q")
+    a.read_all("dead-letter")
+    b.read_all("q")
     assert not a.busy
     assert {b"warm", b"late", b"next"} == {*a.received["dead-letter"], *b.received["q"]}
     assert b.received["q"] in ([b"warm", b"next"], [b"warm", b"late", b"next"])
@@ -270,7 +263,7 @@ def test_the_largest_message_survives_loss() -> None:
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"before", large(), b"after")
     assert world.run(120 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     assert b.received["q"] == [b"before", large(), b"after"]
 
 
@@ -285,7 +278,7 @@ def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
     assert b.length("q") < 2
     world.nodes[f"udp://{who}:1"].restart()
     assert world.run(60 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     assert b.received["q"] == [b"before", body, b"after"]
 
 
@@ -297,7 +290,7 @@ def test_a_large_message_for_nowhere_comes_back_whole(hot_limit_bytes: int) -> N
     b = world.node("b", queues=["orders"])
     a.send(b, "nope", large())
     assert world.run(60 * SECOND, lambda: a.length("dead-letter") == 1)
-    a.read("dead-letter")
+    a.read_all("dead-letter")
     assert a.received["dead-letter"] == [large()]
     assert world.run(10 * SECOND, lambda: not a.busy)
 
@@ -315,7 +308,7 @@ def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
         world.run(world.random.randrange(250 * MS))
         (a if world.random.random() < 0.3 else b).restart()
     assert world.run(60 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     assert sorted(b.received["q"]) == [body for body in numbered(0, 600, 100) if body in b.received["q"]]
     assert len(b.received["q"]) == 600
 
@@ -326,7 +319,7 @@ def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 100), delivery=EXPRESS)
     assert world.run(30 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     assert sorted(b.received["q"]) == numbered(0, 100)
     world.cut(a, b)
     a.send(b, "q", *numbered(100, 200), delivery=EXPRESS)
@@ -337,7 +330,7 @@ def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
     a.start()
     a.send(b, "q", *numbered(200, 300), delivery=EXPRESS)
     assert world.run(30 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     assert sorted(b.received["q"]) == numbered(0, 100) + numbered(200, 300)
 
 
@@ -352,7 +345,7 @@ def test_express_is_sent_again_when_its_session_is_lost() -> None:
     world.run(60 * SECOND)
     world.heal()
     assert world.run(15 * SECOND, lambda: not a.busy)
-    b.read("q")
+    b.read_all("q")
     assert b.received["q"] == [b"0", *numbered(1, 100)]
 
 

@@ -271,6 +271,17 @@ class SimNode:
         self.drain()
         return most
 
+    def read_all(self, queue: str) -> list[bytes]:
+        """Read until the queue is empty; bodies that only the disk has need some time. Returns all that ever came."""
+        self.world.run(MS)
+        self.read(queue)
+        for _ in range(1_000):
+            if not self.length(queue):
+                break
+            self.world.run(MS)
+            self.read(queue)
+        return self.received[queue]
+
     def _note(self, handed: Handed, got: list[bytes]) -> None:
         body = handed.parcel.open().bodies[handed.index]
         if handed.redelivered and body in got[-5_000:]:
@@ -286,7 +297,7 @@ class SimNode:
     @property
     def busy(self) -> bool:
         """Whether anything outgoing is not acknowledged for good."""
-        return any(lane.busy for lane in self.outbox.lanes)
+        return self.live.busy_storing or any(lane.busy for lane in self.outbox.lanes)
 
     @property
     def outbox(self) -> Outbox:
