@@ -1,4 +1,4 @@
-"""A stream between two nodes: its sending and receiving end, with bad sessions, a slow disk and crashes between them."""
+"""A stream from one node to another, with bad sessions, a slow disk and crashes in its way."""
 
 from collections import Counter
 from collections.abc import Callable

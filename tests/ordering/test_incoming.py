@@ -57,7 +57,7 @@ def feed(incoming: IncomingSequence[str], sequence: int, number: int, previous: 
     ],
 )
 def test_the_accept_rule(sequence: int, number: int, previous: int, outcome: Outcome) -> None:
-    """The table of the specification, with sequence 5 accepted up to number 7. Only what is accepted moves the position."""
+    """The table of the specification, with (5, 7) accepted last. Only what is accepted moves the position."""
     incoming = at(5, 7)
     accepted = outcome is Outcome.ACCEPTED
     assert feed(incoming, sequence, number, previous) == (outcome, [(sequence, number)] if accepted else [])
@@ -179,9 +179,7 @@ def test_the_committed_position_follows_the_commits_alone() -> None:
     assert incoming.committed == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("number", "previous", "due"), [(8, 7, False), (10, 9, False), (7, 6, True), (3, 2, True)]
-)
+@pytest.mark.parametrize(("number", "previous", "due"), [(8, 7, False), (10, 9, False), (7, 6, True), (3, 2, True)])
 def test_every_packet_owes_an_order_ack_and_a_duplicate_at_once(number: int, previous: int, due: bool) -> None:
     """Before the accept test: also what is held or refused lets the sender learn how far we are."""
     incoming = at(5, 7)

@@ -16,25 +16,28 @@ CONTENTS = [HEADER.encode(), wire.encode_order_ack(ORIGIN, 1, 3, 9), wire.encode
 NUMBER = st.integers(1, 2**64 - 1)
 
 
-@given(
-    st.binary(min_size=16, max_size=16),
-    st.integers(0, 2**32 - 1),
-    NUMBER,
-    NUMBER,
-    st.floats(0, 1, exclude_max=True),
-    st.text(max_size=60),
-    st.booleans(),
-    st.binary(max_size=50),
-)
-def test_any_header_reads_back(
-    origin: bytes, lane: int, sequence: int, number: int, part: float, queue: str, asks: bool, body: bytes
-) -> None:
+@st.composite
+def headers(draw: st.DrawFn) -> SequenceHeader:
+    """Any header that a correct node sends."""
+    number = draw(NUMBER)
+    return SequenceHeader(
+        origin=draw(st.binary(min_size=16, max_size=16)),
+        lane=draw(st.integers(0, 2**32 - 1)),
+        sequence=draw(NUMBER),
+        number=number,
+        previous=draw(st.integers(0, number - 1)),
+        queue=draw(st.text(max_size=60)),
+        asks=draw(st.booleans()),
+        body=draw(st.binary(max_size=50)),
+    )
+
+
+@given(headers())
+def test_any_header_reads_back(header: SequenceHeader) -> None:
     """Every field survives, and ``header_bytes`` tells how much of the packet is not body."""
-    previous = min(int(number * part), number - 1)
-    header = SequenceHeader(origin, lane, sequence, number, previous, queue, asks, body)
     content = header.encode()
     assert decode(content) == header
-    assert len(content) == wire.header_bytes(queue) + len(body)
+    assert len(content) == wire.header_bytes(header.queue) + len(header.body)
 
 
 def test_acks_and_rejections_read_back() -> None:
@@ -98,5 +101,5 @@ def test_noise_is_read_or_refused(noise: bytes, kind: int) -> None:
     """Random bytes of a known kind raise nothing but ProtocolError."""
     try:
         decode(bytes([kind]) + noise)
-    except ProtocolError as error:
-        assert error.reason == "bad-packet"
+    except ProtocolError:
+        return

@@ -141,6 +141,7 @@ class SimNode:
         self.commit_ns = MS // 4
         self.broken = False
         self._timer_ns: int | None = None
+        self._job: Job | None = None
 
     def start(self) -> None:
         """Start, or start again after a crash."""
@@ -161,8 +162,11 @@ class SimNode:
         self.drain()
 
     def crash(self) -> None:
-        """Lose everything in memory. A job that is out may still happen."""
+        """Lose everything in memory. A commit that the disk had in hand is done or not, as the seed decides."""
         assert self.engine is not None
+        job, self._job = self._job, None
+        if isinstance(job, Pending) and not self.broken and self.world.random.random() < 0.5:
+            self.store.apply(job.commit)
         self.engine = None
         self._timer_ns = None
 
@@ -194,11 +198,13 @@ class SimNode:
     def _start_job(self, engine: Engine) -> None:
         job = engine.poll_job(self.world.now_ns)
         if job is not None:
+            self._job = job
             self.world.at(self.commit_ns, lambda: self._do(engine, job))
 
     def _do(self, engine: Engine, job: Job) -> None:
-        if self.engine is not engine and self.world.random.random() < 0.5:
+        if self.engine is not engine:
             return
+        self._job = None
         if self.broken:
             error = StoreFailed(f"commit store {self.name}: the disk is full")
             engine.handle_store_failed(job, error, self.world.now_ns)
@@ -209,9 +215,8 @@ class SimNode:
         else:
             self.reads += 1
             self.store.read(job)
-        if self.engine is engine:
-            engine.handle_done(job, self.world.now_ns)
-            self.drain()
+        engine.handle_done(job, self.world.now_ns)
+        self.drain()
 
     def _arm(self, engine: Engine) -> None:
         deadline_ns = engine.next_deadline()

@@ -27,7 +27,7 @@ def assert_canonical(numbers: NumberSet) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), NUMBER)))
 def test_it_behaves_as_a_set(steps: list[tuple[bool, int]]) -> None:
-    """Any adds and forgets leave the same numbers as in a Python set, in canonical ranges, and ``add`` says what is new."""
+    """Adds and forgets leave the numbers that a Python set has, in canonical ranges; ``add`` says what is new."""
     numbers, model = NumberSet(), set[int]()
     for forgets, number in steps:
         if forgets:

@@ -81,7 +81,7 @@ def test_the_span_is_two_windows() -> None:
     """While one packet stays missing, others may go only until number two windows above the cumulative one."""
     window = make(8)
     number = 0
-    while window.room:
+    while window.room > 0:
         number = send(window, 1)[0].number
         if number > 1:
             ack(window, 0, [(2, number)], RTT_NS)
@@ -172,7 +172,7 @@ def test_a_lost_packet_that_arrives_after_all_is_not_sent() -> None:
 
 
 def test_the_echo_tells_which_sending_arrived() -> None:
-    """A packet sent twice: an echo of the second sending gives that one's round trip, and evidence for what went before."""
+    """Of a packet sent twice: that of the second gives its round trip, and evidence against what went before it."""
     window = make(8)
     first, *_, sixth = send(window, 6)
     ack(window, 0, [(2, 4)], RTT_NS)

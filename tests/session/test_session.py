@@ -105,7 +105,11 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
     pair = Pair.opened()
     connect = pair.sent["a"][0][1]
     late = Session(
-        SessionSettings(), hello=make_hello(3), peer=Hello.decode(connect.payload), shares_network=True, now_ns=pair.now_ns
+        SessionSettings(),
+        hello=make_hello(3),
+        peer=Hello.decode(connect.payload),
+        shares_network=True,
+        now_ns=pair.now_ns,
     )
     accept = late.poll_transmit(pair.now_ns)
     assert accept is not None
@@ -160,6 +164,14 @@ def test_the_window_is_never_exceeded(peer_window: int) -> None:
     pair.backlog["a"].extend((Delivery.EXPRESS, b"%d" % number) for number in range(100))
     pair.run_until(lambda: len(pair.fresh("b")) == 100)
     assert pair.most_unacked == min(16, peer_window)
+
+
+def test_an_ack_may_shrink_the_window() -> None:
+    """A receiver in distress says 1, and later says more; a window of 0 would never open again, so it counts as 1."""
+    pair = Pair.opened()
+    for told, room in ((1, 1), (7, 7), (0, 1), (1_000, 64)):
+        pair.inject("a", encode_ack(NumberSet(), told, 0, 0))
+        assert pair.a.room == room
 
 
 def test_a_full_window_stops_until_an_ack() -> None:
@@ -378,6 +390,15 @@ def test_the_ack_timeout_starts_with_the_first_unacknowledged_packet() -> None:
     assert closes(pair) == [SessionClosed(CloseReason.ACK_TIMEOUT, 19)]
 
 
+def test_earlier_silence_does_not_count() -> None:
+    """Nothing was owed in the pause: the wait begins with the packet that is sent after it."""
+    pair = Pair.opened()
+    pair.send("a", 1, asks=True)
+    pair.run(1_900 * MS)
+    start_ns = pair.now_ns
+    assert send_into_silence(pair) - start_ns == 2 * SECOND
+
+
 def test_a_disk_that_never_answers_closes_by_its_own_timeout() -> None:
     """Arrival was acknowledged and the peer is alive, but nothing is stored: 10 s, although pings are answered."""
     pair = Pair.opened(store_ns=None)
@@ -450,8 +471,22 @@ def test_a_packet_and_both_acks_share_or_split_datagrams_within_the_limit() -> N
     assert sent[0].store_ack is not None
 
 
-def test_a_content_over_the_limit_is_the_callers_mistake() -> None:
-    """It would never fit a datagram."""
+def test_a_content_that_no_datagram_holds_is_the_callers_mistake() -> None:
+    """It is refused before it has a number."""
     pair = Pair.opened()
     with pytest.raises(ValueError, match="does not fit"):
-        pair.a.send_packet(Delivery.EXPRESS, bytes(1_200), None)
+        pair.a.send_packet(Delivery.EXPRESS, bytes(0xFFFF), None)
+    assert pair.a.window.unacked == 0
+
+
+@pytest.mark.parametrize("udp", [True, False])
+@pytest.mark.parametrize("size", [1_200, 5_000, 60_000])
+def test_a_content_made_under_a_larger_setting_goes_out_all_the_same(size: int, udp: bool) -> None:
+    """Alone in its datagram, once, whatever acks are owed and however small the congestion window is."""
+    pair = Pair.opened(udp=udp)
+    pair.inject("a", encode_packet(2, Delivery.EXPRESS, False, b""))
+    pair.a.send_packet(Delivery.EXPRESS, bytes(size), None)
+    pair.run(2 * SECOND)
+    assert [len(content) for content in pair.fresh("b")] == [size]
+    assert pair.unacked["a"] == set()
+    assert [number for _, number in pair.packets("a")] == [1]

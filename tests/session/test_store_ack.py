@@ -89,6 +89,17 @@ def test_a_lost_store_ack_is_asked_for() -> None:
     assert pair.a.state is State.OPEN
 
 
+def test_a_duplicate_of_what_is_stored_repeats_the_store_ack() -> None:
+    """Its sender may have missed it; the answer does not wait for a ping."""
+    pair = Pair.opened()
+    pair.send("a", 1, Delivery.RECOVERABLE)
+    pair.run(100 * MS)
+    before = len(stored_at(pair))
+    pair.inject("b", pair.sent["a"][-1][1].payload)
+    pair.drain()
+    assert stored_at(pair)[before:] == [(pair.now_ns, 1)]
+
+
 def test_no_commit_no_store_ack_whatever_is_asked() -> None:
     """An arrival, a duplicate and a ping do not make it due."""
     pair = Pair.opened(store_ns=None)

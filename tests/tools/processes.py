@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from triack.tools.commands import handover
+
 TRIACK = (sys.executable, "-m", "triack")
 SECONDS = 60
 
@@ -130,6 +132,9 @@ class Server:
     ) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
+        left = handover.read(self.data)
+        if left is not None:  # what a killed server cannot clear away itself
+            handover.retract(self.data, left)
 
 
 def exists(pid: int) -> bool:

@@ -174,10 +174,10 @@ def test_a_store_that_fails_ends_the_server_and_the_sender_goes_on_at_the_next(t
     """A limit on the size of files stands in for a disk that takes no more."""
     limited = ("sh", "-c", 'ulimit -f 1024; exec "$@"', "sh")
     lines = [line.ljust(100_000, b".") for line in numbered(20)]
+    (tmp_path / "lines").write_bytes(text(lines))
     with Server(tmp_path / "b", under=limited) as server:
-        sender = start("send", "orders", "--data", server.data, stdin=subprocess.PIPE)
-        assert sender.stdin is not None
-        sender.stdin.write(text(lines))
+        with (tmp_path / "lines").open("rb") as file:
+            sender = start("send", "orders", "--data", server.data, stdin=file.fileno())
         code, complaints = server.wait()
         assert code == 1
         assert complaints.splitlines()[-1].startswith("triack: commit store ")

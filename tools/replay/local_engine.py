@@ -82,7 +82,7 @@ class LocalReplay:
         for log in self._logs:
             self._read(log)
         verdict = self._verdict
-        self._sessions.finish(self._log_ends)
+        self._sessions.finish(self._log_ends, self._streams.forwarders)
         self._streams.finish(verdict)
         self._resends.finish(self._streams.stories)
         self._tiers.finish()
@@ -137,7 +137,7 @@ class LocalReplay:
     def _sent(self, record: Record) -> None:
         node, packet = record["node"], self._packet(record)
         link = self._sessions.link(record)
-        self._sessions.handle_sent(link, record["packet"], packet, record)
+        first = self._sessions.handle_sent(link, record["packet"], packet, record)
         if packet is None:
             again = bool(record.get("resend"))
             self._verdict.resends += again
@@ -147,7 +147,7 @@ class LocalReplay:
             if packet[1] != node:
                 self._streams.forwarders.add((node, packet[1], packet[2]))
         if self._clock:
-            self._clock.sent(record, link.unacked, again=again)
+            self._clock.sent(record, link.unacked if first else 0, again=again)
 
     def _received(self, record: Record) -> None:
         link = self._sessions.link(record)
@@ -156,7 +156,6 @@ class LocalReplay:
             self._duplicate(record)
 
     def _rejected(self, record: Record) -> None:
-        self._streams.handle_rejected(record)
         if record["reason"] == "duplicate":
             self._duplicate(record)
 
@@ -222,12 +221,13 @@ class Clockwork:
         return wall // TIMELINE_GRAIN_NS
 
     def sent(self, record: Record, unacked: int, *, again: bool) -> None:
-        """Note a send, and the packets unacknowledged with it."""
+        """Note a send, and the packets unacknowledged with it if it is the packet's first in its session."""
         grain = self._grain(record)
         if again:
             self._resends[grain] += 1
-        line = self._unacked[(record["node"], record["session"])]
-        line[grain] = max(line[grain], unacked)
+        if unacked:
+            line = self._unacked[(record["node"], record["session"])]
+            line[grain] = max(line[grain], unacked)
 
     def duplicate(self, record: Record) -> None:
         """Note a packet that arrived again."""

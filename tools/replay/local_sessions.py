@@ -115,15 +115,16 @@ class Sessions:
         link = self.link(record)
         link.closed_at = min(link.closed_at, record["at_ns"])
 
-    def handle_sent(self, link: Link, number: int, packet: Packet | None, record: Record) -> None:
-        """Count a packet's first send against the window."""
+    def handle_sent(self, link: Link, number: int, packet: Packet | None, record: Record) -> bool:
+        """Count a packet's first send against the window; return whether it is the first."""
         if number in link.sent:
-            return
+            return False
         link.sent[number] = packet
         link.unacked += 1
         if link.window is not None and link.unacked > link.window:
             evidence = f"{link.unacked} packets unacknowledged, the window is {link.window}"
             self._report(_at("window", record, number, evidence))
+        return True
 
     def handle_received(self, link: Link, number: int, packet: Packet | None, record: Record) -> None:
         """Note a packet's arrival; a new one makes an ack due."""
@@ -175,7 +176,7 @@ class Sessions:
         self._end_run(record["node"], record["session"], link, record["at_ns"])
 
     def handle_store_ack_sent(self, record: Record) -> None:
-        """Every durable packet that the store ack newly covers must be settled on disk."""
+        """Every durable packet that the store ack newly covers must be on disk; forwarders are not known yet."""
         link = self.link(record)
         ranges = _covered(link.store_cumulative, record)
         link.store_cumulative = max(link.store_cumulative, record["cumulative"])
@@ -186,27 +187,20 @@ class Sessions:
             packet = link.received.get(number)
             if packet is None or packet[0] == EXPRESS or self._settled(record["node"], packet):
                 continue
-            _, origin, lane, sequence, serial = packet
             evidence = f"session packet {number} was store-acked before its commit"
-            self._report(
-                Violation(
-                    "store_ack_before_commit",
-                    record["node"],
-                    record["session"],
-                    origin,
-                    lane,
-                    sequence,
-                    serial,
-                    evidence,
-                )
-            )
+            where = (record["node"], record["session"], *packet[1:])
+            self._early.append(Violation("store_ack_before_commit", *where, evidence))
 
-    def finish(self, log_ends: dict[tuple[str, int], int]) -> None:
+    def finish(self, log_ends: dict[tuple[str, int], int], forwarders: set[tuple[str, str, int]]) -> None:
         """Judge what only the end of the record decides.
 
         Args:
             log_ends: (node, incarnation) -> `at_ns` of its last record.
+            forwarders: (node, origin, lane) of nodes that passed the lane on, without a record of what they stored.
         """
+        for early in self._early:
+            if (early.node, early.origin, early.lane) not in forwarders:
+                self._report(early)
         for (node, session), link in self.links.items():
             if link.fresh:
                 self._end_run(node, session, link, None)

@@ -1,8 +1,8 @@
 """What a sequence promises over all sessions: order, no gaps, no loss, no repetition; over ranges of packets.
 
 Everything a stream - one (origin, lane, sequence) - went through is kept as ranges, so that single packets need not be
-looked at. Message counts of whole ranges are exact; single packets are weighed only where
-a range is split by a fault, a removal or a crash.
+looked at. Message counts of whole ranges are exact; single packets are weighed only where a range is split by a fault,
+a removal or a crash.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from triack.tools.replay.files import Record
 from triack.tools.replay.local_sessions import Packet
@@ -19,9 +18,6 @@ from triack.tools.replay.ranges import RangeSet
 from triack.tools.replay.schema import EXPRESS, RECOVERABLE, TRANSACTIONAL, Verdict, Violation
 
 Stream = tuple[str, int, int]
-
-# Rejections after which the packet may still be committed later; all others settle it.
-PASSING_REJECTIONS: Final = ("duplicate", "hold-full")
 
 
 class Story:
@@ -35,9 +31,9 @@ class Story:
         self.recovered: list[tuple[int, int, int]] = []
         self.queued = RangeSet()
         self.removed: list[tuple[int, int, int]] = []
-        # (node, first, last, count); node -> highest recovered position.
+        # (node, first, last, count); what a node found on its disk when it started.
         self.commits: list[tuple[str, int, int, int]] = []
-        self.covered: dict[str, int] = {}
+        self.covered = RangeSet()
         # Highest order ack that reached the origin; numbers of recoverable packets store-acked to it.
         self.acked = 0
         self.stored: set[int] = set()
@@ -72,9 +68,9 @@ class Streams:
         self._report = report
         self.stories: defaultdict[Stream, Story] = defaultdict(Story)
         self._settled: defaultdict[tuple[str, Stream], RangeSet] = defaultdict(RangeSet)
-        # Nodes that pass a lane on to another: they store it, but are not its destination.
+        # (node, origin, lane) of nodes that sent packets of others on: what they have on disk, no record tells.
         self.forwarders: set[tuple[str, str, int]] = set()
-        # (check-relevant record kinds in node order) per (node, origin, lane): judged when all forwarders are known.
+        # (kind, sequence, first, last, count) in node order; judged when everything queued is known.
         self._arrivals: defaultdict[tuple[str, str, int], list[tuple[str, int, int, int, int]]] = defaultdict(list)
         self._handed_at: dict[tuple[str, str, str, int], tuple[int, int, int]] = {}
         self._handed: defaultdict[tuple[str, str, Packet], list[tuple[int, int]]] = defaultdict(list)
@@ -82,7 +78,7 @@ class Streams:
         self.duplicates = 0
 
     def settled(self, node: str, packet: Packet) -> bool:
-        """Say whether the node has committed, recovered or for good rejected the packet so far."""
+        """Say whether the node has committed or recovered the packet so far."""
         numbers = self._settled.get((node, packet[1:4]))
         return numbers is not None and packet[4] in numbers
 
@@ -111,23 +107,18 @@ class Streams:
             self._arrive("committed", record, first, last, count)
 
     def handle_recovered(self, record: Record) -> None:
-        """Note the position from which the node went on after a start."""
+        """Note what the node had on disk when it started."""
         story = self._story(record)
-        node, number = record["node"], record["number"]
-        if record["class"] != TRANSACTIONAL:
-            return
-        story.covered[node] = max(story.covered.get(node, 0), number)
-        if number > 0:
-            self._settle(record, 1, number)
-        self._arrive("recovered", record, 1, number, 0)
-
-    def handle_rejected(self, record: Record) -> None:
-        """A packet that is rejected for good needs no commit before its store ack."""
-        if record["reason"] not in PASSING_REJECTIONS:
-            self._settle(record, record["number"], record["number"])
+        ordered = record["class"] == TRANSACTIONAL
+        for first, last in [[1, record["number"]]] if ordered else record["ranges"]:
+            if first <= last:
+                story.covered.add(first, last)
+                self._settle(record, first, last)
+        if ordered:
+            self._arrive("recovered", record, 1, record["number"], 0)
 
     def handle_order_ack_sent(self, record: Record) -> None:
-        """Note the claim; it is judged once it is known which nodes are destinations."""
+        """Note the claim, in the order of the commits."""
         self._arrive("acked", record, 0, record["number"], 0)
 
     def handle_order_ack_received(self, record: Record) -> None:
@@ -164,12 +155,12 @@ class Streams:
     def finish(self, verdict: Verdict) -> None:
         """Judge the streams as wholes and fill in the verdict's message counts."""
         for (node, origin, lane), arrivals in self._arrivals.items():
-            if (node, origin, lane) not in self.forwarders:
-                self._judge_arrivals(node, origin, lane, arrivals)
+            self._judge_arrivals(node, origin, lane, arrivals)
         self._judge_handed()
+        passed_on = {(origin, lane) for _, origin, lane in self.forwarders}
         for stream, story in self.stories.items():
             if story.cls in (RECOVERABLE, TRANSACTIONAL):
-                self._judge_story(stream, story, verdict)
+                self._judge_story(stream, story, verdict, passed_on=stream[:2] in passed_on)
         verdict.pending += verdict.sent - verdict.delivered - verdict.lost
         verdict.duplicates_delivered = self.duplicates
         verdict.out_of_order = self.out_of_order
@@ -227,33 +218,29 @@ class Streams:
                 evidence = f"{extra} messages handed out again without being marked"
                 self._report(Violation("duplicates_delivered", node, "", *packet[1:], evidence))
 
-    def _judge_story(self, stream: Stream, story: Story, verdict: Verdict) -> None:
+    def _judge_story(self, stream: Stream, story: Story, verdict: Verdict, *, passed_on: bool) -> None:
         """Add the stream's messages to the verdict: whole ranges by their counts, then what single packets correct."""
-        place = stream[:2]
-        final = [commit for commit in story.commits if (commit[0], *place) not in self.forwarders]
-        covered = max((n for node, n in story.covered.items() if (node, *place) not in self.forwarders), default=0)
-        self._judge_repeats(stream, story, final)
+        self._judge_repeats(stream, story)
         verdict.sent += sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
-        verdict.delivered += sum(commit[3] for commit in final)
-        for part in segments(story, final, covered):
+        verdict.delivered += sum(commit[3] for commit in story.commits)
+        for part in segments(story):
             for number in range(part.first, part.last + 1):
                 weight = story.weigh(number)
                 verdict.sent += part.sent * weight
                 verdict.delivered += part.delivered * weight
                 verdict.pending += part.unqueued * weight
-                if part.lost or (part.suspect and number in story.stored):
+                if part.lost or (part.suspect and number in story.stored and not passed_on):
                     verdict.lost += weight
                     evidence = f"acknowledged at its origin, committed nowhere; messages: {weight}"
                     self._report(Violation("lost", "", "", *stream, number, evidence))
 
-    def _judge_repeats(self, stream: Stream, story: Story, final: list[tuple[str, int, int, int]]) -> None:
+    def _judge_repeats(self, stream: Stream, story: Story) -> None:
         """Report packets that one destination committed more than once."""
-        for node in sorted({commit[0] for commit in final}):
-            extra = Counter(
-                number
-                for first, last in repeats([commit[1:3] for commit in final if commit[0] == node])
-                for number in range(first, last + 1)
-            )
+        spans: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for node, first, last, _ in story.commits:
+            spans[node].append((first, last))
+        for node, committed in spans.items():
+            extra = Counter(n for first, last in repeats(committed) for n in range(first, last + 1))
             for number, times in extra.items():
                 self.duplicates += times * story.weigh(number)
                 evidence = f"committed {times + 1} times; messages: {story.weigh(number)}"
@@ -269,7 +256,7 @@ class Segment:
         sent, delivered: what must be added to the summed counts, times each packet's messages.
         unqueued: 1 for packets delivered although no log shows them queued.
         lost: the origin forgot them and no destination has them.
-        suspect: recoverable and nowhere committed: lost if a store ack freed them.
+        suspect: recoverable and on no disk: lost if a store ack freed them at their origin.
     """
 
     first: int
@@ -281,28 +268,25 @@ class Segment:
     suspect: bool
 
 
-def segments(story: Story, final: list[tuple[str, int, int, int]], covered: int) -> Iterator[Segment]:
+def segments(story: Story) -> Iterator[Segment]:
     """Sweep over a stream's numbers and yield the parts whose packets must be weighed one by one."""
-    deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 7)
+    deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 6)
 
     def mark(kind: int, first: int, last: int) -> None:
         deltas[first][kind] += 1
         deltas[last + 1][kind] -= 1
 
-    kinds = (story.fresh, story.recovered, story.removed)
-    for kind, spans in enumerate(kinds):
+    for kind, spans in enumerate((story.fresh, story.recovered, story.removed)):
         for first, last, _ in spans:
             mark(kind, first, last)
-    for _, first, last, _ in final:
-        mark(3, first, last)
     for _, first, last, _ in story.commits:
+        mark(3, first, last)
+    for first, last in story.covered:
         mark(4, first, last)
-    mark(5, 1, covered)
-    mark(6, 1, story.acked)
+    mark(5, 1, story.acked)
 
-    state = [0] * 7
-    numbers = sorted(deltas)
-    for first, after in pairwise(numbers):
+    state = [0] * 6
+    for first, after in pairwise(sorted(deltas)):
         state = [have + delta for have, delta in zip(state, deltas[first], strict=True)]
         segment = _judge_segment(story.cls == TRANSACTIONAL, first, after - 1, state)
         if segment is not None:
@@ -310,14 +294,14 @@ def segments(story: Story, final: list[tuple[str, int, int, int]], covered: int)
 
 
 def _judge_segment(transactional: bool, first: int, last: int, state: list[int]) -> Segment | None:
-    fresh, recovered, removed, final, anywhere, covered, acked = state
+    fresh, recovered, removed, committed, covered, acked = state
     queued = fresh + recovered > 0
     waiting = queued and not removed
-    there = final > 0 or (waiting and covered > 0)
+    there = committed > 0 or (waiting and covered > 0)
     sent = int(queued and (there or not removed)) - (fresh - removed)
-    delivered = int(there) - final
+    delivered = int(there) - committed
     lost = transactional and waiting and acked > 0 and not there
-    suspect = not transactional and waiting and anywhere == 0
+    suspect = not transactional and waiting and not there
     unqueued = int(there and not queued)
     if sent or delivered or unqueued or lost or suspect:
         return Segment(first, last, sent, delivered, unqueued, lost, suspect)

@@ -1,0 +1,247 @@
+"""Whole nodes without I/O: failing disks, resend tiers, backlogs beyond memory, and fairness."""
+
+import pytest
+
+from tests.queues.world import Network, World, numbered
+from triack.errors import StoreFailed
+from triack.ordering.settings import OrderSettings
+from triack.queues.receipts import Stage
+from triack.queues.settings import NodeSettings
+from triack.session.delivery import Delivery
+from triack.session.settings import MS, SECOND, SessionSettings
+
+EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
+
+
+# A disk that fails.
+
+
+def test_a_failed_commit_ends_everything_with_an_explicit_error() -> None:
+    """Who waits is told, sessions close with the reason, and not one ack leaves afterwards."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 50))
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    b.broken = True
+    mark = len(b.log())
+    outcome: list[object] = []
+    b.send(a, "back", b"x")
+    b.live.await_commit(outcome.append)
+    said = b.watch(b.send(a, "back", b"y"), Stage.ORDERED)
+    a.send(b, "q", *numbered(50, 100))
+    world.run(5 * SECOND)
+    assert len(outcome) == 1
+    assert isinstance(outcome[0], StoreFailed)
+    assert isinstance(b.live.failure, StoreFailed)
+    assert said != [None]
+    assert len(said) == 1
+    assert b.live.closes["store-failed"] >= 1
+    after = [record["event"] for record in b.log()[mark:]]
+    failed_at = after.index("session_closed")
+    assert not {"store_ack_sent", "order_ack_sent", "committed", "ack_sent"} & set(after[failed_at:])
+    assert not {"store_ack_sent", "order_ack_sent", "committed"} & set(after)
+    assert a.busy
+
+
+def test_after_a_failed_commit_the_disk_tells_the_truth() -> None:
+    """Restarted on a disk that works again: nothing is lost, nothing comes twice."""
+    world = World(2)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 20))
+    world.run(100 * MS)
+    b.broken = True
+    a.send(b, "q", *numbered(20, 200))
+    world.run(3 * SECOND)
+    b.broken = False
+    b.restart()
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 200)
+
+
+def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
+    """It is deaf and mute, and says why it drops."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    b.broken = True
+    b.send(a, "q", b"x")
+    world.run(SECOND)
+    a.send(b, "q", b"x")
+    world.run(20 * SECOND)
+    assert b.live.drops["closing"] > 0
+    assert not a.log("session_opened")
+
+
+# Resend tiers.
+
+
+def test_the_resend_tiers_are_kept() -> None:
+    """Session and store acks come, order acks never: 3 resends of the first tier, 3 of the second, 3 of the third, then the last."""
+    order = OrderSettings(
+        seq_resend_13_ns=1 * SECOND, seq_resend_46_ns=5 * SECOND, seq_resend_79_ns=20 * SECOND, seq_resend_10_ns=60 * SECOND
+    )
+    world = World(1)
+    a = world.node("a", NodeSettings(order=order))
+    b = world.node("b", NodeSettings(session=SessionSettings(cleanup_interval_ns=10_000 * SECOND)))
+    a.send(b, "q", b"first")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    b.commit_ns = 1_000_000 * SECOND
+    a.send(b, "q", b"never committed")
+    world.run(400 * SECOND)
+    waits = [record["interval_ns"] // SECOND for record in a.log("resend_scheduled")]
+    attempts = [record["attempt"] for record in a.log("resend_scheduled")]
+    opened = [record["at_ns"] for record in a.log("session_opened")]
+    assert len(opened) > 1 or waits[:11] == [1, 1, 1, 5, 5, 5, 20, 20, 20, 60, 60]
+    assert all(wait == (1, 5, 20, 60)[min((attempt - 1) // 3, 3)] for wait, attempt in zip(waits, attempts, strict=True))
+
+
+def test_resends_come_when_the_tier_says_and_no_earlier() -> None:
+    """A destination that holds everything and never acknowledges in order."""
+    order = OrderSettings(seq_resend_13_ns=2 * SECOND, seq_resend_46_ns=7 * SECOND)
+    deaf = OrderSettings(order_ack_idle_ns=10**18, seq_max_ack_delay_ns=10**18)
+    session = SessionSettings(cleanup_interval_ns=10_000 * SECOND)
+    world = World(1)
+    a = world.node("a", NodeSettings(order=order, session=session))
+    b = world.node("b", NodeSettings(order=deaf, session=session))
+    a.send(b, "q", b"1")
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    resends = a.log("resend_scheduled")
+    assert len(resends) <= 1
+    if resends:
+        sent = a.log("packet_sent")[0]["at_ns"]
+        assert resends[0]["at_ns"] - sent >= 2 * SECOND
+        assert resends[0]["interval_ns"] == 2 * SECOND
+
+
+# Beyond memory.
+
+
+def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None:
+    """Bodies in memory stay under the limit; what was paged out comes back in its place."""
+    settings = NodeSettings(hot_limit_bytes=20_000)
+    world = World(1)
+    a, b = world.node("a", settings), world.node("b")
+    world.cut(a, b)
+    most = 0
+    for at in range(0, 1_000, 50):
+        a.send(b, "q", *numbered(at, at + 50, 200))
+        world.run(10 * MS)
+        most = max(most, a.outbox.hot_bytes)
+    assert most <= 20_000
+    world.heal()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert a.reads > 0
+    assert a.outbox.hot_bytes == 0
+    assert b.read_all("q") == numbered(0, 1_000, 200)
+
+
+def test_a_backlog_survives_crashes_with_its_bodies_on_the_disk_only() -> None:
+    """After a restart nothing is in memory; it is fetched as it is sent."""
+    settings = NodeSettings(hot_limit_bytes=1)
+    world = World(1, Network(loss=0.1))
+    a, b = world.node("a", settings), world.node("b")
+    world.cut(a, b)
+    a.send(b, "q", *numbered(0, 500, 200))
+    world.run(SECOND)
+    a.restart()
+    world.heal()
+    world.run(150 * MS)
+    a.restart()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 500, 200)
+
+
+def test_a_smaller_datagram_after_a_restart_still_carries_the_backlog() -> None:
+    """Packets on the disk were made for the larger one."""
+    world = World(1)
+    a = world.node("a", NodeSettings(session=SessionSettings(max_datagram_bytes=1_400)))
+    b = world.node("b")
+    world.cut(a, b)
+    a.send(b, "q", *numbered(0, 10, 1_200))
+    world.run(SECOND)
+    a.settings = NodeSettings()
+    a.restart()
+    a.send(b, "q", *numbered(10, 20, 1_200))
+    world.heal()
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 20, 1_200)
+
+
+# Many at once.
+
+
+@pytest.mark.parametrize("delivery", [EXPRESS, TRANSACTIONAL])
+def test_a_long_lane_does_not_starve_a_short_one(delivery: Delivery) -> None:
+    """One message behind a backlog for another queue arrives long before the backlog has gone."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "long", *numbered(0, 3_000, 1_000), delivery=delivery)
+    world.run(30 * MS)
+    a.send(b, "short", b"hello", delivery=delivery)
+    assert world.run(10 * SECOND, lambda: b.length("short") == 1)
+    assert b.length("long") < 1_000
+
+
+def test_many_queues_in_every_class_share_one_session() -> None:
+    """Each in its own order, none disturbed by the others."""
+    world = World(1, Network(loss=0.05))
+    a, b = world.node("a"), world.node("b")
+    for at in range(5):
+        for queue in range(20):
+            a.send(b, f"q{queue}", *numbered(at * 10, at * 10 + 10), delivery=Delivery(queue % 3))
+        world.run(20 * MS)
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    for queue in range(20):
+        got = b.read_all(f"q{queue}")
+        assert (got if queue % 3 == TRANSACTIONAL else sorted(got)) == numbered(0, 50)
+    assert len(a.log("session_opened")) == 1
+
+
+def test_one_dead_peer_does_not_hold_up_another() -> None:
+    """Each address has its own session and its own wait."""
+    world = World(1)
+    a, b, dead = world.node("a"), world.node("b"), world.node("dead")
+    dead.crash()
+    a.send(dead, "q", *numbered(0, 500))
+    world.run(SECOND)
+    a.send(b, "q", *numbered(0, 500))
+    assert world.run(2 * SECOND, lambda: b.length("q") == 500)
+
+
+def test_messages_to_itself_need_no_network() -> None:
+    """A queue of this node, in every class, in order, committed before it is seen."""
+    world = World(1)
+    a = world.node("a")
+    for delivery in Delivery:
+        a.send(a, delivery.label, *numbered(0, 100), delivery=delivery)
+        assert a.length(delivery.label) == (100 if delivery is EXPRESS else 0)
+        assert a.read_all(delivery.label) == numbered(0, 100)
+    assert world.datagrams == 0
+
+
+# Failing to process.
+
+
+def test_a_message_that_fails_too_often_goes_to_dead_letter_alone() -> None:
+    """It, and not another that was given back beside it."""
+    world = World(1)
+    a = world.node("a", NodeSettings(max_redeliveries=2))
+    a.send(a, "q", b"good", b"poison")
+    world.run(SECOND)
+    mailbox = a.live.make_queue("q")
+    for failures in range(1, 4):
+        good, poison = a.live.take(mailbox, world.now_ns), a.live.take(mailbox, world.now_ns)
+        assert good is not None
+        assert poison is not None
+        a.live.give_back(mailbox, good, failed=False, now_ns=world.now_ns)
+        a.live.give_back(mailbox, poison, failed=True, now_ns=world.now_ns)
+        world.run(SECOND)
+        assert a.length("dead-letter") == (failures == 3)
+        assert a.length("q") == (1 if failures == 3 else 2)
+        if failures == 2:
+            a.restart()
+            mailbox = a.live.make_queue("q")
+            world.run(SECOND)
+            assert a.live.take(mailbox, world.now_ns) is None
+            world.run(SECOND)
+    assert a.read_all("dead-letter") == [b"poison"]
+    assert a.read_all("q") == [b"good"]

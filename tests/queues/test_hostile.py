@@ -1,0 +1,334 @@
+"""A node and a peer that means harm: it never raises, counts what it drops, and stays small."""
+
+import gc
+from random import Random
+from struct import pack as struct_pack
+
+import pytest
+
+from tests.queues.hostile import CHANNEL, ORIGIN, Hostile, batch, mangle
+from tests.queues.world import SimNode, World, numbered
+from triack.ordering.wire import encode_order_ack, encode_reject
+from triack.ordering.wire import SequenceHeader
+from triack.queues.link import Conversation
+from triack.queues.settings import NodeSettings
+from triack.session.delivery import Delivery
+from triack.session.frames import Hello, encode_ack, encode_close, encode_ping, encode_store_ack
+from triack.session.ranges import NumberSet
+from triack.session.settings import MS, SECOND
+from triack.session.states import CloseReason
+from triack.transport.datagram import Kind, seal
+
+
+def victim(settings: NodeSettings | None = None, queues: list[str] | None = None) -> tuple[World, SimNode, Hostile]:
+    world = World(1)
+    node = world.node("b", settings, queues)
+    return world, node, Hostile(world, node)
+
+
+def still_works(world: World, node: SimNode) -> None:
+    """An honest peer is served as ever."""
+    honest = world.node("honest")
+    honest.send(node, "honest", b"hello")
+    assert world.run(10 * SECOND, lambda: not honest.busy)
+    assert node.read_all("honest") == [b"hello"]
+
+
+def test_a_well_behaved_stranger_is_heard() -> None:
+    """The tests below would prove nothing if this peer were not taken seriously."""
+    world, node, evil = victim()
+    evil.frames(evil.message(1), evil.message(2))
+    world.run(SECOND)
+    assert node.read_all("q") == [b"hello"] * 2
+    assert node.live.drops.total() == 0
+
+
+def test_noise_is_dropped_and_counted() -> None:
+    """Random bytes of every length, and every truncation of a good datagram."""
+    world, node, evil = victim()
+    random = Random(1)
+    for length in range(200):
+        evil.raw(random.randbytes(length))
+    good = evil.seal(Kind.DATA, encode_ping(), evil.connection_id)
+    for length in range(len(good)):
+        evil.raw(good[:length])
+    assert node.live.drops.total() == 200 + len(good)
+    assert {"too-short", "bad-tag"} <= set(node.live.drops) <= {
+        "too-short", "bad-tag", "bad-version", "unknown-kind", "bad-header",
+    }
+    still_works(world, node)
+
+
+def test_every_flipped_bit_is_dropped() -> None:
+    """The tag covers all of it."""
+    world, node, evil = victim()
+    good = evil.seal(Kind.DATA, evil.message(1), evil.connection_id)
+    for at in range(len(good) * 8):
+        flipped = bytearray(good)
+        flipped[at // 8] ^= 1 << at % 8
+        evil.raw(bytes(flipped))
+    assert node.live.drops.total() == len(good) * 8
+    world.run(SECOND)
+    assert node.length("q") == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mangled_frames_with_a_good_tag_never_raise(seed: int) -> None:
+    """The insecure channel has tags that anyone can make: damage below them must do no harm either."""
+    world, node, evil = victim(NodeSettings(max_queues=50, max_streams=50))
+    random = Random(seed)
+    origin = ORIGIN
+    for _ in range(400):
+        delivery = random.choice(list(Delivery))
+        header = SequenceHeader(
+            origin, random.randrange(5), random.randrange(1, 4), random.randrange(5, 2**64), random.randrange(4),
+            random.choice(["q", "", "x" * 200, "\x00", "ä"]), bool(random.randrange(2)), batch(b"a", b"b"),
+        )
+        content = random.choice([header.encode(), encode_order_ack(origin, 1, 1, 2**64 - 1), encode_reject(header, "x")])
+        frame = evil.packet(content, delivery)
+        evil.datagram(Kind.DATA, frame if random.random() < 0.3 else mangle(frame, random), evil.connection_id)
+        if random.random() < 0.2:
+            world.run(20 * MS)
+        if random.random() < 0.02:
+            evil = Hostile(world, node, "evil", session_id=random.getrandbits(60))
+    world.run(20 * SECOND)
+    still_works(world, node)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mangled_datagrams_of_an_honest_pair_do_no_harm(seed: int) -> None:
+    """Copies of real traffic, damaged, replayed late, and sent to the wrong node: exactly once, in order, all the same."""
+    world = World(seed)
+    a, b = world.node("a"), world.node("b")
+    heard: list[tuple[bytes, str]] = []
+    random = Random(seed)
+
+    def meddle(datagram: bytes, sender: str, to: str) -> None:
+        heard.append((datagram, sender))
+        for node in (a, b):
+            old, old_sender = random.choice(heard)
+            data = mangle(old, random) if random.random() < 0.7 else old
+            world.at(random.randrange(2 * SECOND), lambda node=node, data=data, by=old_sender: inject(node, data, by))  # type: ignore[misc]
+
+    def inject(node: SimNode, data: bytes, sender: str) -> None:
+        node.live.handle_datagram(data, sender, world.now_ns)
+        node.drain()
+
+    world.tap = meddle
+    for at in range(0, 200, 20):
+        a.send(b, "q", *numbered(at, at + 20, 200))
+        b.send(a, "q", *numbered(at, at + 20, 200))
+        world.run(100 * MS)
+    world.tap = None
+    assert world.run(60 * SECOND, lambda: not a.busy and not b.busy)
+    assert a.read_all("q") == b.read_all("q") == numbered(0, 200, 200)
+
+
+def test_a_session_of_the_past_changes_nothing() -> None:
+    """All datagrams of an older session, again, in the middle of a newer one."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    old: list[bytes] = []
+    world.tap = lambda datagram, sender, to: old.append(datagram) if to == b.address else None
+    a.send(b, "q", *numbered(0, 30))
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.tap = None
+    a.restart()
+    a.send(b, "q", *numbered(30, 60))
+    world.run(SECOND)
+    for datagram in old * 2:
+        b.live.handle_datagram(datagram, a.address, world.now_ns)
+        b.drain()
+    world.run(30 * SECOND)
+    a.send(b, "q", *numbered(60, 90))
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 90)
+
+
+def test_acks_of_what_was_never_sent_close_the_session() -> None:
+    """With the reason that blames the peer; ranges beyond reason, too."""
+    for acks in (
+        encode_ack(NumberSet(1_000), 64, 0),
+        encode_ack(NumberSet(0, [(5, 2**32 - 2)]), 64, 0),
+        encode_ack(NumberSet(2**64 - 1), 64, 0),
+        encode_store_ack(NumberSet(1_000)),
+        encode_store_ack(NumberSet(2**64 - 1, [])),
+    ):
+        world, node, evil = victim()
+        evil.frames(acks)
+        assert node.live.closes == {"protocol-error": 1}
+        still_works(world, node)
+
+
+def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
+    """Whoever claims it."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.cut(a, b)
+    lane, _ = a.send(b, "q", b"2")
+    world.run(SECOND)
+    evil = Hostile(world, a)
+    for number in (3, 2**63, 2**64 - 1):
+        evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, 1, number), Delivery.EXPRESS))
+    for sequence in (0, 2, 2**64 - 1):
+        evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, sequence, 2), Delivery.EXPRESS))
+    evil.frames(evil.packet(encode_order_ack(a.live.node_id, 999, 1, 2), Delivery.EXPRESS))
+    assert a.busy
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"1", b"2"]
+
+
+def test_several_bad_packets_in_one_datagram_are_each_counted() -> None:
+    """And the good one behind them is taken; nothing is left over for the next timer."""
+    world, node, evil = victim()
+    evil.frames(evil.packet(b"junk"), evil.packet(b""), evil.message(1), evil.packet(b"\x01"))
+    assert node.live.drops == {"bad-packet": 3}
+    world.run(SECOND)
+    assert node.read_all("q") == [b"hello"]
+
+
+@pytest.mark.parametrize("field", ["sequence", "number"])
+@pytest.mark.parametrize("delivery", list(Delivery))
+@pytest.mark.parametrize("value", [2**63 - 1, 2**63, 2**64 - 1])
+def test_enormous_numbers_reach_no_disk_that_cannot_hold_them(field: str, delivery: Delivery, value: int) -> None:
+    """They fit on the wire, not into SQLite: the node must not die of them."""
+    world, node, evil = victim()
+    header = SequenceHeader(ORIGIN, 1, 1, 1, 0, "q", False, batch(b"x"))
+    setattr(header, field, value)
+    evil.frames(evil.packet(header.encode(), delivery))
+    world.run(SECOND)
+    node.read_all("q")
+    node.restart()
+    still_works(world, node)
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "\u4e2d", "\U0001f600"])
+def test_large_properties_reach_the_dead_letter_queue_and_end_there(letter: str) -> None:
+    """A message that came too late, with as many properties as a packet takes, is one dead letter that can be read."""
+    world, node, evil = victim()
+    for size_bytes in (1_000, 11_000, 16_200, 16_384, 40_000):
+        text = letter * (size_bytes // len(letter.encode()))
+        raw = ('{"receive_by_ms":1,"label":"%s"}' % text).encode()
+        body = struct_pack("!BHQQHH", 2, 1, 1, 1, 2, len(raw)) + b"hi" + raw
+        header = SequenceHeader(ORIGIN, 1, 1, evil.packets + 1, 0, "q", False, body)
+        evil.frames(evil.packet(header.encode()))
+    world.run(SECOND)
+    node.read("q")
+    world.run(SECOND)
+    waiting = node.length("dead-letter")
+    assert waiting >= 2
+    for _ in range(5):
+        node.read("dead-letter")
+        world.run(SECOND)
+    assert len(node.received["dead-letter"]) == waiting
+    assert node.length("dead-letter") == node.length("q") == 0
+
+
+def control_entries() -> int:
+    """Order acks and rejections that wait in any session."""
+    gc.collect()
+    return max(len(found.control) for found in gc.get_objects() if isinstance(found, Conversation))
+
+
+def test_rejections_do_not_pile_up_for_a_peer_that_takes_none() -> None:
+    """It sends for a queue that is not there, and acknowledges nothing."""
+    world, node, evil = victim(queues=["orders"])
+    for number in range(1, 20_000):
+        evil.frames(evil.message(number, queue="nope"))
+    assert control_entries() <= 10_000
+    still_works_fixed(world, node)
+
+
+def still_works_fixed(world: World, node: SimNode) -> None:
+    honest = world.node("honest")
+    honest.send(node, "orders", b"hello")
+    assert world.run(10 * SECOND, lambda: not honest.busy)
+
+
+def test_pings_do_not_pile_up_order_acks() -> None:
+    """One ack for each stream is all there can be to say."""
+    world, node, evil = victim()
+    evil.frames(evil.message(1))
+    world.run(SECOND)
+    for _ in range(2_000):
+        evil.frames(encode_ping())
+    assert control_entries() <= 2
+
+
+def test_invented_origins_do_not_make_streams_without_end() -> None:
+    """Streams are memory and rows on the disk: a session makes only so many."""
+    world, node, evil = victim(NodeSettings(max_streams=16))
+    for number in range(500):
+        evil.frames(evil.message(1, origin=number.to_bytes(16, "big")))
+        if number % 50 == 0:
+            world.run(20 * MS)
+    world.run(SECOND)
+    assert len(node.store.load(b"x" * 16).positions) <= 64
+    still_works(world, node)
+
+
+def test_queues_do_not_grow_without_end() -> None:
+    """Arrivals make at most ``max_queues``, none with a name that is not one."""
+    world, node, evil = victim(NodeSettings(max_queues=10))
+    for number in range(50):
+        evil.frames(evil.message(1, lane=number + 1, queue=f"q{number}"))
+    for queue in ("", ".hidden", "a b", "\x00", "x" * 200):
+        evil.frames(evil.message(1, lane=900 + evil.packets, queue=queue))
+    world.run(SECOND)
+    names = set(node.live.inbox.mailboxes)
+    assert len(names) == 10
+    assert names - {"dead-letter"} <= {f"q{number}" for number in range(50)}
+
+
+def test_half_open_connections_do_not_shut_out_others() -> None:
+    """Connects from everywhere, none completed: bounded, and an honest peer still gets in."""
+    world, node, evil = victim(NodeSettings(max_sessions=20))
+    for number in range(1, 500):
+        hello = Hello(number.to_bytes(16, "big"), number, number, 0, 64, 1_200, MS, "x", "", node.address)
+        data = seal(CHANNEL, Kind.CONNECT, 0, 1, hello.encode())
+        node.live.handle_datagram(data, f"udp://x{number}:1", world.now_ns)
+        node.drain()
+    assert node.live.drops["half-open-overflow"] > 400
+    still_works(world, node)
+
+
+def test_odd_hellos_are_refused_or_harmless() -> None:
+    """Every field at its limits, names that are no text, and our own id."""
+    world, node, _ = victim()
+    top = 2**64 - 1
+    hellos = [
+        Hello(b"n" * 16, top, top, top, 65_535, 2**32 - 1, top, "\U0001f600" * 80, "udp://", "\x00\n"),
+        Hello(b"m" * 16, 0, 1, 0, 1, 576, 0, "", "", ""),
+        Hello(node.live.node_id, 5, 6, 0, 64, 1_200, 0, "me", node.address, node.address),
+    ]
+    for hello in hellos:
+        data = hello.encode()
+        for payload in (data, data[:-1], data + b"x", b""):
+            node.live.handle_datagram(seal(CHANNEL, Kind.CONNECT, 0, 1, payload), "udp://x:1", world.now_ns)
+            node.drain()
+    world.run(30 * SECOND)
+    still_works(world, node)
+
+
+def test_a_stream_cannot_change_its_queue_or_class() -> None:
+    """That would deliver the same number twice."""
+    world, node, evil = victim()
+    evil.frames(evil.message(1))
+    evil.frames(evil.message(2, queue="other"))
+    header = SequenceHeader(ORIGIN, 1, 1, 3, 0, "q", False, batch(b"x"))
+    evil.frames(evil.packet(header.encode(), Delivery.RECOVERABLE))
+    assert node.live.drops == {"bad-packet": 2}
+
+
+def test_nothing_is_taken_after_goodbye() -> None:
+    """Frames behind a close, and datagrams to a closed session."""
+    world, node, evil = victim()
+    evil.frames(encode_close(CloseReason.DRAINED), evil.message(1))
+    evil.frames(evil.message(2))
+    world.run(SECOND)
+    assert node.length("q") == 0
+    assert node.live.closes == {"peer-closed": 1}
+    assert node.live.drops == {"unknown-connection": 1}
