@@ -2,6 +2,7 @@
 
 import asyncio
 import weakref
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["AckMode", "Consumer"]
 
 AckMode = Literal["auto", "manual"]
+RUN_MESSAGES = 64
+"""A reader that is alone takes so many messages of a packet at once."""
 TURN_MESSAGES = 256
 """A reader that finds messages waiting lets others run after so many."""
 
@@ -36,6 +39,7 @@ class Consumer:
         self._mailbox = mailbox
         self._auto = ack == "auto"
         self._out: dict[int, Handed] = {}
+        self._run: deque[Handed] = deque()
         self._last: Message | None = None
         self._turn = 0
         self._arrived = asyncio.Event()
@@ -80,19 +84,28 @@ class Consumer:
         if self._auto and self._last is not None:
             self._last.ack()
             self._last = None
-        while True:
-            self._check_open()
-            self._arrived.clear()
-            handed = self._node.take(self._mailbox)
-            if handed is not None:
-                break
-            self._node.wake()
-            await self._arrived.wait()
-        message = self._node.message_of(self._mailbox, handed, self._settle)
-        self._out[id(handed)] = handed
+        if not self._run:
+            await self._fetch()
+        self._check_open()
+        handed = self._run.popleft()
+        message = Message(handed.parcel.open().bodies[handed.index], self._mailbox.name, handed, self._settle)
         if self._auto:
             self._last = message
         return message
+
+    async def _fetch(self) -> None:
+        """Wait for a run of messages. Where several readers share a queue, each takes one at a time."""
+        while True:
+            self._check_open()
+            self._arrived.clear()
+            alone = len(self._mailbox.listeners) == 1
+            run = self._node.take_run(self._mailbox, RUN_MESSAGES if alone else 1)
+            if run:
+                break
+            self._node.wake()
+            await self._arrived.wait()
+        self._run.extend(run)
+        self._out.update((id(handed), handed) for handed in run)
 
     def _check_open(self) -> None:
         self._node.check_alive()

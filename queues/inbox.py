@@ -427,18 +427,25 @@ class Inbox:
         """The next message of a queue; see ``Mailbox.take``."""
         handed = mailbox.take()
         if handed is not None:
-            self._note_handed(mailbox, handed, now_ns)
+            self._note_handed(mailbox, handed, handed.index, now_ns)
         return handed
 
-    def _note_handed(self, mailbox: Mailbox, handed: Handed, now_ns: int) -> None:
+    def take_more(self, mailbox: Mailbox, handed: Handed, most: int, now_ns: int) -> range:
+        """Further messages of the same packet; see ``Mailbox.take_more``."""
+        more = mailbox.take_more(handed.parcel, most)
+        if more:
+            self._note_handed(mailbox, Handed(handed.parcel, more[0], handed.redelivered), more[-1], now_ns)
+        return more
+
+    def _note_handed(self, mailbox: Mailbox, handed: Handed, last: int, now_ns: int) -> None:
         run = self._runs.get(mailbox)
+        first = handed.index
         if run is not None:
-            parcel, first, last, redelivered = run
-            if parcel is handed.parcel and last + 1 == handed.index and redelivered == handed.redelivered:
-                self._runs[mailbox] = (parcel, first, handed.index, redelivered)
-                return
-            self._record_handed(mailbox, run, now_ns)
-        self._runs[mailbox] = (handed.parcel, handed.index, handed.index, handed.redelivered)
+            if run[0] is handed.parcel and run[2] + 1 == first and run[3] == handed.redelivered:
+                first = run[1]
+            else:
+                self._record_handed(mailbox, run, now_ns)
+        self._runs[mailbox] = (handed.parcel, first, last, handed.redelivered)
 
     def flush_handed(self, now_ns: int) -> None:
         """Write down what was handed out since the last call."""

@@ -1,7 +1,6 @@
 """A message in the hands of an application."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from triack.queues.mailbox import Handed
@@ -12,31 +11,26 @@ Settle = Callable[[Handed, bool | None], None]
 """Ends a message: None acknowledges it, otherwise it comes again, as failed or not."""
 
 
-@dataclass(slots=True, eq=False)
 class Message:
     """A message that was received.
 
     Attributes:
         body: what was sent, at most 4 MiB.
-        id: names the message for ever: 32 hex digits of its node, ``-``, its ordinal there.
         queue: the queue it was taken from.
-        sent_at_ms: wall clock of the sender, milliseconds since 1970.
         redelivered: True when it may have been handed out before.
-        failures: how often it was given back as failed.
-        correlation_id, reply_to, label: as the sender set them, or None.
-        properties: everything the sender set beside the body, and what the dead-letter queue adds: ``dead_reason``,
-            ``dead_destination``, ``dead_maybe_delivered``.
     """
 
-    body: bytes
-    id: str
-    queue: str
-    sent_at_ms: int
-    redelivered: bool
-    failures: int
-    properties: dict[str, Any]
-    _handed: Handed = field(repr=False)
-    _settle: Settle = field(repr=False)
+    __slots__ = ("_handed", "_settle", "body", "queue", "redelivered")
+
+    def __init__(self, body: bytes, queue: str, handed: Handed, settle: Settle) -> None:
+        self.body = body
+        self.queue = queue
+        self.redelivered = handed.redelivered
+        self._handed = handed
+        self._settle = settle
+
+    def __repr__(self) -> str:
+        return f"<Message {self.id} of queue {self.queue}, {len(self.body)} bytes>"
 
     def ack(self) -> None:
         """The message is done; it leaves the queue with the next commit. A second call does nothing."""
@@ -49,6 +43,32 @@ class Message:
             failed: count this as a failure; after ``max_redeliveries`` of them it goes to the dead-letter queue.
         """
         self._settle(self._handed, failed)
+
+    @property
+    def id(self) -> str:
+        """Names the message for ever: 32 hex digits of its node, ``-``, its ordinal there."""
+        parcel = self._handed.parcel
+        return f"{parcel.origin.hex()}-{parcel.open().first_ordinal + self._handed.index}"
+
+    @property
+    def sent_at_ms(self) -> int:
+        """Wall clock of the sender, milliseconds since 1970."""
+        return self._handed.parcel.open().sent_at_ms
+
+    @property
+    def failures(self) -> int:
+        """How often it was given back as failed."""
+        return self._handed.parcel.failures.get(self._handed.index, 0)
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """Everything the sender set beside the body.
+
+        In the dead-letter queue also ``dead_reason``, ``dead_destination`` and, if it was sent from here,
+        ``dead_maybe_delivered``.
+        """
+        properties = self._handed.parcel.open().properties
+        return dict(properties[self._handed.index]) if properties is not None else {}
 
     @property
     def correlation_id(self) -> str | None:

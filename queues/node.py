@@ -27,7 +27,6 @@ from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.lane import Lane
 from triack.queues.logfile import LogFile
 from triack.queues.mailbox import Handed, Mailbox
-from triack.queues.message import Message, Settle
 from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
 from triack.queues.receipt import Receipt
 from triack.queues.receipts import Stage, Waiter
@@ -248,7 +247,9 @@ class Node:
             NodeClosed, StoreFailed: the node has ended.
         """
         lane, message, size_bytes = self.prepare(destination, body, delivery, properties)
-        await self.wait_room(lane)
+        self._turn += 1
+        if self._turn >= TURN_MESSAGES or not self._engine.outbox.room(lane):
+            await self.wait_room(lane)
         return self.submit(lane, message, size_bytes)
 
     def send_nowait(
@@ -336,31 +337,14 @@ class Node:
             raise QueueNotFound(f"queue {queue} does not exist on node {self.name}, which has {known}")
         return self._engine.make_queue(check_name(queue))
 
-    def take(self, mailbox: Mailbox) -> Handed | None:
-        """The next message of a queue, if there is one."""
-        return self._engine.take(mailbox, time.monotonic_ns())
-
-    def message_of(self, mailbox: Mailbox, handed: Handed, settle: Settle) -> Message:
-        """A message as the application sees it."""
-        parcel, index = handed.parcel, handed.index
-        content = parcel.open()
-        return Message(
-            content.bodies[index],
-            f"{parcel.origin.hex()}-{content.first_ordinal + index}",
-            mailbox.name,
-            content.sent_at_ms,
-            handed.redelivered,
-            parcel.failures.get(index, 0),
-            content.properties[index] if content.properties else {},
-            handed,
-            settle,
-        )
+    def take_run(self, mailbox: Mailbox, most: int) -> list[Handed]:
+        """The next messages of a queue, as far as they share a packet; empty when there are none."""
+        return self._engine.take_run(mailbox, most, time.monotonic_ns())
 
     def acknowledge(self, mailbox: Mailbox, handed: Handed) -> None:
         """A message is done."""
         mailbox.acknowledge(handed)
-        if handed.parcel.done:
-            self.wake()
+        self.wake()
 
     def give_back(self, mailbox: Mailbox, handed: Handed, *, failed: bool) -> None:
         """A message comes again."""
@@ -415,11 +399,9 @@ class Node:
         return lane
 
     async def wait_room(self, lane: Lane) -> None:
-        """Wait while the outgoing queue is full; let others run now and then."""
-        self._turn += 1
-        if self._turn >= TURN_MESSAGES:
-            self._turn = 0
-            await asyncio.sleep(0)
+        """Let others run, and wait while the outgoing queue is full."""
+        self._turn = 0
+        await asyncio.sleep(0)
         while not self._engine.outbox.room(lane):
             self.check_alive()
             assert self._driver_ is not None

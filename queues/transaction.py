@@ -63,7 +63,7 @@ class Transaction:
         mailbox.listeners.append(arrived.set)
         try:
             async with asyncio.timeout(timeout):
-                while (handed := self._node.take(mailbox)) is None:
+                while not (run := self._node.take_run(mailbox, 1)):
                     self._node.check_alive()
                     self._node.wake()
                     await arrived.wait()
@@ -72,8 +72,9 @@ class Transaction:
             raise WaitTimeout(f"no message in queue {queue} after {timeout} s") from None
         finally:
             mailbox.listeners.remove(arrived.set)
+        handed = run[0]
         self._taken.append((mailbox, handed))
-        return self._node.message_of(mailbox, handed, _settled_by_transaction)
+        return Message(handed.parcel.open().bodies[handed.index], queue, handed, _settled_by_transaction)
 
     def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it."""

@@ -26,6 +26,7 @@ from triack.session.settings import DATAGRAM_MIN_BYTES, WINDOW_MAX
 from triack.session.states import CloseReason
 
 __all__ = [
+    "CLOSE_BYTES",
     "MAX_ACK_RANGES",
     "PACKET_HEADER_BYTES",
     "PING_BYTES",
@@ -52,7 +53,7 @@ _SHORT = Struct("!BB")
 _HELLO = Struct("!16sQQQIIQBBB")
 
 PACKET_HEADER_BYTES = _PACKET.size
-PING_BYTES = _SHORT.size
+PING_BYTES = CLOSE_BYTES = _SHORT.size
 MAX_ACK_RANGES = 64
 """Ranges in one ack, and thereby the work that one ack can ask for."""
 

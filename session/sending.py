@@ -135,7 +135,9 @@ class SendWindow:
     def has_credit(self, sent: Sent) -> bool:
         """Whether the congestion window lets this packet go."""
         congestion = self._congestion
-        return congestion is None or self.in_flight_bytes + sent.size_bytes <= congestion.window_bytes
+        if congestion is None or not self._in_flight:
+            return True
+        return self.in_flight_bytes + sent.size_bytes <= congestion.window_bytes
 
     def handle_sent(self, sent: Sent, counter: int, now_ns: int) -> None:
         """The packet that ``peek`` returned, or a probe, is on its way in the datagram with that counter."""

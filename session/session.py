@@ -105,6 +105,7 @@ class Session:
         self._last_asked = False
         self._last_packet_at_ns = now_ns
         self._goodbye: CloseReason | None = None
+        self._farewell = False
         self._timers.start(Timer.CONNECT_LIMIT, now_ns + settings.connect_timeout_ns)
         if peer is not None:
             self._take_peer(peer)
@@ -160,6 +161,8 @@ class Session:
         self._timers.stop_all()
         if was_open and reason not in (CloseReason.PEER_CLOSED, CloseReason.PATH_LOST):
             self._goodbye = reason
+            # What arrived here is said with the goodbye, so that the peer need not send it again.
+            self._farewell = reason is not CloseReason.STORE_FAILED
         self._events.append(SessionClosed(reason, self.window.unacked))
 
     # ---- inputs
@@ -233,8 +236,7 @@ class Session:
         if self.state in (State.OPEN, State.DRAINING):
             return self._transmit_frames(now_ns)
         if self._goodbye is not None:
-            payload, self._goodbye = wire.encode_close(self._goodbye), None
-            return self._transmit(TransmitKind.DATA, payload)
+            return self._transmit_goodbye(self._goodbye, now_ns)
         if self.state is State.CLOSED or not self._hello_due:
             return None
         self._hello_due = False
@@ -246,6 +248,19 @@ class Session:
         self._counter += 1
         connection_id = self.peer.connection_id if self.peer is not None else 0
         return Transmit(kind, connection_id, self._counter, payload)
+
+    def _transmit_goodbye(self, reason: CloseReason, now_ns: int) -> Transmit:
+        self._goodbye = None
+        transmit = self._transmit(TransmitKind.DATA, b"")
+        frames: list[bytes] = []
+        room = self._datagram_bytes - DATAGRAM_OVERHEAD_BYTES - wire.CLOSE_BYTES
+        if self._farewell and self._session_ack.state is not AckState.NOTHING_OWED:
+            room -= self._add_ack(transmit, frames, room, now_ns)
+        if self._farewell and self._store_ack.due:
+            self._add_store_ack(transmit, frames, room)
+        frames.append(wire.encode_close(reason))
+        transmit.payload = b"".join(frames)
+        return transmit
 
     def _transmit_hello(self, now_ns: int) -> Transmit:
         wait_ns = min(CONNECT_RESEND_NS << min(self._hello_sends, 8), CONNECT_RESEND_MAX_NS)
@@ -265,7 +280,8 @@ class Session:
         if sent is None and not owes_ack and not self._store_ack.due and not self._ping_due:
             return None
         room = self._datagram_bytes - (sent.size_bytes if sent else DATAGRAM_OVERHEAD_BYTES)
-        if sent is not None and room < self._owed_ack_bytes():
+        owed_bytes = self._owed_ack_bytes()
+        if sent is not None and owed_bytes and room < owed_bytes:
             # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
             sent, room = None, self._datagram_bytes - DATAGRAM_OVERHEAD_BYTES
         transmit = self._transmit(TransmitKind.DATA, b"")

@@ -68,6 +68,7 @@ class StreamPair:
         self._accepted: list[bytes] = []
         self._session = 0
         self._life = 0
+        self._still = 0
         self._ties = count()
         self._future: list[tuple[int, int, Callable[[], None]]] = []
 
@@ -124,6 +125,8 @@ class StreamPair:
         at_ns = min((moment for moment in moments if moment is not None), default=None)
         if at_ns is None or at_ns > until_ns:
             return False
+        self._still = self._still + 1 if at_ns <= self.now_ns else 0
+        assert self._still < 1_000, "time stands still"
         self.now_ns = max(self.now_ns, at_ns)
         while self._future and self._future[0][0] <= self.now_ns:
             heappop(self._future)[2]()

@@ -3,10 +3,10 @@
 from random import Random
 
 from tests.queues.world import SimNode, World
-from triack.ordering.wire import SequenceHeader
+from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_order_ack
 from triack.queues.packing import Outgoing, pack
 from triack.session.delivery import Delivery
-from triack.session.frames import Hello, encode_packet, encode_ping
+from triack.session.frames import Hello, PacketFrame, decode_frames, encode_packet, encode_ping
 from triack.session.settings import MS
 from triack.transport.datagram import InsecureChannel, Kind, open_datagram, seal
 
@@ -76,6 +76,21 @@ class Hostile:
 def batch(*bodies: bytes) -> bytes:
     """A packet body with these messages."""
     return pack([Outgoing(body) for body in bodies], 60_000, 1, 1)[0][0].body
+
+
+def without_order_acks(datagram: bytes) -> bytes:
+    """The same datagram, but its order acks speak of nothing."""
+    opened = open_datagram(CHANNEL, datagram)
+    if opened.kind is not Kind.DATA:
+        return datagram
+    payload = opened.payload
+    for frame in decode_frames(payload):
+        if isinstance(frame, PacketFrame):
+            packet = decode(frame.content)
+            if isinstance(packet, OrderAckPacket):
+                emptied = encode_order_ack(packet.origin, packet.lane, packet.sequence, 0)
+                payload = payload.replace(frame.content, emptied)
+    return seal(CHANNEL, opened.kind, opened.connection_id, opened.counter, payload)
 
 
 def mangle(datagram: bytes, random: Random) -> bytes:

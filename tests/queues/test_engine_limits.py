@@ -1,10 +1,14 @@
 """Whole nodes without I/O: failing disks, resend tiers, backlogs beyond memory, and fairness."""
 
+from itertools import pairwise
+
 import pytest
 
-from tests.queues.world import Network, World, numbered
+from tests.queues.hostile import without_order_acks
+from tests.queues.world import Network, SimNode, World, numbered
 from triack.errors import StoreFailed
 from triack.ordering.settings import OrderSettings
+from triack.queues.mailbox import Handed
 from triack.queues.receipts import Stage
 from triack.queues.settings import NodeSettings
 from triack.session.delivery import Delivery
@@ -75,41 +79,43 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
 
 
 def test_the_resend_tiers_are_kept() -> None:
-    """Session and store acks come, order acks never: 3 resends of the first tier, 3 of the second, 3 of the third, then the last."""
+    """Session and store acks come, order acks never: 3 resends in each of three tiers, the rest in the last."""
     order = OrderSettings(
-        seq_resend_13_ns=1 * SECOND, seq_resend_46_ns=5 * SECOND, seq_resend_79_ns=20 * SECOND, seq_resend_10_ns=60 * SECOND
+        seq_resend_13_ns=SECOND, seq_resend_46_ns=5 * SECOND, seq_resend_79_ns=20 * SECOND, seq_resend_10_ns=60 * SECOND
     )
     world = World(1)
-    a = world.node("a", NodeSettings(order=order))
-    b = world.node("b", NodeSettings(session=SessionSettings(cleanup_interval_ns=10_000 * SECOND)))
-    a.send(b, "q", b"first")
-    assert world.run(5 * SECOND, lambda: not a.busy)
-    b.commit_ns = 1_000_000 * SECOND
-    a.send(b, "q", b"never committed")
-    world.run(400 * SECOND)
-    waits = [record["interval_ns"] // SECOND for record in a.log("resend_scheduled")]
-    attempts = [record["attempt"] for record in a.log("resend_scheduled")]
-    opened = [record["at_ns"] for record in a.log("session_opened")]
-    assert len(opened) > 1 or waits[:11] == [1, 1, 1, 5, 5, 5, 20, 20, 20, 60, 60]
-    assert all(wait == (1, 5, 20, 60)[min((attempt - 1) // 3, 3)] for wait, attempt in zip(waits, attempts, strict=True))
-
-
-def test_resends_come_when_the_tier_says_and_no_earlier() -> None:
-    """A destination that holds everything and never acknowledges in order."""
-    order = OrderSettings(seq_resend_13_ns=2 * SECOND, seq_resend_46_ns=7 * SECOND)
-    deaf = OrderSettings(order_ack_idle_ns=10**18, seq_max_ack_delay_ns=10**18)
-    session = SessionSettings(cleanup_interval_ns=10_000 * SECOND)
-    world = World(1)
-    a = world.node("a", NodeSettings(order=order, session=session))
-    b = world.node("b", NodeSettings(order=deaf, session=session))
-    a.send(b, "q", b"1")
-    assert world.run(30 * SECOND, lambda: not a.busy)
+    world.alter = without_order_acks
+    a, b = world.node("a", NodeSettings(order=order)), world.node("b")
+    a.send(b, "q", b"never acknowledged in order")
+    world.run(300 * SECOND)
     resends = a.log("resend_scheduled")
-    assert len(resends) <= 1
-    if resends:
-        sent = a.log("packet_sent")[0]["at_ns"]
-        assert resends[0]["at_ns"] - sent >= 2 * SECOND
-        assert resends[0]["interval_ns"] == 2 * SECOND
+    expected = [1, 1, 1, 5, 5, 5, 20, 20, 20, 60, 60, 60]
+    assert [record["interval_ns"] // SECOND for record in resends[:12]] == expected
+    assert [record["attempt"] for record in resends] == list(range(1, len(resends) + 1))
+    times = [a.log("packet_sent")[0]["at_ns"], *(record["at_ns"] for record in resends)]
+    waits = [later - earlier for earlier, later in pairwise(times)]
+    assert [round(wait / SECOND) for wait in waits[:12]] == expected
+    assert len(a.log("session_opened")) == 1
+    assert len([record for record in a.log("packet_sent") if record["class"] == "transactional"]) >= 12
+    assert b.read_all("q") == [b"never acknowledged in order"]
+    world.alter = None
+    assert world.run(61 * SECOND, lambda: not a.busy)
+
+
+def test_a_new_session_begins_with_the_first_tier() -> None:
+    """However patient the resends had become."""
+    order = OrderSettings(seq_resend_13_ns=SECOND, seq_resend_46_ns=10 * SECOND)
+    world = World(1)
+    world.alter = without_order_acks
+    a, b = world.node("a", NodeSettings(order=order)), world.node("b")
+    a.send(b, "q", b"x")
+    world.run(8 * SECOND)
+    assert a.log("resend_scheduled")[-1]["attempt"] == 3
+    b.restart()
+    world.run(30 * SECOND)
+    opened_ns = a.log("session_opened")[1]["at_ns"]
+    resends = [record for record in a.log("resend_scheduled") if record["at_ns"] > opened_ns]
+    assert [record["attempt"] for record in resends[:2]] == [1, 2]
 
 
 # Beyond memory.
@@ -221,27 +227,33 @@ def test_messages_to_itself_need_no_network() -> None:
 # Failing to process.
 
 
+def take(node: SimNode, queue: str) -> Handed:
+    """The next message, wherever its body is."""
+    mailbox = node.live.make_queue(queue)
+    handed = node.live.take(mailbox, node.world.now_ns)
+    if handed is None:
+        node.drain()
+        node.world.run(SECOND)
+        handed = node.live.take(mailbox, node.world.now_ns)
+    assert handed is not None
+    return handed
+
+
 def test_a_message_that_fails_too_often_goes_to_dead_letter_alone() -> None:
-    """It, and not another that was given back beside it."""
+    """It, and not another that was given back beside it; failures are counted across restarts."""
     world = World(1)
     a = world.node("a", NodeSettings(max_redeliveries=2))
     a.send(a, "q", b"good", b"poison")
     world.run(SECOND)
-    mailbox = a.live.make_queue("q")
     for failures in range(1, 4):
-        good, poison = a.live.take(mailbox, world.now_ns), a.live.take(mailbox, world.now_ns)
-        assert good is not None
-        assert poison is not None
+        good, poison = take(a, "q"), take(a, "q")
+        mailbox = a.live.make_queue("q")
         a.live.give_back(mailbox, good, failed=False, now_ns=world.now_ns)
         a.live.give_back(mailbox, poison, failed=True, now_ns=world.now_ns)
+        a.drain()
         world.run(SECOND)
-        assert a.length("dead-letter") == (failures == 3)
-        assert a.length("q") == (1 if failures == 3 else 2)
+        assert (a.length("q"), a.length("dead-letter")) == ((1, 1) if failures == 3 else (2, 0))
         if failures == 2:
             a.restart()
-            mailbox = a.live.make_queue("q")
-            world.run(SECOND)
-            assert a.live.take(mailbox, world.now_ns) is None
-            world.run(SECOND)
     assert a.read_all("dead-letter") == [b"poison"]
     assert a.read_all("q") == [b"good"]

@@ -148,9 +148,9 @@ def test_a_session_of_the_past_changes_nothing() -> None:
 def test_acks_of_what_was_never_sent_close_the_session() -> None:
     """With the reason that blames the peer; ranges beyond reason, too."""
     for acks in (
-        encode_ack(NumberSet(1_000), 64, 0),
-        encode_ack(NumberSet(0, [(5, 2**32 - 2)]), 64, 0),
-        encode_ack(NumberSet(2**64 - 1), 64, 0),
+        encode_ack(NumberSet(1_000), 64, 0, 0),
+        encode_ack(NumberSet(0, [(5, 2**32 - 2)]), 64, 2**64 - 1, 0),
+        encode_ack(NumberSet(2**64 - 1), 64, 0, 0),
         encode_store_ack(NumberSet(1_000)),
         encode_store_ack(NumberSet(2**64 - 1, [])),
     ):

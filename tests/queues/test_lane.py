@@ -85,6 +85,6 @@ def test_a_lane_is_busy_until_everything_is_freed() -> None:
     entries, _ = lane.poll_packets(1, 1)
     lane.start(entries)
     assert lane.busy
-    lane.sequence.handle_sent(entries[0], 1, 0)
+    lane.sequence.handle_sent(entries[0], 0)
     assert lane.sequence.handle_order_ack(1, 1, 0) == entries
     assert not lane.busy

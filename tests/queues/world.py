@@ -45,6 +45,7 @@ class World:
 
     Attributes:
         tap: called with every datagram that leaves a node, its sender and its receiver.
+        alter: makes another datagram of each that leaves a node.
     """
 
     def __init__(self, seed: int, network: Network | None = None) -> None:
@@ -53,6 +54,7 @@ class World:
         self.now_ns = SECOND
         self.nodes: dict[str, SimNode] = {}
         self.tap: Callable[[bytes, str, str], None] | None = None
+        self.alter: Callable[[bytes], bytes] | None = None
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._serial = count()
         self.datagrams = 0
@@ -79,6 +81,8 @@ class World:
         self.datagrams += 1
         if self.tap is not None:
             self.tap(datagram, sender, to)
+        if self.alter is not None:
+            datagram = self.alter(datagram)
         if (sender, to) in network.cut:
             return
         for _ in range(2 if random.random() < network.duplicate else 1):

@@ -69,6 +69,7 @@ class Pair:
         self.drops: Counter[str] = Counter()
         self._peer_settings = peer_settings or settings
         self._udp = udp
+        self._still = 0
         self._ties = count()
         self._future: list[tuple[int, int, Callable[[], None]]] = []
         self.drain()
@@ -132,6 +133,8 @@ class Pair:
         at_ns = min(moments, default=None)
         if at_ns is None or at_ns > until_ns:
             return False
+        self._still = self._still + 1 if at_ns <= self.now_ns else 0
+        assert self._still < 1_000, "time stands still"
         self.now_ns = max(self.now_ns, at_ns)
         while self._future and self._future[0][0] <= self.now_ns:
             heappop(self._future)[2]()
@@ -147,7 +150,7 @@ class Pair:
             pass
         self.now_ns = until_ns
 
-    def run_until(self, done: Callable[[], bool], limit_ns: int = 100_000 * SECOND) -> None:
+    def run_until(self, done: Callable[[], bool], limit_ns: int = 1_000 * SECOND) -> None:
         """Let time pass until something holds."""
         self.drain()
         while not done():

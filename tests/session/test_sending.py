@@ -81,7 +81,7 @@ def test_the_span_is_two_windows() -> None:
     """While one packet stays missing, others may go only until number two windows above the cumulative one."""
     window = make(8)
     number = 0
-    while window.room > 0:
+    while window.room > 0 and number < 100:
         number = send(window, 1)[0].number
         if number > 1:
             ack(window, 0, [(2, number)], RTT_NS)

@@ -484,8 +484,12 @@ def test_a_content_that_no_datagram_holds_is_the_callers_mistake() -> None:
 def test_a_content_made_under_a_larger_setting_goes_out_all_the_same(size: int, udp: bool) -> None:
     """Alone in its datagram, once, whatever acks are owed and however small the congestion window is."""
     pair = Pair.opened(udp=udp)
-    pair.inject("a", encode_packet(2, Delivery.EXPRESS, False, b""))
+    pair.b.send_packet(Delivery.EXPRESS, b"", None, asks=True)
+    asking = pair.b.poll_transmit(pair.now_ns)
+    assert asking is not None
+    pair.inject("a", asking.payload)
     pair.a.send_packet(Delivery.EXPRESS, bytes(size), None)
+    pair.drain()
     pair.run(2 * SECOND)
     assert [len(content) for content in pair.fresh("b")] == [size]
     assert pair.unacked["a"] == set()

@@ -35,7 +35,7 @@ def transfer(loss: float, seed: int, *, udp: bool = True) -> Pair:
             not pair.backlog[end] and not pair.unacked[end] and set(stored(pair, end)) == DURABLES for end in ("a", "b")
         )
 
-    pair.run_until(done)
+    pair.run_until(done, limit_ns=100_000 * SECOND)
     return pair
 
 

@@ -79,7 +79,7 @@ class Sessions:
 
     Args:
         report: called with each violation.
-        settled: says whether a node has committed, or for good rejected, a packet so far.
+        settled: says whether a node has committed or recovered a packet so far.
         freed: called with (node, packet) when the ack that frees the packet's class has arrived.
     """
 
@@ -92,6 +92,7 @@ class Sessions:
         self._report = report
         self._settled = settled
         self._freed = freed
+        self._early: list[Violation] = []
         self.links: dict[SessionId, Link] = {}
 
     def link(self, record: Record) -> Link:

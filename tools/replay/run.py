@@ -18,8 +18,6 @@ from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Timeline, Verdict
 
 ENGINES: Final = ("spark", "local")
-# Below this, Spark spends most of its time on planning.
-_SMALL_BYTES: Final = 64 << 20
 
 
 def replay(
@@ -67,8 +65,7 @@ def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tup
     try:
         if spark is None:
             with _quiet_start():
-                size = sum(log.path.stat().st_size for log in logs)
-                spark = open_spark(master, adaptive=size > _SMALL_BYTES)
+                spark = open_spark(master, sum(log.path.stat().st_size for log in logs))
         return replay_spark(spark, logs, timeline=timeline)
     except (PySparkException, Py4JError) as error:
         reason = str(error).strip().splitlines()[0]

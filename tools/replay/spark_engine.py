@@ -1,10 +1,13 @@
-"""The Spark engine: opens the Spark session, runs the checks and brings their results together."""
+"""The Spark engine: opens the Spark session, runs the checks and brings their results together.
+
+What small records cost is planning and starting jobs, not computing. So all checks are one job whose rows are facts
+(see ``spark_records.facts``); only what their counts show to be doubtful is looked at in a second one.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
@@ -15,45 +18,54 @@ from triack.tools.replay import spark_resends as resends
 from triack.tools.replay import spark_sessions as sessions
 from triack.tools.replay import spark_streams as streams
 from triack.tools.replay.files import LogFile, find_damage
-from triack.tools.replay.schema import Verdict, Violation
-from triack.tools.replay.spark_timeline import gather_timeline
+from triack.tools.replay.schema import CHECKS, FAILURE_REASONS, Verdict, Violation
+from triack.tools.replay.spark_timeline import DUPLICATE, SHOWN, empty_timeline, fill_timeline, timeline_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
     from triack.tools.replay.schema import Timeline
 
-_DURABLE: Final = f"cls >= {base.RECOVERABLE_CODE}"
-_CHECKS_AT_A_TIME: Final = 4
+# Below this, starting and planning take longer than computing.
+_SMALL_BYTES: Final = 64 << 20
+_DOUBTS: Final = ("holes", "store acks", "again", "effects")
 
 
-def open_spark(master: str | None, *, adaptive: bool = True) -> SparkSession:
-    """Return the Spark session for a replay: quiet, without a web page, with settings that suit small records too.
+def open_spark(master: str | None, size_bytes: int) -> SparkSession:
+    """Return the Spark session for a replay: quiet, without a web page, with settings that suit the size.
 
     Args:
         master: the cluster to run on; None for all processors of this machine.
-        adaptive: whether Spark plans again while it runs; for small records that costs more than it gains.
+        size_bytes: of all logs together.
     """
     cores = os.cpu_count() or 1
-    builder = (
-        SparkSession.builder.appName("triack replay")
-        .master(master or "local[*]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.adaptive.enabled", str(adaptive).lower())
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-    )
-    if master is None or master.startswith("local"):
+    small = size_bytes < _SMALL_BYTES
+    local = master is None or master.startswith("local")
+    settings: dict[str, object] = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.adaptive.enabled": str(not small).lower(),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "ERROR",
+    }
+    if local:
         # One machine: few partitions, no network, and files split so that every processor parses.
-        builder = (
-            builder.config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.memory", "3g")
-            .config("spark.sql.shuffle.partitions", str(cores * 2))
-            .config("spark.sql.files.maxPartitionBytes", str(32 << 20))
-            .config("spark.sql.files.openCostInBytes", str(256 << 10))
-        )
+        settings |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.memory": "3g",
+            "spark.sql.shuffle.partitions": cores if small else cores * 2,
+            "spark.sql.files.maxPartitionBytes": 32 << 20,
+            "spark.sql.files.openCostInBytes": 256 << 10,
+        }
+    if small:
+        # Compiling, by Spark or by the virtual machine, costs more than it gains.
+        settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+        if local:
+            settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    builder = SparkSession.builder.appName("triack replay").master(master or "local[*]")
+    for name, value in settings.items():
+        builder = builder.config(name, str(value))
     return builder.getOrCreate()
 
 
@@ -68,13 +80,18 @@ class SparkReplay:
 
     def __init__(self, spark: SparkSession, logs: list[LogFile], *, timeline: bool) -> None:
         self._logs = logs
-        self._timeline = timeline
+        self._with_timeline = timeline
+        self._timeline: Timeline | None = None
+        self._verdict = Verdict(engine="spark", torn_lines=sum(bool(log.torn) for log in logs))
         self._kept: list[DataFrame] = []
         self._lines = base.read_lines(spark, logs)
         self._all = self._keep(base.encode(self._lines, logs))
         self._moves, others = base.split(self._all)
         self._others = self._keep(others)
         self._incarnations = self._keep(_incarnations(self._all))
+        self._serials_jump = False
+        self._nodes: set[int] = set()
+        self._seen: dict[str, set[int]] = {}
 
     def run(self) -> tuple[Verdict, Timeline | None]:
         """Run all checks.
@@ -82,25 +99,43 @@ class SparkReplay:
         Raises:
             ReplayError: a line does not fit the schema.
         """
+        verdict = self._verdict
         try:
-            verdict = Verdict(engine="spark", torn_lines=sum(bool(log.torn) for log in self._logs))
-            span = self._count_records(verdict)
-            links = self._keep(sessions.links(self._moves, self._others))
-            rows = self._check(verdict, links)
-            verdict.pending += verdict.sent - verdict.delivered - verdict.lost
-            verdict.conclude(self._named(rows), span)
-            timeline = gather_timeline(self._all, self._lines, links) if self._timeline else None
+            span = self._count_records()
+            self._note_events()
+            rows = self._check()
+            strangers = self._seen["session_opened"] - self._nodes
+            called = base.names(self._lines, strangers | _ids(rows))
         finally:
             for frame in self._kept:
                 frame.unpersist()
-        return verdict, timeline
+        totals = Counter[str]()
+        for row in rows:
+            totals[row["kind"]] += row["value"] or 0
+        verdict.sent += totals["sent"]
+        verdict.delivered += totals["delivered"]
+        verdict.lost = totals["lost"]
+        verdict.pending = totals["unqueued"] + verdict.sent - verdict.delivered - verdict.lost
+        verdict.out_of_order = totals["order"]
+        verdict.duplicates_delivered = totals["duplicates_delivered"]
+        verdict.resends += totals["resends"]
+        verdict.peers_without_log = sorted(called[peer] for peer in strangers)
+        verdict.conclude([_violation(row, called) for row in rows if row["kind"] in CHECKS], span)
+        if self._timeline is not None:
+            fill_timeline(self._timeline, rows, called)
+        return verdict, self._timeline
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         self._kept.append(frame.persist())
         return frame
 
-    def _count_records(self, verdict: Verdict) -> tuple[int, int] | None:
-        """Count what single records tell; this first pass also fills the cache and finds damage."""
+    def _count_records(self) -> tuple[int, int] | None:
+        """Count what single records tell; this first pass also fills the cache and finds damage.
+
+        Returns:
+            When the first message was queued and the last one committed.
+        """
+        verdict = self._verdict
         rows = self._incarnations.collect()
         if any(row["damaged"] for row in rows):
             raise find_damage(self._logs)
@@ -108,85 +143,97 @@ class SparkReplay:
         verdict.duplicates_on_wire = sum(row["wire"] for row in rows)
         verdict.resends = sum(row["control"] for row in rows)
         verdict.sent = sum(row["queued"] - row["removed"] for row in rows)
-        verdict.sessions_closed = resends.failures(self._others).select("session").distinct().count()
-        nodes = {row["node"] for row in rows}
-        verdict.nodes = len(nodes)
-        opened = base.pick(self._others, "session_opened").select("peer").distinct().collect()
-        strangers = {row["peer"] for row in opened} - nodes
-        verdict.peers_without_log = sorted(base.names(self._lines, strangers).values())
+        verdict.delivered = sum(row["committed"] for row in rows)
+        self._nodes = {row["node"] for row in rows}
+        verdict.nodes = len(self._nodes)
+        # Without a gap, the serials of an incarnation are 1 to the number of its records.
+        self._serials_jump = any(
+            row["low"] != 1 or row["high"] != row["records"] or row["sum"] != row["records"] * (row["records"] + 1) // 2
+            for row in rows
+        )
+        shown = [row for row in rows if row["shown_begin"] is not None]
+        if self._with_timeline and shown:
+            self._timeline = empty_timeline(
+                min(row["shown_begin"] for row in shown), max(row["shown_end"] for row in shown)
+            )
         begin = min((row["begin"] for row in rows if row["begin"]), default=None)
         end = max((row["end"] for row in rows if row["end"]), default=None)
         return None if begin is None or end is None else (begin, end)
 
-    def _check(self, verdict: Verdict, links: DataFrame) -> list[Row]:
-        """Count the messages of the verdict, and return the violations of all checks."""
-        moves, others = self._moves, self._others
-        forwarders = self._keep(streams.forwarders(moves))
-        if forwarders.isEmpty():
-            forwarders = forwarders.limit(0)  # the optimizer then drops every join with it
+    def _note_events(self) -> None:
+        """Note which peers and failed sessions there are, and which events; checks of absent ones are not planned."""
+        failed = (f.col("event") == "session_closed") & f.col("reason").isin(*FAILURE_REASONS)
+        noted = f.when(f.col("event") == "session_opened", f.col("peer")).when(failed, f.col("session"))
+        rare = failed | f.col("event").isin("session_opened", "resend_scheduled", "removed", "handed")
+        passed = f.expr("event = 'packet_sent' and node <> origin")
+        notes = self._others.where(rare).select("event", noted.alias("noted"))
+        notes = notes.unionAll(self._moves.where(passed).select("event", f.lit(None).cast("long").alias("noted")))
+        self._seen = {"session_opened": set(), "session_closed": set()}
+        for row in notes.distinct().collect():
+            self._seen.setdefault(row["event"], set()).add(row["noted"])
+        self._verdict.sessions_closed = len(self._seen["session_closed"])
+
+    def _check(self) -> list[Row]:
+        """Return the facts of all checks."""
+        moves, others, seen = self._moves, self._others, self._seen
+        forwarders = streams.forwarders(moves) if "packet_sent" in seen else None
+        links = self._keep(sessions.links(moves, others))
         sends = self._keep(resends.sends(links))
-        arrivals = self._keep(streams.arrivals(others, forwarders))
-        segments = self._keep(streams.segments(others, forwarders))
-        handed = streams.handed(others)
-        checks = [
-            *self._weigh(verdict, links, segments, forwarders),
-            streams.check_commit_order(arrivals),
-            streams.check_handed_order(handed),
-            streams.check_gaps(arrivals, segments),
-            streams.check_order_acks(arrivals),
-            streams.check_handed_again(handed),
-            sessions.check_window(links, others),
+        unacked = self._keep(sessions.unacked(links, others))
+        arrivals = self._keep(streams.arrivals(others))
+        segments = self._keep(streams.segments(others))
+        settled = sessions.settlements(others)
+        doubtful = self._keep(sessions.doubtful_store_acks(links, settled, forwarders))
+        holes, again, effects = streams.holes(arrivals), streams.committed_again(others), streams.effects(segments)
+        parts = [
+            streams.check_arrivals(arrivals),
+            sessions.check_window(unacked),
             sessions.check_acks(links),
-            sessions.check_store_acks(links, others),
             sessions.check_ack_timing(moves, others, self._incarnations),
-            resends.check_resent(links, sends, others),
-            resends.check_attempts(others),
-            resends.check_waits(others),
-            resends.check_serials(self._all, self._incarnations),
+            resends.count_resends(sends),
+            *(base.counted(rows, kind) for rows, kind in zip((holes, doubtful, again, effects), _DOUBTS, strict=True)),
         ]
-        verdict.resends += _sum(sends, f.col("sends") - 1)
-        rows = _collect(checks)
-        totals = Counter[str]()
-        for row in rows:
-            totals[row["check"]] += row["messages"] or 0
-        verdict.out_of_order = totals["order"]
-        verdict.duplicates_delivered = totals["duplicates_delivered"]
-        verdict.lost = totals["lost"]
-        return rows
+        if "handed" in seen:
+            handed = streams.handed(others)
+            parts += [streams.check_handed_order(handed), streams.check_handed_again(handed)]
+        if seen["session_closed"]:
+            parts.append(resends.check_resent(links, sends, others, removals="removed" in seen))
+        if "resend_scheduled" in seen:
+            parts += [resends.check_attempts(others), resends.check_waits(others)]
+        if self._serials_jump:
+            parts.append(resends.check_serials(self._all))
+        if self._timeline is not None:
+            parts += timeline_facts(self._timeline, self._all, sends, unacked)
+        rows = base.union(parts).collect()
 
-    def _weigh(self, verdict: Verdict, links: DataFrame, segments: DataFrame, forwarders: DataFrame) -> list[DataFrame]:
-        """Count what was delivered, correct the counts of whole ranges by single packets, and return their checks."""
-        final = streams.at_destination(base.pick(self._others, "committed").where(_DURABLE), forwarders)
-        verdict.delivered = _sum(final, "count")
-        again = self._keep(streams.committed_again(self._others, forwarders))
-        single = self._keep(streams.corrections(streams.effects(segments), again, links))
-        if single.isEmpty():
-            return []
-        weighed = self._keep(streams.weighed(single, self._moves, self._others))
-        add = {name: _sum(weighed, f.col(name) * f.col("messages")) for name in ("sent", "delivered", "unqueued")}
-        verdict.sent += add["sent"]
-        verdict.delivered += add["delivered"]
-        verdict.pending += add["unqueued"]
-        return [streams.check_lost(weighed), streams.check_committed_again(again, weighed)]
+        doubts = {row["kind"] for row in rows if row["kind"] in _DOUBTS and row["value"]}
+        parts = []
+        if "holes" in doubts:
+            parts.append(streams.check_gaps(holes, segments))
+        if "store acks" in doubts:
+            parts.append(sessions.check_store_acks(doubtful, settled))
+        if doubts & {"again", "effects"}:
+            repeated = streams.repeated(again)
+            single = streams.corrections(effects, repeated, links, forwarders)
+            weighed = self._keep(streams.weighed(single, moves, others))
+            parts += [streams.totals(weighed), streams.check_lost(weighed)]
+            parts.append(streams.check_committed_again(repeated, weighed))
+        return rows + (base.union(parts).collect() if parts else [])
 
-    def _named(self, rows: list[Row]) -> list[Violation]:
-        """Return rows as violations, with names for hashed ids."""
-        ids = {row[name] for row in rows for name in ("node", "session", "origin") if row[name] is not None}
-        names = base.names(self._lines, ids)
 
-        findings = []
-        for row in rows:
-            node, session, origin = (names.get(row[name], "") for name in ("node", "session", "origin"))
-            lane, sequence, number = (-1 if row[name] is None else row[name] for name in ("lane", "sequence", "number"))
-            finding = Violation(row["check"], node, session, origin, lane, sequence, number, row["evidence"])
-            findings.append(finding)
-        return findings
+def _ids(rows: list[Row]) -> set[int]:
+    return {row[name] for row in rows for name in ("node", "session", "origin") if row[name] is not None}
+
+
+def _violation(row: Row, called: dict[int, str]) -> Violation:
+    node, session, origin = (called.get(row[name], "") for name in ("node", "session", "origin"))
+    lane, sequence, number = (-1 if row[name] is None else row[name] for name in ("lane", "sequence", "number"))
+    return Violation(row["kind"], node, session, origin, lane, sequence, number, row["evidence"])
 
 
 def _incarnations(records: DataFrame) -> DataFrame:
     """Return, for each incarnation of each node, what single records tell; the totals of the verdict are their sums."""
-    wire = "(event = 'packet_received' and duplicate) or (event = 'rejected' and reason = 'duplicate')"
-    kept = f"event = 'queued' and {_DURABLE} and not coalesce(recovered, false)"
+    queued, committed, removed = (f"event = '{name}' and {base.DURABLE}" for name in ("queued", "committed", "removed"))
     return records.groupBy("node", "incarnation").agg(
         f.count("*").alias("records"),
         f.min("n").alias("low"),
@@ -194,28 +241,20 @@ def _incarnations(records: DataFrame) -> DataFrame:
         f.sum("n").alias("sum"),
         f.max("at_ns").alias("log_end"),
         f.count_if("damaged").alias("damaged"),
-        f.count_if(f.expr(wire)).alias("wire"),
+        f.count_if(f.expr(DUPLICATE)).alias("wire"),
         f.count_if(f.expr("event = 'packet_sent' and lane is null and resend")).alias("control"),
-        _total(kept).alias("queued"),
-        _total(f"event = 'removed' and {_DURABLE}").alias("removed"),
-        f.min(f.when(f.expr(f"event = 'queued' and {_DURABLE}"), f.col("wall_ns"))).alias("begin"),
-        f.max(f.when(f.expr(f"event = 'committed' and {_DURABLE}"), f.col("wall_ns"))).alias("end"),
+        _total(f"{queued} and not coalesce(recovered, false)").alias("queued"),
+        _total(removed).alias("removed"),
+        _total(committed).alias("committed"),
+        f.min(f.when(f.expr(queued), f.col("wall_ns"))).alias("begin"),
+        f.max(f.when(f.expr(committed), f.col("wall_ns"))).alias("end"),
+        f.min(f.when(f.expr(SHOWN), f.col("wall_ns"))).alias("shown_begin"),
+        f.max(f.when(f.expr(SHOWN), f.col("wall_ns"))).alias("shown_end"),
     )
 
 
 def _total(condition: str) -> Column:
     return f.coalesce(f.sum(f.when(f.expr(condition), f.col("count"))), f.lit(0))
-
-
-def _sum(frame: DataFrame, column: Column | str) -> int:
-    row = frame.agg(f.sum(column).alias("sum")).first()
-    return int(row["sum"] or 0) if row else 0
-
-
-def _collect(checks: list[DataFrame]) -> list[Row]:
-    """Run the checks, some at a time: while one is planned, another computes."""
-    with ThreadPoolExecutor(_CHECKS_AT_A_TIME) as pool:
-        return [row for rows in pool.map(lambda check: check.collect(), checks) for row in rows]
 
 
 def replay_spark(spark: SparkSession, logs: list[LogFile], *, timeline: bool) -> tuple[Verdict, Timeline | None]:

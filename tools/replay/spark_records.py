@@ -6,6 +6,7 @@ strings. Whoever shows a result turns them back with ``names``.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -31,8 +32,10 @@ STREAM: Final = ("origin", "lane", "sequence")
 LINK: Final = ("node", "session")
 RECOVERABLE_CODE: Final = 1
 TRANSACTIONAL_CODE: Final = 2
-_KEY_TYPES: Final = {
-    "check": "string",
+DURABLE: Final = f"cls >= {RECOVERABLE_CODE}"
+TRANSACTIONAL: Final = f"cls = {TRANSACTIONAL_CODE}"
+FACT_TYPES: Final = {
+    "kind": "string",
     "node": "long",
     "session": "long",
     "origin": "long",
@@ -40,7 +43,7 @@ _KEY_TYPES: Final = {
     "sequence": "long",
     "number": "long",
     "evidence": "string",
-    "messages": "long",
+    "value": "long",
 }
 
 
@@ -130,25 +133,42 @@ def in_order(*columns: str) -> WindowSpec:
     return Window.partitionBy(*columns).orderBy("pos").rowsBetween(Window.unboundedPreceding, -1)
 
 
-def violations(found: DataFrame, check: str, evidence: Column, **changes: Column) -> DataFrame:
-    """Return rows in the form of a violation; columns that the rows lack stay empty.
+def facts(found: DataFrame, kind: str | Column, evidence: Column | None = None, **changes: Column) -> DataFrame:
+    """Return rows in the one form in which all results leave Spark; columns that the rows lack stay empty.
 
-    `messages` says how many messages the violation adds to the verdict's number of its kind.
+    A fact whose kind is the name of a check is a violation. `value` is what it adds to the number of its kind.
 
     Args:
-        found: one row for each violation.
-        check: the check's name.
-        evidence: the sentence that shows it.
+        found: one row for each fact.
+        kind: what the facts are.
+        evidence: the sentence that shows a violation.
         changes: columns that are called differently in `found`.
     """
-    given = {"check": f.lit(check), "evidence": evidence, **changes}
+    given = {"kind": f.lit(kind) if isinstance(kind, str) else kind, "evidence": evidence, **changes}
     columns = []
-    for name, kind in _KEY_TYPES.items():
+    for name, type_ in FACT_TYPES.items():
         column = given.get(name)
         if column is None:
-            column = f.col(name) if name in found.columns and name != "messages" else f.lit(None)
-        columns.append(column.cast(kind).alias(name))
+            column = f.col(name) if name in found.columns and name != "value" else f.lit(None)
+        columns.append(column.cast(type_).alias(name))
     return found.select(*columns)
+
+
+def cases(rows: DataFrame, *found: tuple[str, Column, Column]) -> DataFrame:
+    """Return a row for each case (kind, condition, evidence) that holds, with its `kind` and `evidence`."""
+    judged = [f.when(holds, f.struct(f.lit(kind).alias("kind"), said.alias("evidence"))) for kind, holds, said in found]
+    some = rows.where(reduce(lambda one, other: one | other, [holds for _, holds, _ in found]))
+    return some.select("*", f.explode(f.array(*judged)).alias("case")).where("case is not null").select("*", "case.*")
+
+
+def counted(rows: DataFrame, kind: str) -> DataFrame:
+    """Return one fact: how many rows there are."""
+    return facts(rows.agg(f.count("*").alias("rows")), kind, value=f.col("rows"))
+
+
+def union(parts: list[DataFrame]) -> DataFrame:
+    """Return the rows of frames with the same columns."""
+    return reduce(lambda one, other: one.unionAll(other), parts)
 
 
 def explode_range(first: Column, last: Column) -> Column:

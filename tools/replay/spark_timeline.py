@@ -9,91 +9,105 @@ from pyspark.sql.window import Window
 
 from triack.tools.replay.local_engine import TIMELINE_GRAIN_NS, bucket_width
 from triack.tools.replay.schema import LATENCY_BUCKETS_PER_DECADE, SessionLine, Timeline
-from triack.tools.replay.spark_records import LINK, STREAM, names, pick
-from triack.tools.replay.spark_sessions import unacked
+from triack.tools.replay.spark_records import LINK, STREAM, facts, pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
-# The events that the plots are made of; their span is the time axis.
-_SHOWN: Final = ("packet_sent", "queued", "committed", "session_opened", "session_closed")
-_DUPLICATE: Final = "(event = 'packet_received' and duplicate) or (event = 'rejected' and reason = 'duplicate')"
+# The records that the plots are made of; their span is the time axis.
+DUPLICATE: Final = "((event = 'packet_received' and duplicate) or (event = 'rejected' and reason = 'duplicate'))"
+SHOWN: Final = (
+    "event in ('packet_sent', 'queued', 'committed', 'session_opened', 'session_closed')"
+    f" or coalesce({DUPLICATE}, false)"
+)
+_PREFIX: Final = "plot "
 
 
-def gather_timeline(records: DataFrame, lines: DataFrame, links: DataFrame) -> Timeline:
-    """Return the timeline of a record.
+def empty_timeline(start_ns: int, end_ns: int) -> Timeline:
+    """Return a timeline for a span of wall time, with nothing in its buckets yet."""
+    return Timeline(start_ns, bucket_width(start_ns, end_ns) * TIMELINE_GRAIN_NS)
+
+
+def timeline_facts(timeline: Timeline, records: DataFrame, sends: DataFrame, unacked: DataFrame) -> list[DataFrame]:
+    """Return what ``fill_timeline`` needs, as facts: `number` is a bucket, `value` what belongs into it.
 
     Args:
+        timeline: the empty timeline.
         records: all records.
-        lines: the lines behind them, for names.
-        links: what ``links`` returned.
+        sends: from ``sends``.
+        unacked: from ``unacked``.
     """
-    shown = records.where(f.col("event").isin(*_SHOWN) | f.coalesce(f.expr(_DUPLICATE), f.lit(False)))
-    row = shown.agg(f.min("wall_ns").alias("begin"), f.max("wall_ns").alias("end")).first()
-    if row is None or row["begin"] is None:
-        return Timeline()
-    timeline = Timeline(row["begin"], bucket_width(row["begin"], row["end"]) * TIMELINE_GRAIN_NS)
     bucket = (f.floor(f.col("wall_ns") / timeline.bucket_ns) - timeline.start_ns // timeline.bucket_ns).alias("bucket")
-    timeline.committed = _counts(pick(records, "committed"), bucket, f.sum("count"))
-    timeline.duplicates = _counts(records.where(_DUPLICATE), bucket, f.count("*"))
-    timeline.resends = _counts(_sent_again(records, links), bucket, f.count("*"))
-    timeline.latency = _latency(records)
-    _add_sessions(timeline, records, lines, links, bucket)
-    return timeline
+    peaks = unacked.groupBy(*LINK, bucket).agg(f.max("unacked").alias("peak"))
+    return [
+        _sums("committed", pick(records, "committed"), bucket, f.sum("count")),
+        _sums("duplicates", records.where(DUPLICATE), bucket, f.count("*")),
+        _sums("resends", _sent_again(records, sends), bucket, f.count("*")),
+        _latency(records),
+        facts(peaks, _PREFIX + "unacked", number=f.col("bucket"), value=f.col("peak")),
+        _lives(records),
+    ]
 
 
-def _counts(rows: DataFrame, bucket: Column, count: Column) -> dict[int, int]:
-    found = rows.groupBy(bucket).agg(count.alias("value")).collect()
-    return {row["bucket"]: row["value"] for row in found if row["value"]}
+def fill_timeline(timeline: Timeline, rows: list[Row], called: dict[int, str]) -> None:
+    """Put facts into the timeline.
+
+    Args:
+        timeline: from ``empty_timeline``.
+        rows: all facts; those that are not for plots are left alone.
+        called: names behind hashed ids.
+    """
+    counts = {
+        _PREFIX + name: getattr(timeline, name) for name in ("committed", "duplicates", "resends", "latency")
+    }
+    for row in rows:
+        if row["kind"] in counts and row["value"]:
+            counts[row["kind"]][row["number"]] = row["value"]
+        elif row["kind"] == _PREFIX + "unacked":
+            key = (called[row["node"]], called[row["session"]])
+            timeline.unacked.setdefault(key, {})[row["number"]] = row["value"]
+        elif row["kind"] == _PREFIX + "life":
+            key = (called[row["node"]], called[row["session"]])
+            timeline.sessions.append(SessionLine(*key, row["number"], row["value"] or 0, row["evidence"] or ""))
+    timeline.sessions.sort(key=lambda line: (line.opened_ns, line.node))
 
 
-def _sent_again(records: DataFrame, links: DataFrame) -> DataFrame:
+def _sums(name: str, rows: DataFrame, bucket: Column, value: Column) -> DataFrame:
+    found = rows.groupBy(bucket).agg(value.alias("sum"))
+    return facts(found, _PREFIX + name, number=f.col("bucket"), value=f.col("sum"))
+
+
+def _sent_again(records: DataFrame, sends: DataFrame) -> DataFrame:
     """Return the sends of packets that had left before."""
     moves = pick(records, "packet_sent")
-    out = links.where("outgoing and moved is not null and lane is not null")
-    first = Window.partitionBy("node", *STREAM, "number")
-    # Only packets with more than one send, in one session or in several, can have been sent again.
-    several = out.withColumn("moves", f.sum("moves").over(first)).where("moves > 1")
-    begun = several.groupBy("node", *STREAM, "number").agg(f.min("moved").alias("begun"))
-    again = moves.join(begun, ["node", *STREAM, "number"]).where("pos > begun").select("wall_ns")
-    return again.unionByName(moves.where("lane is null and resend").select("wall_ns"))
+    several = sends.where("sends > 1").select("node", *STREAM, "number", "begun")
+    again = moves.join(several, ["node", *STREAM, "number"]).where("pos > begun").select("wall_ns")
+    return again.unionAll(moves.where("lane is null and resend").select("wall_ns"))
 
 
-def _latency(records: DataFrame) -> dict[int, int]:
+def _latency(records: DataFrame) -> DataFrame:
     """Return a histogram of the wall time from queued to committed, over messages."""
-    queued = pick(records, "queued").where("not coalesce(recovered, false)")
-    queued = queued.select(*STREAM, f.col("first").alias("at"), "last", f.col("wall_ns").alias("begun"))
-    done = pick(records, "committed").select(*STREAM, f.col("last").alias("at"), "wall_ns", "count")
-    window = Window.partitionBy(*STREAM).orderBy("at", f.col("begun").isNull())
-    both = queued.unionByName(done, allowMissingColumns=True)
-    both = both.withColumn("begun", f.last("begun", ignorenulls=True).over(window))
-    both = both.withColumn("last", f.last("last", ignorenulls=True).over(window)).where(
-        "count is not null and at <= last"
-    )
+    rows = pick(records, "queued", "committed").where("not coalesce(recovered, false)")
+    queued = f.col("event") == "queued"
+    rows = rows.select(
+        *STREAM, "wall_ns", "count", queued.alias("queued"),
+        f.when(queued, f.col("first")).otherwise(f.col("last")).alias("at"),
+        f.when(queued, f.col("wall_ns")).alias("begun"), f.when(queued, f.col("last")).alias("reach"),
+    )  # fmt: skip
+    window = Window.partitionBy(*STREAM).orderBy("at", ~f.col("queued"))
+    begun, reach = (f.last(name, ignorenulls=True).over(window) for name in ("begun", "reach"))
+    rows = rows.withColumns({"begun": begun, "reach": reach}).where("not queued and at <= reach")
     took = f.col("wall_ns") - f.col("begun")
     scale = f.log10(f.greatest(took, f.lit(1000)) / 1000) * LATENCY_BUCKETS_PER_DECADE
-    bucket = f.floor(scale).alias("bucket")
-    return _counts(both.where(took >= 0), bucket, f.sum("count"))
+    return _sums("latency", rows.where(took >= 0), f.floor(scale).alias("bucket"), f.sum("count"))
 
 
-def _add_sessions(timeline: Timeline, records: DataFrame, lines: DataFrame, links: DataFrame, bucket: Column) -> None:
-    """Add the lives of the sessions, and how many packets each had unacknowledged."""
+def _lives(records: DataFrame) -> DataFrame:
+    """Return when each session opened (`number`) and closed (`value`) at each end, and why (`evidence`)."""
     lives = pick(records, "session_opened", "session_closed").groupBy(*LINK).agg(
         f.min(f.when(f.col("event") == "session_opened", f.col("wall_ns"))).alias("opened"),
         f.max(f.when(f.col("event") == "session_closed", f.col("wall_ns"))).alias("closed"),
         f.max("reason").alias("reason"),
     )  # fmt: skip
-    rows = lives.where("opened is not null").collect()
-    times = pick(records, "packet_sent").select("node", "pos", "wall_ns")
-    peaks = unacked(links).join(times, ["node", "pos"]).groupBy(*LINK, bucket).agg(f.max("unacked").alias("unacked"))
-    points = peaks.collect()
-    called = names(lines, {row[name] for row in [*rows, *points] for name in LINK})
-    for row in rows:
-        line = SessionLine(
-            called[row["node"]], called[row["session"]], row["opened"], row["closed"] or 0, row["reason"] or ""
-        )
-        timeline.sessions.append(line)
-    timeline.sessions.sort(key=lambda line: (line.opened_ns, line.node))
-    for row in points:
-        key = (called[row["node"]], called[row["session"]])
-        timeline.unacked.setdefault(key, {})[row["bucket"]] = row["unacked"]
+    found = lives.where("opened is not null")
+    return facts(found, _PREFIX + "life", f.col("reason"), number=f.col("opened"), value=f.col("closed"))

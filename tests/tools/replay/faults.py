@@ -38,6 +38,14 @@ def ready() -> World:
     return world
 
 
+def recover(world: World, ranges: list[list[int]]) -> None:
+    """Beta dies, starts on what its duplicate filter knew of the recoverable stream, and opens a new session."""
+    world.beta.start()
+    world.beta.write("position_recovered", cls="recoverable", **place("recoverable"), ranges=ranges)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=4)
+    world.open()
+
+
 @fault
 def commit_out_of_order(world: World) -> Expected:
     """Beta commits 3 before 2; that is disorder, and a gap when it happens."""
@@ -130,6 +138,28 @@ def store_ack_too_early(world: World) -> Expected:
     world.beta.move_before(world.beta.one("store_ack_sent"), world.beta.one("committed"))
     lane = CLASS_LANES["recoverable"]
     return {("store_ack_before_commit", lane, SEQUENCE, 1), ("store_ack_before_commit", lane, SEQUENCE, 2)}
+
+
+@fault
+def store_ack_of_a_rejected_packet(world: World) -> Expected:
+    """What beta rejected for lack of room is on no disk, so its store ack is a lie, and alpha loses the packet."""
+    arrived = world.send("recoverable", world.queue("recoverable", 1))
+    where = place("recoverable")
+    world.beta.write("rejected", cls="recoverable", **where, number=1, reason="hold-full")
+    world.ack(arrived)
+    lane = CLASS_LANES["recoverable"]
+    return {("store_ack_before_commit", lane, SEQUENCE, 1), ("lost", lane, SEQUENCE, 1)}
+
+
+@fault
+def store_ack_of_what_was_not_recovered(world: World) -> Expected:
+    """Beta's filter knew 1, 3 and 4 when it started; it store-acks 2 although it never committed it."""
+    numbers = world.queue("recoverable", 4)
+    world.send("recoverable", numbers, lost=(2,))
+    recover(world, [[1, 1], [3, 4]])
+    world.ack(world.send("recoverable", numbers))
+    lane = CLASS_LANES["recoverable"]
+    return {("store_ack_before_commit", lane, SEQUENCE, 2), ("lost", lane, SEQUENCE, 2)}
 
 
 @fault
@@ -227,29 +257,27 @@ def harmless(build: Callable[[], World]) -> Callable[[], World]:
 
 @harmless
 def forwarded() -> World:
-    """Beta passes packets on: it stores them in any order and hands order acks through."""
+    """Beta passes packets on: it stores them without a record of its own, and alpha forgets the recoverable ones."""
     world = ready()
-    numbers = world.queue(TX, 3)
-    arrived = world.send(TX, numbers)
-    for number in (2, 1, 3):
-        world.commit(TX, range(number, number + 1))
-    world.ack(arrived)
-    for number in numbers:
-        world.beta.write(
-            "packet_sent", session="ff" * 8, packet=number, cls=TX, size=9, **place(TX), number=number,
-            previous=number - 1, count=PER_PACKET, resend=False,
-        )  # fmt: skip
+    for cls in (TX, "recoverable"):
+        numbers = world.queue(cls, 3)
+        world.ack(world.send(cls, numbers))
+        for number in numbers:
+            world.beta.write(
+                "packet_sent", session="ff" * 8, packet=number + CLASS_LANES[cls] * 10, cls=cls, size=9, **place(cls),
+                number=number, previous=number - 1, count=PER_PACKET, resend=False,
+            )  # fmt: skip
     return world
 
 
 @harmless
 def rejected_for_good() -> World:
-    """Beta has no such queue: it rejects, store-acks, and alpha moves the packet to its dead letters."""
+    """Beta has no such queue: it rejects, and alpha moves the packet to its dead letters."""
     world = ready()
     arrived = world.send("recoverable", world.queue("recoverable", 1))
     where = place("recoverable")
     world.beta.write("rejected", cls="recoverable", **where, number=1, reason="queue-not-found")
-    world.ack(arrived)
+    world.ack(arrived, store=False)
     world.alpha.write(
         "removed", cls="recoverable", **where, first=1, last=1, count=PER_PACKET, reason="queue-not-found"
     )
@@ -275,6 +303,23 @@ def pending_at_the_end() -> World:
     world.send(TX, world.queue(TX, 3), lost=(2, 3))
     world.commit(TX, range(1, 2))
     world.close("ack-timeout")
+    return world
+
+
+@harmless
+def recovered_ranges() -> World:
+    """Beta dies between a recoverable commit and its record; its duplicate filter knows 1, 3 and 4."""
+    world = ready()
+    numbers = world.queue("recoverable", 4)
+    world.send("recoverable", numbers, lost=(2,))
+    recover(world, [[1, 1], [3, 4]])
+    arrived = world.send("recoverable", numbers)
+    for number in (1, 3, 4):
+        world.beta.write(
+            "rejected", cls="recoverable", **place("recoverable"), number=number, reason="duplicate"
+        )
+    world.commit("recoverable", range(2, 3))
+    world.ack(arrived)
     return world
 
 

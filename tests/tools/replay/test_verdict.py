@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.tools.replay.builder import BETA, PER_PACKET, World, healthy, place
-from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.faults import FAULTS, HARMLESS, ready
 from triack.errors import ReplayError
 from triack.tools.replay.command import command
 from triack.tools.replay.run import replay
@@ -68,6 +68,12 @@ def test_a_commit_whose_record_was_lost_is_delivered(tmp_path: Path) -> None:
     world.order_ack(2)
     verdict = verdict_of(world, tmp_path)
     assert (verdict.verdict, verdict.delivered, verdict.lost) == ("pass", 20, 0)
+
+
+def test_recovered_ranges_without_a_record_are_delivered(tmp_path: Path) -> None:
+    """What beta's duplicate filter knew at the start is delivered, each message once, whatever a record adds."""
+    verdict = verdict_of(HARMLESS["recovered_ranges"](), tmp_path)
+    assert (verdict.verdict, verdict.sent, verdict.delivered, verdict.pending) == ("pass", 40, 40, 0)
 
 
 def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:

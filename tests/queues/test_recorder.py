@@ -1,0 +1,253 @@
+"""The session log of whole nodes obeys docs/session-log.md."""
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from tests.queues.world import Network, SimNode, World, numbered
+from triack.queues.packing import Outgoing
+from triack.queues.recorder import Recorder
+from triack.queues.settings import NodeSettings
+from triack.session.delivery import Delivery
+from triack.session.settings import MS, SECOND, SessionSettings
+
+ALWAYS = {"v": int, "event": str, "node": str, "incarnation": int, "n": int, "at_ns": int, "wall_ns": int}
+STREAM = {"class", "origin", "lane", "sequence"}
+PACKET = {"session", "packet", "class", "size"}
+FIELDS = {
+    "node_started": {"name", "address"},
+    "node_stopped": set(),
+    "position_recovered": STREAM,
+    "queued": STREAM | {"first", "last", "count", "queue", "peer_address"},
+    "session_opened": {"session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"},
+    "session_closed": {"session", "peer", "reason", "unacked"},
+    "packet_sent": PACKET | {"resend"},
+    "packet_received": PACKET | {"duplicate"},
+    "ack_sent": {"session", "cumulative", "ranges", "trigger", "pending"},
+    "ack_received": {"session", "ranges"},
+    "store_ack_sent": {"session", "cumulative", "ranges"},
+    "store_ack_received": {"session", "ranges"},
+    "committed": STREAM | {"first", "last", "count", "queue"},
+    "rejected": STREAM | {"number", "reason"},
+    "order_ack_sent": {"origin", "lane", "sequence", "number", "peer"},
+    "order_ack_received": {"origin", "lane", "sequence", "number"},
+    "resend_scheduled": {"origin", "lane", "sequence", "first", "last", "attempt", "interval_ns"},
+    "removed": STREAM | {"first", "last", "count", "reason"},
+    "handed": STREAM | {"queue", "number", "first", "last", "redelivered"},
+    "dropped": {"reason", "count"},
+}
+"""The fields that each event has, beside those of every record."""
+TRIGGERS = {"count", "bytes", "delay", "piggyback", "gap", "duplicate", "request"}
+
+
+def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:
+    """Two nodes after a life with all that can happen: loss, crashes, expiry, rejections, every class."""
+    world = World(seed, Network(loss=0.15, duplicate=0.1, reorder=0.2))
+    settings = NodeSettings(session=SessionSettings(max_unacked_packet=16))
+    a, b = world.node("a", settings), world.node("b", settings, queues=["q0", "q1", "q2"])
+    for at in range(6):
+        for delivery in Delivery:
+            a.send(b, f"q{delivery}", *numbered(at * 20, at * 20 + 20, 150), delivery=delivery)
+        a.send(b, "nope", b"x")
+        a.send(b, "q2", b"late", live_ms=1 + at % 2 * 500)
+        world.run(world.random.randrange(1, 300) * MS)
+        for queue in ("q0", "q1", "q2"):
+            b.read(queue, 10)
+        if crashes and at % 2:
+            (a if world.random.random() < 0.5 else b).restart()
+    world.heal()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    for queue in ("q0", "q1", "q2"):
+        b.read_all(queue)
+    for node in (a, b):
+        node.records.append(node.live.take_records(world.now_ns, last=True))
+    return a, b
+
+
+@pytest.fixture(scope="module", params=range(4))
+def logs(request: pytest.FixtureRequest) -> list[list[dict[str, Any]]]:
+    return [node.log() for node in busy_world(request.param)]
+
+
+def numbers(record: dict[str, Any]) -> range:
+    return range(record["first"], record["last"] + 1)
+
+
+def stream(record: dict[str, Any]) -> tuple[str, int, int]:
+    return record["origin"], record["lane"], record["sequence"]
+
+
+def test_every_record_has_the_fields_that_the_schema_says(logs: list[list[dict[str, Any]]]) -> None:
+    """No event without its fields, no event that the schema does not know."""
+    for record in logs[0] + logs[1]:
+        assert {name: type(record[name]) for name in ALWAYS} == ALWAYS, record
+        assert record["v"] == 1
+        assert set(record) >= FIELDS[record["event"]], record
+        assert len(record["node"]) == 32
+        if record["event"] == "position_recovered":
+            assert ("number" in record) == (record["class"] == "transactional") == ("ranges" not in record)
+        if "session" in record:
+            assert len(record["session"]) == 16
+        for first, last in record.get("ranges", []):
+            assert first <= last
+
+
+def test_serials_have_no_gaps_and_incarnations_grow(logs: list[list[dict[str, Any]]]) -> None:
+    """From 1 in each incarnation; the first record says that the node started, the last that it stopped."""
+    for log in logs:
+        by_life: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for record in log:
+            by_life[record["incarnation"]].append(record)
+        assert list(by_life) == list(range(1, len(by_life) + 1))
+        for life in by_life.values():
+            assert [record["n"] for record in life] == list(range(1, len(life) + 1))
+            assert life[0]["event"] == "node_started"
+            assert [record["at_ns"] for record in life] == sorted(record["at_ns"] for record in life)
+        assert log[-1]["event"] == "node_stopped"
+
+
+def test_queued_comes_before_packet_sent(logs: list[list[dict[str, Any]]]) -> None:
+    """In the same incarnation, for every number of every class; and a freed number is not sent again."""
+    for log in logs:
+        queued: set[tuple[Any, ...]] = set()
+        for record in log:
+            if record["event"] == "node_started":
+                queued.clear()
+            if record["event"] == "queued":
+                queued |= {(*stream(record), number) for number in numbers(record)}
+            if record["event"] == "packet_sent" and "lane" in record:
+                assert (*stream(record), record["number"]) in queued
+
+
+def test_committed_comes_before_order_ack_sent(logs: list[list[dict[str, Any]]]) -> None:
+    """An order ack speaks of what a commit, or the position recovered at the start, has made durable."""
+    for log in logs:
+        position: dict[tuple[Any, ...], int] = defaultdict(int)
+        for record in log:
+            if record["event"] == "committed":
+                position[stream(record)] = max(position[stream(record)], record["last"])
+            if record["event"] == "position_recovered":
+                position[stream(record)] = max(position[stream(record)], record.get("number", 0))
+            if record["event"] == "order_ack_sent":
+                assert record["number"] <= position[stream(record)]
+
+
+def test_committed_comes_before_store_ack_sent(logs: list[list[dict[str, Any]]]) -> None:
+    """Every durable packet that a store ack covers was committed, in this life or before it."""
+    for log in logs:
+        done: set[tuple[Any, ...]] = set()
+        recovered: dict[tuple[Any, ...], int] = defaultdict(int)
+        carried: dict[tuple[str, int], tuple[Any, ...]] = {}
+        for record in log:
+            event = record["event"]
+            if event == "committed":
+                done |= {(*stream(record), number) for number in numbers(record)}
+            elif event == "position_recovered":
+                recovered[stream(record)] = record.get("number", 0)
+            elif event == "packet_received" and "lane" in record and record["class"] != "express":
+                carried[record["session"], record["packet"]] = (*stream(record), record["number"])
+            elif event == "store_ack_sent":
+                ranges = [(1, record["cumulative"]), *record["ranges"]]
+                for (session, packet), name in carried.items():
+                    if session == record["session"] and any(first <= packet <= last for first, last in ranges):
+                        assert name in done or name[3] <= recovered[name[:3]] or name[3] in numbers_of(log, name), name
+
+
+def numbers_of(log: list[dict[str, Any]], name: tuple[Any, ...]) -> set[int]:
+    """What the recovered records of a recoverable stream say was on the disk."""
+    found: set[int] = set()
+    for record in log:
+        if record["event"] == "position_recovered" and stream(record) == name[:3]:
+            for first, last in record.get("ranges", []):
+                found |= set(range(first, last + 1))
+    return found
+
+
+def test_nothing_is_committed_twice(logs: list[list[dict[str, Any]]]) -> None:
+    """Each durable number once, over all lives of the receiver."""
+    seen: set[tuple[Any, ...]] = set()
+    for record in logs[1]:
+        if record["event"] == "committed" and record["class"] == "recoverable":
+            assert not seen & {(*stream(record), number) for number in numbers(record)}
+            seen |= {(*stream(record), number) for number in numbers(record)}
+    last: dict[tuple[Any, ...], int] = defaultdict(int)
+    for record in logs[1]:
+        if record["event"] == "committed" and record["class"] == "transactional":
+            assert record["first"] > last[stream(record)]
+            last[stream(record)] = record["last"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_add_up_when_nobody_crashes(seed: int) -> None:
+    """What was queued is committed, handed out once, or removed."""
+    a, b = busy_world(seed, crashes=False)
+    for label in ("express", "recoverable", "transactional"):
+        counts: dict[str, int] = defaultdict(int)
+        for record in a.log("queued", "removed") + b.log("committed"):
+            if record["class"] == label:
+                counts[record["event"]] += record["count"]
+        for record in b.log("handed"):
+            if record["class"] == label:
+                counts["handed"] += len(numbers(record))
+        assert counts["committed"] == counts["handed"]
+        assert counts["queued"] <= counts["committed"] + counts["removed"] <= counts["queued"] + 6
+        if label != "transactional":
+            assert counts["queued"] == counts["committed"] == 120
+
+
+def test_acks_name_their_trigger_and_closes_their_reason(logs: list[list[dict[str, Any]]]) -> None:
+    """Only those of the schema; the roles, too."""
+    for record in logs[0] + logs[1]:
+        if record["event"] == "ack_sent":
+            assert record["trigger"] in TRIGGERS
+        if record["event"] == "session_opened":
+            assert record["role"] in ("initiator", "acceptor")
+    reasons = {record["reason"] for record in logs[0] + logs[1] if record["event"] == "removed"}
+    assert reasons <= {"expired", "queue-not-found"}
+    assert reasons
+
+
+def test_both_ends_name_a_packet_alike(logs: list[list[dict[str, Any]]]) -> None:
+    """What one end received is what the other sent: session, packet, stream, number, previous and size."""
+    sender, receiver = logs
+    names = ("session", "packet", "class", "origin", "lane", "sequence", "number")
+    sent = {tuple(record[name] for name in names) for record in sender if "previous" in record}
+    got = {
+        tuple(record[name] for name in names)
+        for record in receiver
+        if record["event"] == "packet_received" and "previous" in record
+    }
+    assert len(got) > 20
+    assert got <= sent
+
+
+def test_taken_records_are_whole_lines() -> None:
+    """So only the write that a crash tears can tear a line; names of people's choice cannot break it."""
+    recorder = Recorder(b"n" * 16, 3, 5)
+    assert recorder.take() == b""
+    recorder.add("node_started", 7, {"name": 'quo"te\n\u2028\ud800', "address": "udp://x:1"})
+    recorder.add("node_stopped", 8, {})
+    taken = recorder.take()
+    assert taken.endswith(b"\n")
+    lines = taken.decode().splitlines()
+    first, second = (json.loads(line) for line in taken.split(b"\n")[:-1])
+    assert len(lines) == 2
+    assert first["name"] == 'quo"te\n\u2028\ud800'
+    assert (first["n"], second["n"], first["wall_ns"], second["at_ns"]) == (1, 2, 12, 8)
+    assert recorder.take() == b""
+
+
+def test_messages_with_properties_are_recorded_like_others() -> None:
+    """Counts are of messages, also when they share a packet."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    lane = a.live.lane_for(b.address, "q", Delivery.TRANSACTIONAL)
+    for number in range(5):
+        a.live.submit(lane, Outgoing(b"%d" % number, {"label": "x"}), 10)
+    a.drain()
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert [record["count"] for record in b.log("committed")] == [5]
+    assert [(record["first"], record["last"]) for record in b.log("handed")] == [(0, 4)]
