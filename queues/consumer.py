@@ -2,13 +2,12 @@
 
 import asyncio
 import weakref
-from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from triack.errors import NodeClosed, UsageError, WaitTimeout
-from triack.queues.mailbox import Handed, Mailbox
+from triack.queues.mailbox import Handed, Mailbox, Parcel
 from triack.queues.message import Message, Settle
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["AckMode", "Consumer"]
 
 AckMode = Literal["auto", "manual"]
-RUN_MESSAGES = 64
-"""A reader that is alone takes so many messages of a packet at once."""
 TURN_MESSAGES = 256
 """A reader that finds messages waiting lets others run after so many."""
 
@@ -39,7 +36,7 @@ class Consumer:
         self._mailbox = mailbox
         self._auto = ack == "auto"
         self._out: dict[int, Handed] = {}
-        self._run: deque[Handed] = deque()
+        self._parcel: Parcel | None = None
         self._last: Message | None = None
         self._turn = 0
         self._arrived = asyncio.Event()
@@ -48,7 +45,7 @@ class Consumer:
         loop = asyncio.get_running_loop()
         # A loop that is left without closing must not keep its messages. Nothing here refers back to the consumer, so
         # that it ends with its last reference; should the garbage collector end it, that may be in any thread.
-        self._finalizer = weakref.finalize(self, _abandon_soon, loop, node, mailbox, self._out, self._arrived.set)
+        self._finalizer = weakref.finalize(self, _abandon_at_home, loop, node, mailbox, self._out, self._arrived.set)
 
     def __aiter__(self) -> Self:
         return self
@@ -84,28 +81,35 @@ class Consumer:
         if self._auto and self._last is not None:
             self._last.ack()
             self._last = None
-        if not self._run:
-            await self._fetch()
-        self._check_open()
-        handed = self._run.popleft()
+        handed = self._take_next() or await self._take()
+        self._out[id(handed)] = handed
         message = Message(handed.parcel.open().bodies[handed.index], self._mailbox.name, handed, self._settle)
         if self._auto:
             self._last = message
         return message
 
-    async def _fetch(self) -> None:
-        """Wait for a run of messages. Where several readers share a queue, each takes one at a time."""
+    def _take_next(self) -> Handed | None:
+        """The message after the last one, if it is in the same packet: the short way, without the engine."""
+        parcel = self._parcel
+        if parcel is None:
+            return None
+        self._check_open()
+        index = self._mailbox.take_next(parcel)
+        return Handed(parcel, index, parcel.redelivered) if index >= 0 else None
+
+    async def _take(self) -> Handed:
         while True:
             self._check_open()
             self._arrived.clear()
-            alone = len(self._mailbox.listeners) == 1
-            run = self._node.take_run(self._mailbox, RUN_MESSAGES if alone else 1)
-            if run:
+            handed = self._node.take(self._mailbox)
+            if handed is not None:
                 break
             self._node.wake()
             await self._arrived.wait()
-        self._run.extend(run)
-        self._out.update((id(handed), handed) for handed in run)
+        # Messages with properties may have expired, which the engine must see.
+        plain = handed.parcel.open().properties is None
+        self._parcel = handed.parcel if plain else None
+        return handed
 
     def _check_open(self) -> None:
         self._node.check_alive()
@@ -151,12 +155,18 @@ def _abandon(node: "Node", mailbox: Mailbox, out: dict[int, Handed], listener: C
     listener()
 
 
-def _abandon_soon(
+def _abandon_at_home(
     loop: asyncio.AbstractEventLoop,
     node: "Node",
     mailbox: Mailbox,
     out: dict[int, Handed],
     listener: Callable[[], None],
 ) -> None:
-    if not loop.is_closed():
+    try:
+        at_home = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        at_home = False
+    if at_home:
+        _abandon(node, mailbox, out, listener)
+    elif not loop.is_closed():
         loop.call_soon_threadsafe(_abandon, node, mailbox, out, listener)

@@ -150,17 +150,6 @@ class Engine:
             self.dead_letter(mailbox, handed, reason, now_ns)
         return None
 
-    def take_run(self, mailbox: Mailbox, most: int, now_ns: int) -> list[Handed]:
-        """The next messages of a queue, as far as they share a packet and have no deadlines; perhaps none."""
-        handed = self.take(mailbox, now_ns)
-        if handed is None:
-            return []
-        run, parcel = [handed], handed.parcel
-        if most > 1 and parcel.open().properties is None:
-            more = self.inbox.take_more(mailbox, handed, most - 1, now_ns)
-            run += [Handed(parcel, index, handed.redelivered) for index in more]
-        return run
-
     def _unreadable(self, handed: Handed, now_ns: int) -> str | None:
         try:
             content = handed.parcel.open()

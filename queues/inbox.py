@@ -5,8 +5,9 @@ returned that holds it together with its stream's new position.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from triack.errors import AddressError, ProtocolError
+from triack.errors import AddressError, ProtocolError, StoreDamaged
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome, Position
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
@@ -60,6 +61,21 @@ class Stream:
         return PositionRow(self.origin, self.lane, self.delivery, self.queue, sequence, number, blob)
 
 
+@dataclass(slots=True)
+class _Run:
+    """Messages of one parcel that were handed out in a row; ``last`` None while it goes on."""
+
+    parcel: Parcel
+    first: int
+    last: int | None
+    redelivered: bool
+
+    @property
+    def ended(self) -> bool:
+        """Whether the parcel has been read to its end."""
+        return self.first >= self.parcel.count
+
+
 class Inbox:
     """All incoming streams and local queues of a node.
 
@@ -80,7 +96,7 @@ class Inbox:
         self._streams: dict[tuple[bytes, int], Stream] = {}
         self._stream_counts: dict[bytes, int] = {}
         self._owing: dict[Stream, None] = {}
-        self._runs: dict[Mailbox, tuple[Parcel, int, int, bool]] = {}
+        self._runs: dict[Mailbox, _Run] = {}
         self._declared = queues or []
 
     # ---- starting
@@ -92,12 +108,14 @@ class Inbox:
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
         by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
         for name in (*self._declared, DEAD_LETTER_QUEUE):
-            self.make_queue(check_name(name), pending)
+            self.make_queue(name, pending)
         for row in content.positions:
             self._restore_stream(row, now_ns)
         worthless: list[int] = []
         for index in content.messages:
             queue_id, position = split_key(index.key)
+            if queue_id not in by_id:
+                raise StoreDamaged(f"restore queues: row {index.key} of messages belongs to no queue")
             mailbox = by_id[queue_id]
             mailbox.next_position = max(mailbox.next_position, position + 1)
             parcel = Parcel(
@@ -427,34 +445,35 @@ class Inbox:
         """The next message of a queue; see ``Mailbox.take``."""
         handed = mailbox.take()
         if handed is not None:
-            self._note_handed(mailbox, handed, handed.index, now_ns)
+            self._note_handed(mailbox, handed, now_ns)
         return handed
 
-    def take_more(self, mailbox: Mailbox, handed: Handed, most: int, now_ns: int) -> range:
-        """Further messages of the same packet; see ``Mailbox.take_more``."""
-        more = mailbox.take_more(handed.parcel, most)
-        if more:
-            self._note_handed(mailbox, Handed(handed.parcel, more[0], handed.redelivered), more[-1], now_ns)
-        return more
+    def _note_handed(self, mailbox: Mailbox, handed: Handed, now_ns: int) -> None:
+        """Begin a run, unless the message belongs to the one that goes on.
 
-    def _note_handed(self, mailbox: Mailbox, handed: Handed, last: int, now_ns: int) -> None:
+        A run of fresh messages ends where its parcel has been read to: readers take what follows in it by themselves.
+        """
         run = self._runs.get(mailbox)
-        first = handed.index
+        parcel, index = handed.parcel, handed.index
+        fresh = handed.redelivered == parcel.redelivered and index == parcel.next_index - 1
         if run is not None:
-            if run[0] is handed.parcel and run[2] + 1 == first and run[3] == handed.redelivered:
-                first = run[1]
-            else:
-                self._record_handed(mailbox, run, now_ns)
-        self._runs[mailbox] = (handed.parcel, first, last, handed.redelivered)
+            if fresh and run.last is None and run.parcel is parcel:
+                return
+            self._record_handed(mailbox, run, now_ns)
+        self._runs[mailbox] = _Run(parcel, index, None if fresh else index, handed.redelivered)
 
     def flush_handed(self, now_ns: int) -> None:
         """Write down what was handed out since the last call."""
         for mailbox, run in self._runs.items():
             self._record_handed(mailbox, run, now_ns)
-        self._runs.clear()
+            run.first, run.redelivered = run.parcel.next_index, run.parcel.redelivered
+        self._runs = {mailbox: run for mailbox, run in self._runs.items() if run.last is None and not run.ended}
 
-    def _record_handed(self, mailbox: Mailbox, run: tuple[Parcel, int, int, bool], now_ns: int) -> None:
-        parcel, first, last, redelivered = run
+    def _record_handed(self, mailbox: Mailbox, run: _Run, now_ns: int) -> None:
+        parcel = run.parcel
+        last = parcel.next_index - 1 if run.last is None else run.last
+        if last < run.first:
+            return
         self._record(
             "handed",
             now_ns,
@@ -463,9 +482,9 @@ class Inbox:
             lane=parcel.lane,
             sequence=parcel.sequence,
             number=parcel.number,
-            first=first,
+            first=run.first,
             last=last,
-            redelivered=redelivered,
+            redelivered=run.redelivered,
             **{"class": Delivery(parcel.delivery).label},
         )
 

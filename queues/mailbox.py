@@ -260,16 +260,16 @@ class Mailbox:
                 return Handed(parcel, index, parcel.redelivered)
         return None
 
-    def take_more(self, parcel: Parcel, most: int) -> range:
-        """Further messages of the parcel that ``take`` has just begun, if none before them waits."""
-        if self._again or parcel.acked or not self._ready or self._ready[0] is not parcel:
-            return range(0)
-        first = parcel.next_index
-        parcel.next_index = min(parcel.count, first + most)
+    def take_next(self, parcel: Parcel) -> int:
+        """The index of the message that follows in the same parcel, or -1 when ``take`` must decide."""
+        index = parcel.next_index
+        if self._again or not self._ready or self._ready[0] is not parcel or parcel.acked >> index:
+            return -1
+        parcel.next_index = index + 1
         if parcel.next_index == parcel.count:
             self._ready.popleft()
             self.hot_bytes -= parcel.size_bytes
-        return range(first, parcel.next_index)
+        return index
 
     def acknowledge(self, handed: Handed) -> None:
         """A message is done; a second time does nothing."""

@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,10 +17,12 @@ from triack.errors import (
     NodeClosed,
     NotLoopback,
     QueueNotFound,
+    StoreDamaged,
     TriackError,
     UsageError,
     WouldBlock,
 )
+from triack.queues.commit import StoreContent
 from triack.queues.consumer import AckMode, Consumer
 from triack.queues.driver import Driver
 from triack.queues.engine import Engine
@@ -36,7 +39,7 @@ from triack.queues.transaction import Transaction
 from triack.session.delivery import Delivery
 from triack.transport.address import Address, Destination, check_name
 from triack.transport.datagram import InsecureChannel
-from triack.transport.endpoint import open_endpoint
+from triack.transport.endpoint import Endpoint, open_endpoint
 
 __all__ = ["Node", "open_node"]
 
@@ -86,7 +89,7 @@ def open_node(
         listen=None if listen is None else Address.parse(listen, listening=True),
         log=None if log is None else Path(log),
         insecure=insecure,
-        queues=None if queues is None else list(queues),
+        queues=None if queues is None else [check_name(queue) for queue in queues],
         peers={peer: str(Address.parse(address)) for peer, address in (peers or {}).items()},
         settings=settings or NodeSettings(),
     )
@@ -142,22 +145,30 @@ class Node:
         if self._driver_ is not None or self._closed:
             raise UsageError(f"start node {self.name}: it was started before")
         loop = asyncio.get_running_loop()
-        store = await loop.run_in_executor(None, Store, self._data)
-        try:
+        async with AsyncExitStack() as opened:
+            store = await loop.run_in_executor(None, Store, self._data)
+            opened.callback(store.close)
             content = await loop.run_in_executor(None, store.load, os.urandom(16))
             endpoint = await open_endpoint(self._listen.scheme, str(self._listen)) if self._listen else None
+            if endpoint is not None:
+                opened.push_async_callback(endpoint.close)
+            log = LogFile(self._log, self.name, content.incarnation) if self._log is not None else None
+            if log is not None:
+                opened.callback(log.close)
             try:
-                log = LogFile(self._log, self.name, content.incarnation) if self._log is not None else None
-            except TriackError:
-                if endpoint is not None:
-                    await endpoint.close()
-                raise
-        except BaseException:
-            store.close()
-            raise
-        now_ns = time.monotonic_ns()
+                engine = self._make_engine(content, endpoint, recording=log is not None)
+            except (KeyError, ValueError) as cause:
+                raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
+            opened.pop_all()
         self._state = content.state
-        self._engine_ = Engine(
+        self._engine_ = engine
+        self._driver_ = Driver(engine, store, log, endpoint)
+        self._driver_.on_failure = lambda _error: self._failed.set()
+        return self
+
+    def _make_engine(self, content: StoreContent, endpoint: Endpoint | None, *, recording: bool) -> Engine:
+        now_ns = time.monotonic_ns()
+        return Engine(
             content,
             name=self.name,
             address=endpoint.address if endpoint is not None else "",
@@ -167,11 +178,8 @@ class Node:
             random=random.Random(os.urandom(16)),
             now_ns=now_ns,
             wall_offset_ns=time.time_ns() - now_ns,
-            recording=log is not None,
+            recording=recording,
         )
-        self._driver_ = Driver(self._engine_, store, log, endpoint)
-        self._driver_.on_failure = lambda _error: self._failed.set()
-        return self
 
     async def close(self) -> None:
         """Make everything accepted durable, let sessions finish their acks for a while, close.
@@ -337,9 +345,9 @@ class Node:
             raise QueueNotFound(f"queue {queue} does not exist on node {self.name}, which has {known}")
         return self._engine.make_queue(check_name(queue))
 
-    def take_run(self, mailbox: Mailbox, most: int) -> list[Handed]:
-        """The next messages of a queue, as far as they share a packet; empty when there are none."""
-        return self._engine.take_run(mailbox, most, time.monotonic_ns())
+    def take(self, mailbox: Mailbox) -> Handed | None:
+        """The next message of a queue, or None."""
+        return self._engine.take(mailbox, time.monotonic_ns())
 
     def acknowledge(self, mailbox: Mailbox, handed: Handed) -> None:
         """A message is done."""

@@ -242,10 +242,24 @@ def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | 
 
 def check(body: bytes) -> None:
     """Refuse a body that ``unpack`` or ``read_fragment`` could not read. Raises ProtocolError ``bad-body``."""
-    if body[:1] == bytes([_FRAGMENT_KIND]):
+    kind = body[0] if body else 0
+    if kind == _FRAGMENT_KIND:
         read_fragment(body)
+    elif kind == _BATCH:
+        _check_batch(body)
     else:
         unpack(body)
+
+
+def _check_batch(body: bytes) -> None:
+    """What ``unpack`` checks, without making the messages."""
+    try:
+        _, count, _, _ = _HEAD.unpack_from(body)
+        lengths = _lengths(count).unpack_from(body, _HEAD.size)
+    except StructError as cause:
+        raise ProtocolError("bad-body", "too short") from cause
+    if not count or _HEAD.size + 2 * count + sum(lengths) != len(body):
+        raise ProtocolError("bad-body", "lengths do not add up")
 
 
 def read_fragment(body: bytes) -> Fragment:

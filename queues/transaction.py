@@ -63,7 +63,7 @@ class Transaction:
         mailbox.listeners.append(arrived.set)
         try:
             async with asyncio.timeout(timeout):
-                while not (run := self._node.take_run(mailbox, 1)):
+                while (handed := self._node.take(mailbox)) is None:
                     self._node.check_alive()
                     self._node.wake()
                     await arrived.wait()
@@ -72,7 +72,6 @@ class Transaction:
             raise WaitTimeout(f"no message in queue {queue} after {timeout} s") from None
         finally:
             mailbox.listeners.remove(arrived.set)
-        handed = run[0]
         self._taken.append((mailbox, handed))
         return Message(handed.parcel.open().bodies[handed.index], queue, handed, _settled_by_transaction)
 

@@ -63,7 +63,9 @@ class Hostile:
         self.packets += 1
         return encode_packet(self.packets, delivery, False, content)
 
-    def message(self, number: int, *, previous: int | None = None, queue: str = "q", lane: int = 1, **more: object) -> bytes:
+    def message(
+        self, number: int, *, previous: int | None = None, queue: str = "q", lane: int = 1, **more: object
+    ) -> bytes:
         """The next packet of the session with a message of a stream, as a frame."""
         header = SequenceHeader(
             ORIGIN, lane, 1, number, number - 1 if previous is None else previous, queue, False, batch(b"hello")

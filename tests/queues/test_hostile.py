@@ -8,8 +8,7 @@ import pytest
 
 from tests.queues.hostile import CHANNEL, ORIGIN, Hostile, batch, mangle
 from tests.queues.world import SimNode, World, numbered
-from triack.ordering.wire import encode_order_ack, encode_reject
-from triack.ordering.wire import SequenceHeader
+from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.link import Conversation
 from triack.queues.settings import NodeSettings
 from triack.session.delivery import Delivery
@@ -53,9 +52,17 @@ def test_noise_is_dropped_and_counted() -> None:
     for length in range(len(good)):
         evil.raw(good[:length])
     assert node.live.drops.total() == 200 + len(good)
-    assert {"too-short", "bad-tag"} <= set(node.live.drops) <= {
-        "too-short", "bad-tag", "bad-version", "unknown-kind", "bad-header",
-    }
+    assert (
+        {"too-short", "bad-tag"}
+        <= set(node.live.drops)
+        <= {
+            "too-short",
+            "bad-tag",
+            "bad-version",
+            "unknown-kind",
+            "bad-header",
+        }
+    )
     still_works(world, node)
 
 
@@ -81,10 +88,18 @@ def test_mangled_frames_with_a_good_tag_never_raise(seed: int) -> None:
     for _ in range(400):
         delivery = random.choice(list(Delivery))
         header = SequenceHeader(
-            origin, random.randrange(5), random.randrange(1, 4), random.randrange(5, 2**64), random.randrange(4),
-            random.choice(["q", "", "x" * 200, "\x00", "ä"]), bool(random.randrange(2)), batch(b"a", b"b"),
+            origin,
+            random.randrange(5),
+            random.randrange(1, 4),
+            random.randrange(5, 2**64),
+            random.randrange(4),
+            random.choice(["q", "", "x" * 200, "\x00", "ä"]),
+            bool(random.randrange(2)),
+            batch(b"a", b"b"),
         )
-        content = random.choice([header.encode(), encode_order_ack(origin, 1, 1, 2**64 - 1), encode_reject(header, "x")])
+        content = random.choice(
+            [header.encode(), encode_order_ack(origin, 1, 1, 2**64 - 1), encode_reject(header, "x")]
+        )
         frame = evil.packet(content, delivery)
         evil.datagram(Kind.DATA, frame if random.random() < 0.3 else mangle(frame, random), evil.connection_id)
         if random.random() < 0.2:
@@ -97,7 +112,7 @@ def test_mangled_frames_with_a_good_tag_never_raise(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mangled_datagrams_of_an_honest_pair_do_no_harm(seed: int) -> None:
-    """Copies of real traffic, damaged, replayed late, and sent to the wrong node: exactly once, in order, all the same."""
+    """Copies of real traffic, damaged, late and sent to the wrong node: exactly once, in order, all the same."""
     world = World(seed)
     a, b = world.node("a"), world.node("b")
     heard: list[tuple[bytes, str]] = []
@@ -211,7 +226,7 @@ def test_large_properties_reach_the_dead_letter_queue_and_end_there(letter: str)
     world, node, evil = victim()
     for size_bytes in (1_000, 11_000, 16_200, 16_384, 40_000):
         text = letter * (size_bytes // len(letter.encode()))
-        raw = ('{"receive_by_ms":1,"label":"%s"}' % text).encode()
+        raw = f'{{"receive_by_ms":1,"label":"{text}"}}'.encode()
         body = struct_pack("!BHQQHH", 2, 1, 1, 1, 2, len(raw)) + b"hi" + raw
         header = SequenceHeader(ORIGIN, 1, 1, evil.packets + 1, 0, "q", False, body)
         evil.frames(evil.packet(header.encode()))
@@ -250,7 +265,7 @@ def still_works_fixed(world: World, node: SimNode) -> None:
 
 def test_pings_do_not_pile_up_order_acks() -> None:
     """One ack for each stream is all there can be to say."""
-    world, node, evil = victim()
+    world, _, evil = victim()
     evil.frames(evil.message(1))
     world.run(SECOND)
     for _ in range(2_000):
@@ -285,7 +300,7 @@ def test_queues_do_not_grow_without_end() -> None:
 
 def test_half_open_connections_do_not_shut_out_others() -> None:
     """Connects from everywhere, none completed: bounded, and an honest peer still gets in."""
-    world, node, evil = victim(NodeSettings(max_sessions=20))
+    world, node, _ = victim(NodeSettings(max_sessions=20))
     for number in range(1, 500):
         hello = Hello(number.to_bytes(16, "big"), number, number, 0, 64, 1_200, MS, "x", "", node.address)
         data = seal(CHANNEL, Kind.CONNECT, 0, 1, hello.encode())
@@ -315,7 +330,7 @@ def test_odd_hellos_are_refused_or_harmless() -> None:
 
 def test_a_stream_cannot_change_its_queue_or_class() -> None:
     """That would deliver the same number twice."""
-    world, node, evil = victim()
+    _, node, evil = victim()
     evil.frames(evil.message(1))
     evil.frames(evil.message(2, queue="other"))
     header = SequenceHeader(ORIGIN, 1, 1, 3, 0, "q", False, batch(b"x"))

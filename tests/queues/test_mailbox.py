@@ -19,7 +19,9 @@ class Box:
         self.numbers: dict[int, int] = {}
         self.worthless: list[int] = []
 
-    def put(self, *bodies: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL, limit: int = 1_200) -> None:
+    def put(
+        self, *bodies: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL, limit: int = 1_200
+    ) -> None:
         packed, _ = pack(list(bodies), limit, len(self.disk) * 1_000, 1)
         for item in packed:
             self.put_raw(item.body, lane, delivery)

@@ -135,7 +135,8 @@ def readable(body: bytes) -> Unpacked | None:
         check(body)
         return unpack(body)
     except ProtocolError as error:
-        assert error.reason == "bad-body"
+        if error.reason != "bad-body":
+            raise
         return None
 
 
@@ -150,7 +151,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("body", EXAMPLES)
 def test_every_truncation_is_refused(body: bytes) -> None:
-    """A cut batch never reads as a shorter one. (A cut fragment is a shorter fragment: only its neighbours can tell.)"""
+    """A cut batch never reads as a shorter one; of a cut fragment only the whole can tell."""
     fragment = body[0] == EXAMPLES[2][0]
     for length in {*range(min(len(body), 600)), len(body) - 1}:
         found = readable(body[:length])

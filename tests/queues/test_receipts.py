@@ -100,11 +100,11 @@ def test_who_no_longer_waits_hears_nothing() -> None:
     book.book.wait(0, Stage.ORDERED, waiter)
     book.book.forget(0, waiter)
     book.book.forget(7, waiter)
-    assert book.book.awaited
+    assert book.book.awaits(book.entries[0])
     book.finish(0)
     assert (said, other) == ([None], [None])
     assert len(gone) == 1
-    assert not book.book.awaited
+    assert not book.book.awaits(book.entries[0])
 
 
 def test_what_was_given_up_never_counts_as_delivered() -> None:

@@ -9,9 +9,8 @@ import apsw
 import pytest
 
 from triack.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
-from triack.queues.commit import Commit, LaneRow, MessageRow, OutgoingRow, PositionRow, Read
+from triack.queues.commit import Commit, LaneRow, MessageRow, OutgoingRow, PositionRow, Read, StoreContent
 from triack.queues.packing import HEAD_BYTES, pack
-from triack.queues.commit import StoreContent
 from triack.queues.store import STORE_FILE, Store
 from triack.session.delivery import Delivery
 
@@ -74,7 +73,9 @@ def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
 def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
     """Inclusive at both ends, nothing beside them."""
     rows = [MessageRow(key, ORIGIN, 1, 1, key, BODY) for key in range(1, 8)]
-    store.apply(Commit(messages=rows, progress={3: b"x", 6: b"y"}, outgoing=[OutgoingRow(k, 1, 1, 0, b"b") for k in (1, 2, 3)]))
+    store.apply(
+        Commit(messages=rows, progress={3: b"x", 6: b"y"}, outgoing=[OutgoingRow(k, 1, 1, 0, b"b") for k in (1, 2, 3)])
+    )
     store.apply(Commit(message_deletes=[(2, 4), (7, 7)], outgoing_deletes=[(2, 2)], state={"k": b"v"}))
     content = store.load(b"n" * 16)
     assert [(message.key, message.progress) for message in content.messages] == [(1, None), (5, None), (6, b"y")]
@@ -283,7 +284,9 @@ while True:
 def test_kill_in_the_middle_of_commits_loses_nothing_committed(tmp_path: Path) -> None:
     """Killed again and again: what was reported is there, a commit is there as a whole, and the store opens."""
     for _ in range(4):
-        with subprocess.Popen([sys.executable, "-c", KILL_SCRIPT, tmp_path], stdout=subprocess.PIPE, text=True) as child:
+        with subprocess.Popen(
+            [sys.executable, "-c", KILL_SCRIPT, tmp_path], stdout=subprocess.PIPE, text=True
+        ) as child:
             assert child.stdout is not None
             reported = 0
             for line in child.stdout:

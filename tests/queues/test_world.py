@@ -1,4 +1,4 @@
-"""The swarm: random networks, workloads and crashes, seed by seed; each must end with everything delivered, once, in order."""
+"""The swarm: random networks, workloads and crashes, seed by seed; each ends with everything delivered, in order."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from triack.queues.receipts import Stage
 from triack.session.delivery import Delivery
 from triack.session.settings import MS, SECOND
 
-SEEDS = 64
+SEEDS = 96
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 
 

@@ -54,7 +54,7 @@ def replay(
 
 def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tuple[Verdict, Timeline | None]:
     _require_spark()
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 

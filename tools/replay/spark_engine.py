@@ -90,6 +90,7 @@ class SparkReplay:
         self._others = self._keep(others)
         self._incarnations = self._keep(_incarnations(self._all))
         self._serials_jump = False
+        self._passed_on = False
         self._nodes: set[int] = set()
         self._seen: dict[str, set[int]] = {}
 
@@ -146,6 +147,7 @@ class SparkReplay:
         verdict.delivered = sum(row["committed"] for row in rows)
         self._nodes = {row["node"] for row in rows}
         verdict.nodes = len(self._nodes)
+        self._passed_on = any(row["passed_on"] for row in rows)
         # Without a gap, the serials of an incarnation are 1 to the number of its records.
         self._serials_jump = any(
             row["low"] != 1 or row["high"] != row["records"] or row["sum"] != row["records"] * (row["records"] + 1) // 2
@@ -165,18 +167,16 @@ class SparkReplay:
         failed = (f.col("event") == "session_closed") & f.col("reason").isin(*FAILURE_REASONS)
         noted = f.when(f.col("event") == "session_opened", f.col("peer")).when(failed, f.col("session"))
         rare = failed | f.col("event").isin("session_opened", "resend_scheduled", "removed", "handed")
-        passed = f.expr("event = 'packet_sent' and node <> origin")
-        notes = self._others.where(rare).select("event", noted.alias("noted"))
-        notes = notes.unionAll(self._moves.where(passed).select("event", f.lit(None).cast("long").alias("noted")))
+        notes = self._others.where(rare).select("event", noted.alias("noted")).distinct()
         self._seen = {"session_opened": set(), "session_closed": set()}
-        for row in notes.distinct().collect():
+        for row in notes.collect():
             self._seen.setdefault(row["event"], set()).add(row["noted"])
         self._verdict.sessions_closed = len(self._seen["session_closed"])
 
     def _check(self) -> list[Row]:
         """Return the facts of all checks."""
         moves, others, seen = self._moves, self._others, self._seen
-        forwarders = streams.forwarders(moves) if "packet_sent" in seen else None
+        forwarders = streams.forwarders(moves) if self._passed_on else None
         links = self._keep(sessions.links(moves, others))
         sends = self._keep(resends.sends(links))
         unacked = self._keep(sessions.unacked(links, others))
@@ -243,6 +243,7 @@ def _incarnations(records: DataFrame) -> DataFrame:
         f.count_if("damaged").alias("damaged"),
         f.count_if(f.expr(DUPLICATE)).alias("wire"),
         f.count_if(f.expr("event = 'packet_sent' and lane is null and resend")).alias("control"),
+        f.count_if(f.expr("event = 'packet_sent' and node <> origin")).alias("passed_on"),
         _total(f"{queued} and not coalesce(recovered, false)").alias("queued"),
         _total(removed).alias("removed"),
         _total(committed).alias("committed"),

@@ -58,9 +58,9 @@ def check_resent(links: DataFrame, sends: DataFrame, records: DataFrame, *, remo
         left = _never_removed(left, records)
     # Position of the lane's begin in each session, and the highest packet of each sequence that the session carried.
     carried = links.where("outgoing and moved is not null and lane is not null")
-    carried = carried.groupBy("node", "origin", "lane", f.col("session").alias("later"), f.col("sequence").alias("top")).agg(
-        f.min("moved").alias("begun"), f.max("number").alias("highest")
-    )
+    carried = carried.groupBy(
+        "node", "origin", "lane", f.col("session").alias("later"), f.col("sequence").alias("top")
+    ).agg(f.min("moved").alias("begun"), f.max("number").alias("highest"))
     begun = f.min("begun").over(Window.partitionBy("node", "origin", "lane", "later"))
     skipped = left.join(carried.withColumn("begun", begun), ["node", "origin", "lane"]).where(_went_on())
     evidence = f.lit("unacknowledged when its session failed, and skipped by later sessions")

@@ -24,9 +24,9 @@ _PACKET: Final = ("cls", *STREAM, "number")
 def links(moves: DataFrame, records: DataFrame) -> DataFrame:
     """Return what happened to each packet at each end of each session.
 
-    One row for each (node, session, packet, outgoing): `moved`, the position of its first send or arrival, its `wall_ns`,
-    `moved_last` and `moves`; `acked` and `stored`, the positions of the first session ack and store ack that covered it; and the
-    packet's place in its sequence.
+    One row for each (node, session, packet, outgoing): `moved`, the position of its first send or arrival, its
+    `wall_ns`, `moved_last` and `moves`; `acked` and `stored`, the positions of the first session ack and store ack that
+    covered it; and the packet's place in its sequence.
 
     Args:
         moves: the records of packets on the wire.

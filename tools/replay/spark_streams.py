@@ -59,7 +59,11 @@ def check_arrivals(arrivals: DataFrame) -> DataFrame:
     rows = cases(
         arrivals,
         ("order", late, f.format_string("committed %d..%d after %d/%d", "first", "last", "top.sequence", "top.last")),
-        ("order_ack_before_commit", early, f.format_string("order ack up to %d, committed up to %d", "last", "reached")),
+        (
+            "order_ack_before_commit",
+            early,
+            f.format_string("order ack up to %d, committed up to %d", "last", "reached"),
+        ),
     )
     number = f.when(f.col("event") == "committed", f.col("first")).otherwise(f.col("last"))
     return facts(rows, f.col("kind"), f.col("evidence"), number=number, value=f.col("count"))
@@ -208,7 +212,9 @@ def corrections(effects: DataFrame, repeated: DataFrame, links: DataFrame, forwa
     single = effects.select("*", explode_range(f.col("first"), f.col("last")).alias("number"))
     stored = links.where(f"outgoing and node = origin and cls = {RECOVERABLE_CODE} and stored > moved")
     if forwarders is not None:
-        stored = stored.join(f.broadcast(forwarders.select("origin", "lane").distinct()), ["origin", "lane"], "left_anti")
+        stored = stored.join(
+            f.broadcast(forwarders.select("origin", "lane").distinct()), ["origin", "lane"], "left_anti"
+        )
     stored = stored.select(*STREAM, "number").distinct()
     suspects = single.where("suspect").join(stored, [*STREAM, "number"])
     lost = suspects.select(*STREAM, "number", *_effect("lost", f.lit(1)))

@@ -57,9 +57,7 @@ def fill_timeline(timeline: Timeline, rows: list[Row], called: dict[int, str]) -
         rows: all facts; those that are not for plots are left alone.
         called: names behind hashed ids.
     """
-    counts = {
-        _PREFIX + name: getattr(timeline, name) for name in ("committed", "duplicates", "resends", "latency")
-    }
+    counts = {_PREFIX + name: getattr(timeline, name) for name in ("committed", "duplicates", "resends", "latency")}
     for row in rows:
         if row["kind"] in counts and row["value"]:
             counts[row["kind"]][row["number"]] = row["value"]

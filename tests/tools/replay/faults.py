@@ -315,9 +315,7 @@ def recovered_ranges() -> World:
     recover(world, [[1, 1], [3, 4]])
     arrived = world.send("recoverable", numbers)
     for number in (1, 3, 4):
-        world.beta.write(
-            "rejected", cls="recoverable", **place("recoverable"), number=number, reason="duplicate"
-        )
+        world.beta.write("rejected", cls="recoverable", **place("recoverable"), number=number, reason="duplicate")
     world.commit("recoverable", range(2, 3))
     world.ack(arrived)
     return world

@@ -1,0 +1,377 @@
+"""What ``import triack`` gives, used as the guide says, over every transport."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.queues.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
+from triack.session.settings import MS, SECOND, SessionSettings
+
+FOUR_MIB = 4 * 1024 * 1024
+NOWHERE = "udp://127.0.0.1:9/q"
+LAST = {triack.EXPRESS: "received", triack.RECOVERABLE: "stored", triack.TRANSACTIONAL: "ordered"}
+
+
+@pytest.fixture(params=SCHEMES)
+async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[triack.Node, triack.Node]]:
+    """A sender that does not listen, and a receiver, both with data."""
+    async with make("b", tmp_path / "b", request.param) as b, make("a", tmp_path / "a") as a:
+        yield a, b
+
+
+@pytest.fixture
+async def alone() -> AsyncIterator[triack.Node]:
+    """A node without data, with a peer by name that is not there."""
+    peers = {"plant-b": "udp://127.0.0.1:9"}
+    async with make(peers=peers, settings=quick(close_timeout_ns=50 * MS)) as node:
+        yield node
+
+
+def test_everything_public_is_there_and_documented() -> None:
+    """``__all__`` is true, every class has a docstring, every error is a TriackError."""
+    for name in triack.__all__:
+        member = getattr(triack, name)
+        if inspect.isclass(member):
+            assert member.__doc__, name
+            if issubclass(member, BaseException):
+                assert issubclass(member, triack.TriackError)
+    assert issubclass(triack.UsageError, ValueError)
+    assert issubclass(triack.WaitTimeout, TimeoutError)
+
+
+@pytest.mark.parametrize("delivery", list(triack.Delivery))
+async def test_send_and_receive(pair: tuple[triack.Node, triack.Node], delivery: triack.Delivery) -> None:
+    """A thousand messages, all stages of the last; in order if the class says so."""
+    a, b = pair
+    destination = f"{b.address}/orders"
+    receipts = [await a.send(destination, b"%d" % number, delivery=delivery) for number in range(1_000)]
+    got = await bodies(b, "orders", 1_000)
+    wanted = [b"%d" % number for number in range(1_000)]
+    assert (got if delivery is triack.TRANSACTIONAL else sorted(got)) == (
+        wanted if delivery is triack.TRANSACTIONAL else sorted(wanted)
+    )
+    receipt = receipts[-1]
+    for stage in triack.Stage:
+        if stage <= triack.Stage[LAST[delivery].upper()]:
+            await receipt.reached(stage, WAIT)
+            await getattr(receipt, stage.name.lower())(WAIT)
+        else:
+            with pytest.raises(triack.UsageError, match=f"{delivery.label} messages have no such stage"):
+                await receipt.reached(stage, WAIT)
+
+
+async def test_one_message_of_each_kind_is_quick(pair: tuple[triack.Node, triack.Node]) -> None:
+    """A wait for a receipt does not wait for idle delays."""
+    a, b = pair
+    for delivery, stage in LAST.items():
+        receipt = await a.send(f"{b.address}/q", b"x", delivery=delivery)
+        await getattr(receipt, stage)(timeout=2)
+    async with asyncio.timeout(1):
+        for _ in range(5):
+            await (await a.send(f"{b.address}/q", b"x")).ordered()
+
+
+async def test_a_message_keeps_what_the_sender_set(pair: tuple[triack.Node, triack.Node]) -> None:
+    """Body, properties and an id that is unique for ever; absent ones are None."""
+    a, b = pair
+    label = "Grüße \U0001f600 \x00 \ud800"
+    await a.send(f"{b.address}/q", b"1", correlation_id="c-1", reply_to="plant-a/replies", label=label)
+    await a.send(f"{b.address}/q", bytearray(b"2"))  # type: ignore[arg-type]
+    await a.send(f"{b.address}/q", memoryview(b"3"))  # type: ignore[arg-type]
+    consumer = b.receive("q", ack="manual")
+    first, second, third = [await consumer.get(WAIT) for _ in range(3)]
+    assert (first.correlation_id, first.reply_to, first.label) == ("c-1", "plant-a/replies", label)
+    assert (second.correlation_id, second.reply_to, second.label) == (None, None, None)
+    assert [type(message.body) for message in (first, second, third)] == [bytes] * 3
+    assert (second.body, third.body, first.queue, first.failures, first.redelivered) == (b"2", b"3", "q", 0, False)
+    assert len({message.id for message in (first, second, third)}) == 3
+    assert first.id.startswith(f"{a.node_id}-")
+    assert abs(first.sent_at_ms / 1_000 - time.time()) < 60
+    assert "body" not in repr(first) or len(repr(first)) < 1_000
+
+
+async def test_ids_stay_with_the_message_and_are_never_used_again(tmp_path: Path) -> None:
+    """Over redelivery and restarts."""
+    seen: set[str] = set()
+    for life in range(3):
+        async with make("n", tmp_path) as node:
+            await (await node.send("q", b"x")).queued(WAIT)
+            async with node.receive("q", ack="manual") as consumer:
+                messages = [await consumer.get(WAIT) for _ in range(life + 1)]
+            assert seen <= {message.id for message in messages}
+            seen = {message.id for message in messages}
+            assert len(seen) == life + 1
+
+
+@pytest.mark.parametrize("delivery", list(triack.Delivery))
+async def test_the_largest_message(pair: tuple[triack.Node, triack.Node], delivery: triack.Delivery) -> None:
+    """4 MiB arrive; one byte more is refused with both sizes, by ``send`` and ``send_nowait``; an empty one is fine."""
+    a, b = pair
+    body = bytes(range(256)) * (FOUR_MIB // 256)
+    await a.send(f"{b.address}/q", body, delivery=delivery, label="\U0001f600" * 500)
+    await a.send(f"{b.address}/q", b"", delivery=delivery)
+    got = await bodies(b, "q", 2)
+    assert sorted(got) == [b"", body]
+    with pytest.raises(triack.MessageTooLarge, match=r"4194305.*4194304"):
+        await a.send(f"{b.address}/q", body + b"x", delivery=delivery)
+    with pytest.raises(triack.MessageTooLarge):
+        a.send_nowait(f"{b.address}/q", body + b"x", delivery=delivery)
+
+
+async def test_both_directions_share_a_session() -> None:
+    """Request and reply, by the ``reply_to`` of the request."""
+    async with make("b", scheme="tcp") as b, make("a", scheme="tcp") as a:
+
+        async def serve() -> None:
+            async for message in b.receive("requests"):
+                assert message.reply_to is not None
+                await b.send(message.reply_to, message.body.upper(), correlation_id=message.correlation_id or "")
+
+        serving = asyncio.create_task(serve())
+        for number in range(10):
+            await a.send(f"{b.address}/requests", b"ping", reply_to=f"{a.address}/replies", correlation_id=str(number))
+        async with a.receive("replies") as consumer:
+            replies = [await consumer.get(WAIT) for _ in range(10)]
+        assert [(reply.body, reply.correlation_id) for reply in replies] == [(b"PING", str(n)) for n in range(10)]
+        serving.cancel()
+
+
+# What cannot be sent.
+
+
+@pytest.mark.parametrize(
+    "destination", ["", "a b", "udp://127.0.0.1:1", "http://x/q", "udp://127.0.0.1:1/", "x/y/z", "/q"]
+)
+async def test_a_destination_that_cannot_be_read(alone: triack.Node, destination: str) -> None:
+    """AddressError with the text."""
+    with pytest.raises(triack.AddressError):
+        await alone.send(destination, b"x")
+
+
+async def test_an_unknown_peer_is_named(alone: triack.Node) -> None:
+    """A known one is not."""
+    with pytest.raises(triack.AddressError, match="unknown peer plant-c"):
+        await alone.send("plant-c/q", b"x")
+    await (await alone.send("plant-b/q", b"x")).queued(WAIT)
+
+
+@pytest.mark.parametrize("body", ["text", None, 5, [b"x"]])
+async def test_a_body_is_bytes(alone: triack.Node, body: object) -> None:
+    """UsageError names what it was."""
+    with pytest.raises(triack.UsageError, match=type(body).__name__):
+        await alone.send("q", body)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"colour": "red"},
+        {"label": 5},
+        {"label": None},
+        {"time_to_reach_queue": 0},
+        {"time_to_reach_queue": -1},
+        {"time_to_reach_queue": "5"},
+        {"time_to_reach_queue": True},
+        {"time_to_reach_queue": float("nan")},
+        {"time_to_reach_queue": float("inf")},
+        {"time_to_be_received": 1e300},
+        {"receive_by_ms": 5},
+    ],
+)
+async def test_a_property_that_is_none_is_named(alone: triack.Node, properties: dict[str, Any]) -> None:
+    """UsageError with its name; the node goes on."""
+    with pytest.raises(triack.UsageError, match=next(iter(properties))):
+        await alone.send("q", b"x", **properties)
+    await (await alone.send("q", b"x")).queued(WAIT)
+
+
+@pytest.mark.parametrize("label", ["x" * 20_000, "é" * 5_000, "\U0001f600" * 2_048])
+async def test_properties_over_the_limit_are_refused(alone: triack.Node, label: str) -> None:
+    """The limit is in bytes."""
+    with pytest.raises(triack.MessageTooLarge, match="properties"):
+        await alone.send("q", b"x", label=label)
+
+
+@pytest.mark.parametrize(("destination", "delivery"), [(None, 2), (5, 2), (b"q", 2), ("q", "transactional"), ("q", 7)])
+async def test_arguments_of_a_wrong_type_are_refused(alone: triack.Node, destination: object, delivery: object) -> None:
+    """With an error of ours that names them."""
+    with pytest.raises(triack.UsageError):
+        await alone.send(destination, b"x", delivery=delivery)  # type: ignore[arg-type]
+
+
+# Waiting, and failing.
+
+
+async def test_a_wait_that_ends_says_what_for(alone: triack.Node) -> None:
+    """WaitTimeout names stage and destination; the message is still on its way and can be waited for again."""
+    receipt = await alone.send(NOWHERE, b"x")
+    await receipt.queued(WAIT)
+    for _ in range(2):
+        with pytest.raises(triack.WaitTimeout, match=rf"{NOWHERE} not ordered after 0\.01 s"):
+            await receipt.ordered(0.01)
+    with pytest.raises(TimeoutError):
+        await receipt.received(0)
+
+
+@pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
+async def test_a_queue_that_is_not_there_fails_the_delivery(delivery: triack.Delivery) -> None:
+    """DeliveryFailed with the reason; the message is in the dead-letter queue, with all that it had."""
+    async with make("b", scheme="udp", queues=["orders"]) as b, make("a") as a:
+        destination = f"{b.address}/order"
+        receipt = await a.send(destination, b"x", delivery=delivery, label="l")
+        stage = getattr(receipt, LAST[delivery])
+        for _ in range(2):
+            with pytest.raises(triack.DeliveryFailed, match=destination) as failure:
+                await stage(WAIT)
+            assert failure.value.reason == "queue-not-found"
+        dead = await a.receive("dead-letter").get(WAIT)
+        assert (dead.body, dead.label) == (b"x", "l")
+        assert dead.properties["dead_reason"] == "queue-not-found"
+        assert dead.properties["dead_destination"] == destination
+        await (await a.send(f"{b.address}/orders", b"y", delivery=delivery)).stored(WAIT)
+
+
+async def test_fixed_queues_are_all_there_is() -> None:
+    """Here and from afar, also by our own address; the error says which there are."""
+    async with make(scheme="udp", queues=["orders"]) as node:
+        for call in (lambda: node.receive("order"), lambda: node.send_nowait("order", b"x")):
+            with pytest.raises(triack.QueueNotFound, match="orders"):
+                call()
+        with pytest.raises(triack.QueueNotFound):
+            await node.send(f"{node.address}/order", b"x")
+        await (await node.send(f"{node.address}/orders", b"x")).ordered(WAIT)
+        assert node.queue_lengths() == {"dead-letter": 0, "orders": 1}
+
+
+async def test_a_node_that_dials_itself_by_another_name_is_told() -> None:
+    """It is not stuck for ever."""
+    async with make(scheme="udp") as node:
+        receipt = await node.send(f"{node.address.replace('127.0.0.1', 'localhost')}/q", b"x")
+        with pytest.raises(triack.DeliveryFailed, match="own-address"):
+            await receipt.ordered(WAIT)
+        assert await bodies(node, "dead-letter", 1) == [b"x"]
+
+
+async def test_what_does_not_reach_the_queue_in_time_is_dead(alone: triack.Node) -> None:
+    """``time_to_reach_queue``: told to the receipt, kept with the reason."""
+    receipt = await alone.send(NOWHERE, b"x", time_to_reach_queue=0.05)
+    with pytest.raises(triack.DeliveryFailed) as failure:
+        await receipt.ordered(WAIT)
+    assert failure.value.reason == "reach-queue-timeout"
+    dead = await alone.receive("dead-letter").get(WAIT)
+    assert dead.properties["dead_reason"] == "reach-queue-timeout"
+    assert dead.properties["dead_destination"] == NOWHERE
+    assert dead.properties["dead_maybe_delivered"] is False
+
+
+async def test_many_failed_messages_all_say_so(alone: triack.Node) -> None:
+    """Thousands that expired: no receipt claims delivery, whenever it is asked."""
+    receipts = [await alone.send(NOWHERE, b"x" * 700, time_to_reach_queue=0.3) for _ in range(2_500)]
+    with pytest.raises(triack.DeliveryFailed):
+        await receipts[-1].ordered(WAIT)
+    await until(lambda: alone.queue_lengths()["dead-letter"] == 2_500)
+    for receipt in receipts[::250]:
+        with pytest.raises(triack.DeliveryFailed):
+            await receipt.ordered(WAIT)
+
+
+# Back-pressure.
+
+
+def flood(node: triack.Node, destination: str, delivery: triack.Delivery) -> int:
+    """Send without ever waiting until there is no room; returns how many were accepted."""
+    for accepted in range(1_000):
+        try:
+            node.send_nowait(destination, b"x" * 1_000, delivery=delivery)
+        except triack.WouldBlock as error:
+            if "full" in str(error):
+                return accepted
+            raise
+    return 1_000
+
+
+async def test_a_full_outgoing_queue_waits_or_says_so() -> None:
+    """``send`` waits until there is room again, ``send_nowait`` raises WouldBlock and accepts nothing."""
+    settings = quick(express_limit_bytes=10_000)
+    async with make("b", scheme="memory") as late:
+        address = late.address
+    async with make("a", settings=settings) as a:
+        accepted = flood(a, f"{address}/q", triack.EXPRESS)
+        assert 5 <= accepted <= 12
+        sending = asyncio.create_task(a.send(f"{address}/q", b"last", delivery=triack.EXPRESS))
+        await asyncio.sleep(SOON)
+        assert not sending.done()
+        async with make("b", scheme="memory") as b:
+            await asyncio.wait_for(sending, WAIT)
+            assert len(await bodies(b, "q", accepted + 1)) == accepted + 1
+
+
+async def test_a_durable_flood_is_bounded_by_the_disk() -> None:
+    """A sender that never yields is refused at the limit, and goes on after one commit."""
+    async with make("a", settings=quick(pending_limit_bytes=50_000, close_timeout_ns=50 * MS)) as a:
+        accepted = flood(a, NOWHERE, triack.TRANSACTIONAL)
+        assert 40 <= accepted <= 55
+        await a.flush()
+        a.send_nowait(NOWHERE, b"x")
+
+
+async def test_a_transfer_larger_than_every_buffer(tmp_path: Path) -> None:
+    """20 MB through small limits, with a reader that is slower than the sender."""
+    settings = quick(pending_limit_bytes=500_000, hot_limit_bytes=500_000)
+    async with (
+        make("b", tmp_path / "b", "tcp", settings=settings) as b,
+        make("a", tmp_path / "a", settings=settings) as a,
+    ):
+
+        async def send() -> None:
+            for number in range(1_000):
+                await a.send(f"{b.address}/q", b"%06d" % number + b"x" * 20_000)
+
+        sending = asyncio.create_task(send())
+        got = [body[:6] for body in await bodies(b, "q", 1_000)]
+        await sending
+        assert got == [b"%06d" % number for number in range(1_000)]
+
+
+# Restarts.
+
+
+@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+async def test_exactly_once_over_restarts_of_both(tmp_path: Path, scheme: str) -> None:
+    """Either end closes and opens again between messages; nothing twice, nothing lost, ids unique."""
+    b = await make("b", tmp_path / "b", scheme).start()
+    address, got, ids = b.address, [], set()
+    for life in range(4):
+        async with make("a", tmp_path / "a") as a:
+            receipts = [await a.send(f"{address}/q", b"%d" % (life * 50 + number)) for number in range(50)]
+            if life % 2:
+                await receipts[-1].ordered(WAIT)
+                await b.close()
+                b = await triack.open("b", data=tmp_path / "b", listen=address, insecure=True, settings=quick()).start()
+                await (await a.send(f"{address}/other", b"x")).ordered(WAIT)
+    async with b.receive("q") as consumer:
+        for _ in range(200):
+            message = await consumer.get(WAIT)
+            got.append(int(message.body))
+            ids.add(message.id)
+    assert got == list(range(200))
+    assert len(ids) == 200
+    await b.close()
+
+
+async def test_settings_of_either_end_may_differ() -> None:
+    """Windows, datagrams and delays are each node's own business."""
+    small = quick(session=SessionSettings(max_unacked_packet=1, max_datagram_bytes=576, cleanup_interval_ns=SECOND))
+    large = quick(session=SessionSettings(max_unacked_packet=512, max_datagram_bytes=9_000))
+    async with make("b", scheme="udp", settings=small) as b, make("a", scheme="udp", settings=large) as a:
+        for number in range(100):
+            await a.send(f"{b.address}/q", b"%d" % number * 100)
+            await b.send(f"{a.address}/q", b"%d" % number * 100)
+        wanted = [b"%d" % number * 100 for number in range(100)]
+        assert await bodies(b, "q", 100) == await bodies(a, "q", 100) == wanted
