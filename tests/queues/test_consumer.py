@@ -124,7 +124,8 @@ async def test_a_later_reader_gets_what_the_first_has_not_read(node: triack.Node
     await fill(node, b"3")
     first = node.receive("q", ack="manual")
     assert (await first.get(WAIT)).body == b"warm"
-    second = await node.receive("q").get(1)
+    other = node.receive("q")
+    second = await other.get(1)
     assert (second.body, second.redelivered) == (b"2", False)
     async with node.transaction() as tx:
         third = await tx.receive("q", 1)

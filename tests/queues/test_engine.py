@@ -123,6 +123,25 @@ def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
     assert b.received["q"] == numbered(0, 2_000, 60)
 
 
+@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
+def test_no_ack_runs_ahead_of_the_disk(delivery: Delivery) -> None:
+    """A slow disk at the receiver, packets all the time, a crash at any moment: what was acknowledged is there."""
+    for moment in range(12):
+        world = World(moment)
+        a, b = world.node("a"), world.node("b")
+        a.send(b, "q", b"warm", delivery=delivery)
+        world.run(2 * SECOND)
+        b.commit_ns = 60 * MS
+        for at in range(20):
+            waiting = a.send(b, "q", *numbered(at, at + 1), delivery=delivery)
+            a.watch(waiting, STAGES[delivery])
+            world.run(7 * MS)
+        world.run(moment * 11 * MS)
+        b.restart()
+        assert world.run(30 * SECOND, lambda a=a: not a.busy)  # type: ignore[misc]
+        assert sorted(b.read_all("q")) == [*numbered(0, 20), b"warm"]
+
+
 def test_a_peer_that_restarted_supersedes_its_old_session() -> None:
     """The old session at the other end closes at once, with that reason."""
     world = World(1)

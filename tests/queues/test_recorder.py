@@ -47,6 +47,7 @@ def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:
     world = World(seed, Network(loss=0.15, duplicate=0.1, reorder=0.2))
     settings = NodeSettings(session=SessionSettings(max_unacked_packet=16))
     a, b = world.node("a", settings), world.node("b", settings, queues=["q0", "q1", "q2"])
+    b.commit_ns = (MS // 4, 40 * MS)[seed % 2]
     for at in range(6):
         for delivery in Delivery:
             a.send(b, f"q{delivery}", *numbered(at * 20, at * 20 + 20, 150), delivery=delivery)

@@ -27,7 +27,7 @@ class Swarm:
         self.world = World(seed, network)
         self.a, self.b = self.world.node("a"), self.world.node("b")
         for node in (self.a, self.b):
-            node.commit_ns = random.choice([MS // 4, 3 * MS])
+            node.commit_ns = random.choice([MS // 4, 3 * MS, 80 * MS])
         self.size_bytes = random.choice([20, 100, 3_000])
         self.total = random.choice([50, 200] if self.size_bytes == 3_000 else [50, 400, 1_000])
         self.next = 0

@@ -47,6 +47,8 @@ def open_spark(master: str | None, size_bytes: int) -> SparkSession:
         "spark.sql.adaptive.enabled": str(not small).lower(),
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "ERROR",
+        # Noting the line of Python behind every expression multiplies the calls to the virtual machine.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if local:
         # One machine: few partitions, no network, and files split so that every processor parses.
