@@ -90,6 +90,10 @@ class IncomingSequence(Generic[Token]):
             self._held[header.number] = _Held(header, token)
         elif outcome is Outcome.DUPLICATE:
             self.ack.handle_request()
+            held = self._held.get(header.number)
+            if held is not None and header.sequence == self._held_sequence:
+                # It came again by another session: that one wants the answer.
+                held.token = token
         return outcome, []
 
     def handle_committed(self, position: Position) -> None:

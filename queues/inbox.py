@@ -254,8 +254,10 @@ class Inbox:
         return stream
 
     def _add_stream(self, stream: Stream) -> None:
-        self._streams[(stream.origin, stream.lane)] = stream
-        self._stream_counts[stream.origin] = self._stream_counts.get(stream.origin, 0) + 1
+        key = (stream.origin, stream.lane)
+        if key not in self._streams:
+            self._stream_counts[stream.origin] = self._stream_counts.get(stream.origin, 0) + 1
+        self._streams[key] = stream
 
     def _handle_ordered(
         self,
@@ -361,7 +363,8 @@ class Inbox:
         for mailbox, parcel, head in pending.arrived:
             worthless = mailbox.put(parcel, head)
             for row_key in worthless:
-                mailbox.dirty[row_key] = Parcel([row_key], b"", 0, 0, 0, 0, 0, 0, [])
+                dead = Parcel([row_key], b"", 0, 0, 0, 0, 0, 0, [])
+                mailbox.dirty[id(dead)] = dead
 
     def handle_accepted(self, accepted: dict[Stream, list[tuple[int, int, int]]], now_ns: int) -> None:
         """Record what is in the queues for good."""

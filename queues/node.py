@@ -26,7 +26,6 @@ from triack.queues.commit import StoreContent
 from triack.queues.consumer import AckMode, Consumer
 from triack.queues.driver import Driver
 from triack.queues.engine import Engine
-from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.lane import Lane
 from triack.queues.logfile import LogFile
 from triack.queues.mailbox import Handed, Mailbox
@@ -90,7 +89,7 @@ def open_node(
         log=None if log is None else Path(log),
         insecure=insecure,
         queues=None if queues is None else [check_name(queue) for queue in queues],
-        peers={peer: str(Address.parse(address)) for peer, address in (peers or {}).items()},
+        peers={check_name(peer): str(Address.parse(address)) for peer, address in (peers or {}).items()},
         settings=settings or NodeSettings(),
     )
 
@@ -340,7 +339,7 @@ class Node:
     def mailbox(self, queue: str) -> Mailbox:
         """The queue of that name. Raises QueueNotFound."""
         self.check_alive()
-        if self._queues is not None and queue not in (*self._queues, DEAD_LETTER_QUEUE):
+        if self._queues is not None and queue not in self._engine.inbox.mailboxes:
             known = ", ".join(sorted(self._engine.inbox.mailboxes))
             raise QueueNotFound(f"queue {queue} does not exist on node {self.name}, which has {known}")
         return self._engine.make_queue(check_name(queue))

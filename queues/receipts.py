@@ -58,9 +58,7 @@ class ReceiptBook:
     def awaits(self, entry: Entry) -> bool:
         """Whether anyone waits for a message in this packet."""
         waiting = self._waiting
-        return bool(waiting) and any(
-            entry.first_ticket <= ticket < entry.first_ticket + entry.tickets for ticket in waiting
-        )
+        return bool(waiting) and bool(_common(waiting, range(entry.first_ticket, entry.first_ticket + entry.tickets)))
 
     def add(self, entry: Entry) -> None:
         """A packet was made."""
@@ -69,8 +67,8 @@ class ReceiptBook:
 
     def handle_queued(self, tickets: int) -> None:
         """All messages with a ticket below are queued."""
-        self.queued = tickets
-        self._settle(self._waiting)
+        before, self.queued = self.queued, tickets
+        self._settle(range(before, tickets))
 
     def handle_progress(self, entry: Entry) -> None:
         """A packet came further."""
@@ -113,10 +111,9 @@ class ReceiptBook:
             for _, waiter in pairs:
                 waiter(reason)
 
-    def _settle(self, tickets: range | dict[int, list[tuple[Stage, Waiter]]]) -> None:
+    def _settle(self, tickets: range) -> None:
         waiting = self._waiting
-        touched = [ticket for ticket in waiting if ticket in tickets]
-        for ticket in touched:
+        for ticket in _common(waiting, tickets):
             waiting[ticket] = [pair for pair in waiting[ticket] if not self._settled(ticket, *pair)]
             if not waiting[ticket]:
                 del waiting[ticket]
@@ -150,6 +147,13 @@ class ReceiptBook:
                 break
             done += 1
         del self._starts[:done], self._entries[:done]
+
+
+def _common(waiting: dict[int, list[tuple[Stage, Waiter]]], tickets: range) -> list[int]:
+    """The tickets that someone waits for, found from the smaller side."""
+    if len(tickets) < len(waiting):
+        return [ticket for ticket in tickets if ticket in waiting]
+    return [ticket for ticket in waiting if ticket in tickets]
 
 
 def _reached(entry: Entry, stage: Stage) -> bool:

@@ -4,8 +4,8 @@ Promise: when ``apply`` returns, the whole commit is on disk (WAL, ``synchronous
 it will ever be seen, and the store is finished: after a failed write or sync no further commit is taken, as what the
 disk holds is then unknown. ``locking_mode=EXCLUSIVE`` keeps every other process out for as long as the store is open.
 
-One row per packet, never per message; every row carries a checksum over its key and body. SQLite comes with ``apsw``:
-the one in older Pythons has a WAL bug that version 3.51.3 mended.
+One row per packet, never per message; every row with a body carries a checksum over its key and body. SQLite comes with
+``apsw``: the one in older Pythons has a WAL bug that version 3.51.3 mended.
 """
 
 import os

@@ -123,6 +123,23 @@ def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
     assert b.received["q"] == numbered(0, 2_000, 60)
 
 
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
+    """At the sender with the ack that frees it or the dead letter, at the receiver when it was read."""
+    world = World(2, Network(loss=0.1, reorder=0.1))
+    a, b = world.node("a"), world.node("b", queues=["q"])
+    a.send(b, "q", *numbered(0, 200, 90), large(size_bytes=20_000), delivery=delivery)
+    a.send(b, "nope", b"x", large(size_bytes=20_000), delivery=delivery)
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    assert len(b.read_all("q")) == 201
+    a.read_all("dead-letter")
+    world.run(SECOND)
+    for node in (a, b):
+        content = node.store.load(b"x" * 16)
+        assert (content.outgoing, content.messages) == ([], [])
+        assert list(content.state) == []
+
+
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 def test_no_ack_runs_ahead_of_the_disk(delivery: Delivery) -> None:
     """A slow disk at the receiver, packets all the time, a crash at any moment: what was acknowledged is there."""

@@ -12,7 +12,13 @@ from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.link import Conversation
 from triack.queues.settings import NodeSettings
 from triack.session.delivery import Delivery
-from triack.session.frames import Hello, encode_ack, encode_close, encode_ping, encode_store_ack
+from triack.session.frames import (
+    Hello,
+    encode_ack,
+    encode_close,
+    encode_ping,
+    encode_store_ack,
+)
 from triack.session.ranges import NumberSet
 from triack.session.settings import MS, SECOND
 from triack.session.states import CloseReason

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,20 @@ def test_without_a_listener_receive_reads_what_is_there(tmp_path: Path) -> None:
 
 
 def test_too_few_messages_are_a_failure(server: Server) -> None:
+    """What came is written; what is missing is said."""
+    triack("send", f"{server.address}/orders", "--data", server.data.parent / "s", "--insecure", stdin=b"one\n")
     got = triack("receive", "orders", "--data", server.data, "--count", "3", "--timeout", "0.2")
-    assert got.returncode == 1
-    assert message_of(got) == "only 0 of 3 messages: none came to queue orders for 0.2 s"
+    assert (got.returncode, got.stdout) == (1, b"one\n")
+    assert message_of(got) == "only 1 of 3 messages: none came to queue orders for 0.2 s"
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_queue_that_never_was_is_named(tmp_path: Path, served: bool) -> None:
+    """Nothing came, and nothing was there: most likely the name is wrong."""
+    with Server(tmp_path / "b") if served else nullcontext():
+        got = triack("receive", "oders", "--data", tmp_path / "b", "--timeout", "0.2", "--insecure")
+    assert got.returncode == 2
+    assert message_of(got) == "queue oders did not exist and nothing came for it in 0.2 s; there are dead-letter"
 
 
 def test_what_a_lost_reader_did_not_get_comes_again(server: Server) -> None:

@@ -157,8 +157,9 @@ class _Receiving:
         self._to_confirm = asyncio.Event()
 
     async def run(self) -> None:
+        queues = list(self._node.queue_lengths())
         async with self._node.receive(self._queue, ack="manual") as consumer:
-            await self._link.send("welcome", v=VERSION)
+            await self._link.send("welcome", v=VERSION, queues=queues)
             await first_of(self._hand_out(consumer), self._take_acks(), self._confirm())
 
     async def _hand_out(self, consumer: triack.Consumer) -> None:

@@ -8,7 +8,7 @@ import click
 import structlog
 
 import triack
-from triack.errors import ProtocolError, StoreInUse, TriackError, UsageError, WaitTimeout
+from triack.errors import ProtocolError, QueueNotFound, StoreInUse, TriackError, UsageError, WaitTimeout
 from triack.tools.commands import handover
 from triack.tools.commands.batches import BATCH_MESSAGES, take_batch
 from triack.tools.commands.common import first_of, name_for, node_options, run
@@ -47,13 +47,14 @@ class _OutputLost(Exception):
 
 
 class _Output:
-    """Standard output, and how many messages still go there."""
+    """Standard output, how many messages still go there, and the queues that there were at first."""
 
     def __init__(self, count: int | None) -> None:
         self._sink = LineSink(STDOUT)
         self._count = count
         self._cancelled = False
         self.written = 0
+        self.queues: list[str] | None = None
 
     @property
     def left(self) -> int | None:
@@ -118,6 +119,11 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
     try:
         await _transfer(order, output, timeout)
     except WaitTimeout:
+        if not output.written and output.queues is not None and order.queue not in output.queues:
+            others = ", ".join(output.queues)
+            raise QueueNotFound(
+                f"queue {order.queue} did not exist and nothing came for it in {timeout:g} s; there are {others}"
+            ) from None
         if count is None:
             return 0
         raise WaitTimeout(
@@ -151,6 +157,7 @@ async def _transfer(order: _Order, output: _Output, timeout: float | None) -> No
 async def _receive_here(order: _Order, output: _Output, timeout: float | None) -> None:
     """Receive at a node of our own."""
     async with order.open() as node:
+        output.queues = list(node.queue_lengths())
         if node.address:
             click.echo(f"listening {node.address}", err=True)
 
@@ -218,6 +225,8 @@ class _HandedOver:
         welcome, _ = await link.receive()
         if welcome.get("v") != VERSION:
             raise ProtocolError("bad-welcome", f"the serving process speaks version {welcome.get('v')!r}")
+        if self._output.queues is None:
+            self._output.queues = [str(name) for name in welcome.get("queues", [])]
         _log.info("receiving through the serving process", data=str(self._order.data))
         while not (self._ending and not self._unconfirmed and not self._doubtful):
             try:

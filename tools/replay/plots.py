@@ -58,7 +58,7 @@ def draw_plots(timeline: Timeline) -> list[tuple[str, str, str]]:
 
 def _svg(draw: Callable[[Axes, Timeline], None], timeline: Timeline) -> str:
     lives = min(len(timeline.sessions), _LIVES_MAX)
-    figure = Figure(figsize=(9, max(2.4, 0.22 * lives) if draw is _lives else 2.6), layout="constrained")
+    figure = Figure(figsize=(9.6, 0.7 + 0.24 * max(lives, 1) if draw is _lives else 2.6), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.add_subplot()
     draw(axes, timeline)
@@ -84,6 +84,7 @@ def _throughput(axes: Axes, timeline: Timeline) -> None:
     axes.fill_between(times, rates, step="mid", color=_BLUE, alpha=0.15, linewidth=0)
     axes.step(times, rates, where="mid", color=_BLUE, linewidth=1.2)
     axes.set(xlabel="seconds", ylabel="messages/s", ylim=(0, None))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
 def _unacked(axes: Axes, timeline: Timeline) -> None:
@@ -111,7 +112,7 @@ def _lives(axes: Axes, timeline: Timeline) -> None:
         axes.annotate(life.reason, (ended, row), (6, 0), textcoords="offset points", va="center", fontsize=7)
         labels.append(f"{life.node[:6]} {life.session[-6:]}")
     axes.set_yticks(range(len(shown)), labels, fontsize=7)
-    axes.set(xlabel="seconds")
+    axes.set(xlabel="seconds", ylim=(-0.7, max(len(shown), 1) - 0.3))
     axes.invert_yaxis()
     axes.margins(x=0.12)
 
@@ -126,7 +127,7 @@ def _trouble(axes: Axes, timeline: Timeline) -> None:
         axes.bar(times, list(shown.values()), width=width, color=colour, alpha=0.7, label=name)
     longest = max([*timeline.committed, *timeline.resends, *timeline.duplicates, 0]) + 1
     axes.set(xlabel="seconds", ylabel="packets", xlim=(0, _seconds(timeline, longest)))
-    axes.legend(loc="upper right", frameon=False, fontsize=8)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, fontsize=8, borderaxespad=0)
 
 
 def _latency(axes: Axes, timeline: Timeline) -> None:
@@ -137,3 +138,5 @@ def _latency(axes: Axes, timeline: Timeline) -> None:
     axes.bar(edges, counts, width=widths, align="edge", color=_BLUE, alpha=0.6, edgecolor="white", linewidth=0.5)
     axes.set_xscale("log")
     axes.set(xlabel="milliseconds", ylabel="messages")
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_major_formatter("{x:,.0f}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
@@ -28,7 +30,22 @@ if TYPE_CHECKING:
 
 # Below this, starting and planning take longer than computing.
 _SMALL_BYTES: Final = 64 << 20
-_DOUBTS: Final = ("holes", "store acks", "again", "effects")
+_QUICK_START: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@dataclass(frozen=True, slots=True)
+class _Frames:
+    """What the checks read; each is described where it is made."""
+
+    links: DataFrame
+    sends: DataFrame
+    unacked: DataFrame
+    arrivals: DataFrame
+    segments: DataFrame
+    settled: DataFrame
+    again: DataFrame
+    effects: DataFrame
+    timing: DataFrame
 
 
 def open_spark(master: str | None, size_bytes: int) -> SparkSession:
@@ -64,7 +81,9 @@ def open_spark(master: str | None, size_bytes: int) -> SparkSession:
         # Compiling, by Spark or by the virtual machine, costs more than it gains.
         settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
         if local:
-            settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+            settings["spark.driver.extraJavaOptions"] = _QUICK_START
+            # The process that only works out how to start Spark.
+            os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_START)
     builder = SparkSession.builder.appName("triack replay").master(master or "local[*]")
     for name, value in settings.items():
         builder = builder.config(name, str(value))
@@ -104,9 +123,13 @@ class SparkReplay:
         """
         verdict = self._verdict
         try:
-            span = self._count_records()
+            # The first job parses all lines; meanwhile the checks are planned.
+            with ThreadPoolExecutor(1) as pool:
+                counting = pool.submit(self._incarnations.collect)
+                frames = self._plan()
+            span = self._count_records(counting.result())
             self._note_events()
-            rows = self._check()
+            rows = self._check(frames)
             strangers = self._seen["session_opened"] - self._nodes
             called = base.names(self._lines, strangers | _ids(rows))
         finally:
@@ -132,14 +155,13 @@ class SparkReplay:
         self._kept.append(frame.persist())
         return frame
 
-    def _count_records(self) -> tuple[int, int] | None:
-        """Count what single records tell; this first pass also fills the cache and finds damage.
+    def _count_records(self, rows: list[Row]) -> tuple[int, int] | None:
+        """Count what single records tell, and say when the first message was queued and the last one committed.
 
-        Returns:
-            When the first message was queued and the last one committed.
+        Args:
+            rows: of ``_incarnations``.
         """
         verdict = self._verdict
-        rows = self._incarnations.collect()
         if any(row["damaged"] for row in rows):
             raise find_damage(self._logs)
         verdict.records = sum(row["records"] for row in rows)
@@ -175,48 +197,59 @@ class SparkReplay:
             self._seen.setdefault(row["event"], set()).add(row["noted"])
         self._verdict.sessions_closed = len(self._seen["session_closed"])
 
-    def _check(self) -> list[Row]:
+    def _plan(self) -> _Frames:
+        """Return what the checks read, not computed yet."""
+        links = self._keep(sessions.links(self._moves, self._others))
+        segments = self._keep(streams.segments(self._others))
+        return _Frames(
+            links=links,
+            sends=self._keep(resends.sends(links)),
+            unacked=self._keep(sessions.unacked(links, self._others)),
+            arrivals=self._keep(streams.arrivals(self._others)),
+            segments=segments,
+            settled=sessions.settlements(self._others),
+            again=streams.committed_again(self._others),
+            effects=streams.effects(segments),
+            timing=sessions.check_ack_timing(self._moves, self._others, self._incarnations),
+        )
+
+    def _check(self, frames: _Frames) -> list[Row]:
         """Return the facts of all checks."""
         moves, others, seen = self._moves, self._others, self._seen
         forwarders = streams.forwarders(moves) if self._passed_on else None
-        links = self._keep(sessions.links(moves, others))
-        sends = self._keep(resends.sends(links))
-        unacked = self._keep(sessions.unacked(links, others))
-        arrivals = self._keep(streams.arrivals(others))
-        segments = self._keep(streams.segments(others))
-        settled = sessions.settlements(others)
-        doubtful = self._keep(sessions.doubtful_store_acks(links, settled, forwarders))
-        holes, again, effects = streams.holes(arrivals), streams.committed_again(others), streams.effects(segments)
+        doubtful = self._keep(sessions.doubtful_store_acks(frames.links, frames.settled, forwarders))
+        holes = streams.holes(frames.arrivals)
+        doubts = {"holes": holes, "store acks": doubtful, "again": frames.again, "effects": frames.effects}
         parts = [
-            streams.check_arrivals(arrivals),
-            sessions.check_window(unacked),
-            sessions.check_acks(links),
-            sessions.check_ack_timing(moves, others, self._incarnations),
-            resends.count_resends(sends),
-            *(base.counted(rows, kind) for rows, kind in zip((holes, doubtful, again, effects), _DOUBTS, strict=True)),
+            streams.check_arrivals(frames.arrivals),
+            sessions.check_window(frames.unacked),
+            sessions.check_acks(frames.links),
+            frames.timing,
+            resends.count_resends(frames.sends),
+            *(base.counted(rows, kind) for kind, rows in doubts.items()),
         ]
         if "handed" in seen:
             handed = streams.handed(others)
             parts += [streams.check_handed_order(handed), streams.check_handed_again(handed)]
         if seen["session_closed"]:
-            parts.append(resends.check_resent(links, sends, others, removals="removed" in seen))
+            parts.append(resends.check_resent(frames.links, frames.sends, others, removals="removed" in seen))
         if "resend_scheduled" in seen:
             parts += [resends.check_attempts(others), resends.check_waits(others)]
         if self._serials_jump:
             parts.append(resends.check_serials(self._all))
         if self._timeline is not None:
-            parts += timeline_facts(self._timeline, self._all, sends, unacked)
+            parts += timeline_facts(self._timeline, self._all, frames.sends, frames.unacked)
         rows = base.union(parts).collect()
 
-        doubts = {row["kind"] for row in rows if row["kind"] in _DOUBTS and row["value"]}
+        found = {row["kind"] for row in rows if row["kind"] in doubts and row["value"]}
         parts = []
-        if "holes" in doubts:
-            parts.append(streams.check_gaps(holes, segments))
-        if "store acks" in doubts:
-            parts.append(sessions.check_store_acks(doubtful, settled))
-        if doubts & {"again", "effects"}:
-            repeated = streams.repeated(again)
-            single = streams.corrections(effects, repeated, links, forwarders)
+        if "holes" in found:
+            parts.append(streams.check_gaps(holes, frames.segments))
+        if "store acks" in found:
+            parts.append(sessions.check_store_acks(doubtful, frames.settled))
+        if found & {"again", "effects"}:
+            repeated = streams.repeated(frames.again)
+            single = streams.corrections(frames.effects, repeated, frames.links, forwarders)
             weighed = self._keep(streams.weighed(single, moves, others))
             parts += [streams.totals(weighed), streams.check_lost(weighed)]
             parts.append(streams.check_committed_again(repeated, weighed))

@@ -125,7 +125,7 @@ def split(records: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 def pick(records: DataFrame, *events: str) -> DataFrame:
     """Return the records of some events."""
-    return records.where(f.col("event").isin(*events))
+    return records.where("event in ({})".format(", ".join(f"'{event}'" for event in events)))
 
 
 def in_order(*columns: str) -> WindowSpec:
@@ -145,12 +145,14 @@ def facts(found: DataFrame, kind: str | Column, evidence: Column | None = None, 
         changes: columns that are called differently in `found`.
     """
     given = {"kind": f.lit(kind) if isinstance(kind, str) else kind, "evidence": evidence, **changes}
+    had = set(found.columns) - {"value"}
     columns = []
     for name, type_ in FACT_TYPES.items():
         column = given.get(name)
         if column is None:
-            column = f.col(name) if name in found.columns and name != "value" else f.lit(None)
-        columns.append(column.cast(type_).alias(name))
+            columns.append(f.expr(f"cast({name if name in had else 'null'} as {type_}) as {name}"))
+        else:
+            columns.append(column.cast(type_).alias(name))
     return found.select(*columns)
 
 
