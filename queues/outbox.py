@@ -352,18 +352,9 @@ class Outbox:
                 lane.sequence.remove(entry)
                 lane.receipts.handle_removed(entry, reason)
             self._let_go(lane, left)
-            self._record(
-                "removed",
-                now_ns,
-                origin=self._node_id.hex(),
-                lane=lane.lane,
-                sequence=lane.sequence.sequence,
-                first=group[0].number,
-                last=group[-1].number,
-                count=sum(entry.completes for entry in group),
-                reason="expired" if reason == EXPIRED else reason,
-                **{"class": lane.delivery.label},
-            )
+            count = sum(entry.completes for entry in group)
+            said = "expired" if reason == EXPIRED else reason
+            self._record_range("removed", lane, group[0].number, group[-1].number, now_ns, count=count, reason=said)
 
     # ---- bodies on the disk
 
@@ -418,64 +409,45 @@ class Outbox:
     # ---- records
 
     def _record_queued(self, lane: Lane, entries: list[Entry], now_ns: int, *, recovered: bool = False) -> None:
-        if not entries:
-            return
-        extra = {"recovered": True} if recovered else {}
-        for first, last in _runs(entries):
-            self._record(
-                "queued",
-                now_ns,
-                origin=self._node_id.hex(),
-                lane=lane.lane,
-                sequence=lane.sequence.sequence,
-                first=first.number,
-                last=last.number,
-                count=sum(entry.completes for entry in entries if first.number <= entry.number <= last.number),
-                queue=lane.queue,
-                peer_address=lane.address,
-                **{"class": lane.delivery.label},
-                **extra,
+        more: dict[str, object] = {"recovered": True} if recovered else {}
+        for first, last, count in _runs(entries):
+            self._record_range(
+                "queued", lane, first, last, now_ns, count=count, queue=lane.queue, peer_address=lane.address, **more
             )
 
     def _record_local(self, lane: Lane, entries: list[Entry], now_ns: int) -> None:
         """A packet for a queue of this node is committed at its destination in the same moment."""
-        for first, last in _runs(entries):
-            self._record(
-                "committed",
-                now_ns,
-                origin=self._node_id.hex(),
-                lane=lane.lane,
-                sequence=lane.sequence.sequence,
-                first=first.number,
-                last=last.number,
-                count=sum(entry.completes for entry in entries if first.number <= entry.number <= last.number),
-                queue=lane.queue,
-                **{"class": lane.delivery.label},
-            )
+        for first, last, count in _runs(entries):
+            self._record_range("committed", lane, first, last, now_ns, count=count, queue=lane.queue)
 
     def _record_resend(self, lane: Lane, again: list[Entry], now_ns: int) -> None:
         tier = lane.sequence.tier
+        wait_ns = tier.interval_of(tier.attempt)
+        first, last = again[0].number, again[-1].number
+        self._record_range("resend_scheduled", lane, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
+
+    def _record_range(self, event: str, lane: Lane, first: int, last: int, now_ns: int, **more: object) -> None:
         self._record(
-            "resend_scheduled",
+            event,
             now_ns,
             origin=self._node_id.hex(),
             lane=lane.lane,
             sequence=lane.sequence.sequence,
-            first=again[0].number,
-            last=again[-1].number,
-            attempt=tier.attempt,
-            interval_ns=tier.interval_of(tier.attempt),
+            first=first,
+            last=last,
+            **more,
+            **{"class": lane.delivery.label},
         )
 
 
-def _runs(entries: list[Entry]) -> list[tuple[Entry, Entry]]:
-    """First and last entry of each run of successive numbers."""
-    runs: list[tuple[Entry, Entry]] = []
+def _runs(entries: list[Entry]) -> list[tuple[int, int, int]]:
+    """First number, last number and messages of each run of successive packets."""
+    runs: list[tuple[int, int, int]] = []
     for entry in entries:
-        if runs and runs[-1][1].number + 1 == entry.number:
-            runs[-1] = (runs[-1][0], entry)
+        if runs and runs[-1][1] + 1 == entry.number:
+            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + entry.completes)
         else:
-            runs.append((entry, entry))
+            runs.append((entry.number, entry.number, entry.completes))
     return runs
 
 
