@@ -187,6 +187,21 @@ def test_a_long_lane_does_not_starve_a_short_one(delivery: Delivery) -> None:
     assert b.length("long") < 1_000
 
 
+def test_equal_backlogs_advance_side_by_side() -> None:
+    """Neither of three lanes is ever a whole window ahead of another."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    for queue in ("x", "y", "z"):
+        a.send(b, queue, *numbered(0, 300, 1_000))
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    sent = {record["lane"]: 0 for record in a.log("queued")}
+    assert len(sent) == 3
+    for record in a.log("packet_sent"):
+        if "lane" in record:
+            sent[record["lane"]] += 1
+            assert max(sent.values()) - min(sent.values()) <= 40
+
+
 def test_many_queues_in_every_class_share_one_session() -> None:
     """Each in its own order, none disturbed by the others."""
     world = World(1, Network(loss=0.05))

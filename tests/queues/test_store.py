@@ -80,6 +80,8 @@ def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
     content = store.load(b"n" * 16)
     assert [(message.key, message.progress) for message in content.messages] == [(1, None), (5, None), (6, b"y")]
     assert [row.key for row in content.outgoing] == [1, 3]
+    store.apply(Commit(messages=[MessageRow(3, ORIGIN, 1, 1, 3, BODY)]))
+    assert [message.progress for message in store.load(b"n" * 16).messages] == [None, None, None, b"y"]
     store.apply(Commit(state={"k": None}))
     assert store.load(b"n" * 16).state == {}
 

@@ -122,10 +122,6 @@ class Violation:
     number: int = -1
     evidence: str = ""
 
-    def key(self) -> tuple[str, str, str, str, int, int, int]:
-        """Return what identifies the violation; both engines find the same keys."""
-        return (self.check, self.node, self.session, self.origin, self.lane, self.sequence, self.number)
-
 
 @dataclass(slots=True)
 class Verdict:
