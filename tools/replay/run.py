@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import os
 import shutil
@@ -54,12 +55,13 @@ def replay(
 
 def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tuple[Verdict, Timeline | None]:
     _require_spark()
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     from triack.tools.replay.spark_engine import open_spark, replay_spark
 
+    # PySpark brings py4j along, and hands out its errors when the virtual machine dies.
+    py4j_error = importlib.import_module("py4j.protocol").Py4JError
     running = SparkSession.getActiveSession()
     spark = running
     try:
@@ -67,7 +69,7 @@ def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tup
             with _quiet_start():
                 spark = open_spark(master, sum(log.path.stat().st_size for log in logs))
         return replay_spark(spark, logs, timeline=timeline)
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, py4j_error) as error:
         reason = str(error).strip().splitlines()[0]
         raise ReplayError(f"Spark failed: {reason}; --engine local needs no Spark") from error
     finally:
