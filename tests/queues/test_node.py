@@ -12,7 +12,6 @@ import pytest
 
 import triack
 from tests.queues.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
-from triack.queues.logfile import LogFile
 from triack.queues.receipts import Stage
 from triack.queues.store import STORE_FILE
 from triack.session.settings import MS
@@ -326,13 +325,6 @@ async def test_nodes_without_data_may_share_a_log_folder(tmp_path: Path) -> None
         async with make("n", log=tmp_path) as node:
             await (await node.send("q", b"x")).queued(WAIT)
     assert len(segments(tmp_path)) == 3
-
-
-def test_a_log_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    """A file is in the way."""
-    (tmp_path / "log").write_text("in the way")
-    with pytest.raises(triack.StoreError, match="log"):
-        LogFile(tmp_path / "log", "n", 1)
 
 
 async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> None:

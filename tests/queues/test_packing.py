@@ -162,6 +162,15 @@ def test_every_truncation_is_refused(body: bytes) -> None:
             check(body[:length])
 
 
+@pytest.mark.parametrize("body", [EXAMPLES[0], EXAMPLES[1]])
+@pytest.mark.parametrize("more", [b"\x00", b"more than there should be"])
+def test_what_follows_a_batch_is_refused(body: bytes, more: bytes) -> None:
+    """Lengths must add up exactly, for whoever looks."""
+    for look in (check, unpack):
+        with pytest.raises(ProtocolError, match="bad-body"):
+            look(body + more)
+
+
 @pytest.mark.parametrize("body", EXAMPLES)
 def test_no_flipped_bit_surprises_the_reader(body: bytes) -> None:
     """Every bit of the head and many others: a value or ``bad-body``."""

@@ -120,6 +120,21 @@ def test_what_was_given_up_never_counts_as_delivered() -> None:
         assert book.wait(ticket, Stage.RECEIVED) == ["queue-not-found"], ticket
 
 
+def test_failures_among_deliveries_never_count_as_delivered() -> None:
+    """Every second message was given up, more than the book remembers one by one: it never claims too much."""
+    packets = 4 * PRUNE_AT
+    book = Book(packets)
+    for at in range(packets):
+        if at % 2:
+            book.finish(at)
+        else:
+            book.remove(at, "expired")
+    for ticket in range(0, packets, 2):
+        (said,) = book.wait(ticket)
+        assert said is not None, ticket
+    assert book.wait(packets - 1) == [None]
+
+
 def test_what_was_delivered_long_ago_still_counts_as_delivered() -> None:
     """The book forgets old packets, not what became of them."""
     packets = 3 * PRUNE_AT
