@@ -114,6 +114,8 @@ class Driver:
         self._start_job(now_ns)
         if self._log_file is not None:
             self._log_file.append(engine.take_records(now_ns))
+        for address in engine.take_silent():
+            _log.warning("no answer, trying on", node=engine.name, to=address, drops=self.drops)
         for address, datagrams in batches.items():
             try:
                 endpoint = await self._endpoint_for(address)

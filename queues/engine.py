@@ -41,6 +41,7 @@ LANE_TURN_PACKETS = 16
 """Packets that one lane may give to a session before the next lane has its turn."""
 DROPS_EVERY_NS = 1_000_000_000
 
+_UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
 _KINDS = {
     events.TransmitKind.CONNECT: Kind.CONNECT,
     events.TransmitKind.ACCEPT: Kind.ACCEPT,
@@ -91,6 +92,7 @@ class Engine:
         self.recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns) if recording else None
         self._by_connection: dict[int, Conversation] = {}
         self._pending = Pending()
+        self._silent: list[str] = []
         self._job_out = False
         self._read_next = False
         self._drops_recorded: Counter[str] = Counter()
@@ -397,6 +399,9 @@ class Engine:
         )
         link = conversation.link
         if link is not None and link.conversation is conversation:
+            if not conversation.peer_id and not link.silent and event.reason in _UNANSWERED:
+                link.silent = True
+                self._silent.append(link.address)
             link.handle_closed(now_ns)
             for lane in link.lanes:
                 lane.sequence.handle_session_closed()
@@ -567,6 +572,11 @@ class Engine:
             lane.receipts.fail_all(str(error))
         for mailbox in self.inbox.mailboxes.values():
             mailbox.wake()
+
+    def take_silent(self) -> list[str]:
+        """Addresses that have begun not to answer since the last call, for the operator."""
+        silent, self._silent = self._silent, []
+        return silent
 
     # ---- closing
 

@@ -70,13 +70,24 @@ class Link:
     after a success.
     """
 
-    __slots__ = ("_attempts", "_random", "_settings", "address", "conversation", "lanes", "retry_at_ns", "turn")
+    __slots__ = (
+        "_attempts",
+        "_random",
+        "_settings",
+        "address",
+        "conversation",
+        "lanes",
+        "retry_at_ns",
+        "silent",
+        "turn",
+    )
 
     def __init__(self, address: str, settings: NodeSettings, random: "Random") -> None:
         self.address = address
         self.lanes: list[Lane] = []
         self.conversation: Conversation | None = None
         self.retry_at_ns = 0
+        self.silent = False
         self.turn = 0
         self._attempts = 0
         self._settings = settings
@@ -94,6 +105,7 @@ class Link:
     def handle_opened(self) -> None:
         """A session is open."""
         self._attempts = 0
+        self.silent = False
 
     def handle_closed(self, now_ns: int) -> None:
         """The session is gone; wait a little longer each time in a row."""

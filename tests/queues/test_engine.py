@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from tests.queues.world import Network, World, numbered
+from triack.ordering.settings import OrderSettings
 from triack.queues.receipts import STAGES, Stage
 from triack.queues.settings import NodeSettings
 from triack.session.delivery import Delivery
@@ -56,6 +57,24 @@ def test_a_receipt_that_is_awaited_does_not_wait_for_the_idle_delay() -> None:
     a, b = world.node("a"), world.node("b")
     ordered = a.watch(a.send(b, "q", b"hello"), Stage.ORDERED)
     assert world.run(100 * MS, lambda: bool(ordered))
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_whoever_begins_to_wait_later_does_not_wait_long(delivery: Delivery) -> None:
+    """The message is there long since, its acks are held back for a minute: asking brings them at once."""
+    slow = NodeSettings(
+        session=SessionSettings(idle_ack_delay_ns=60 * SECOND),
+        order=OrderSettings(order_ack_idle_ns=60 * SECOND, seq_max_ack_delay_ns=60 * SECOND),
+    )
+    world = World(1)
+    a, b = world.node("a", slow), world.node("b", slow)
+    a.watch(a.send(b, "q", b"warm", delivery=delivery), STAGES[delivery])
+    world.run(SECOND)
+    sent = a.send(b, "q", b"hello", delivery=delivery)
+    world.run(100 * MS)
+    assert b.length("q") == 2
+    said = a.watch(sent, STAGES[delivery])
+    assert world.run(50 * MS, lambda: said == [None])
 
 
 def test_partition_then_healing_delivers_everything() -> None:

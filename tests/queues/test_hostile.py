@@ -335,13 +335,19 @@ def test_odd_hellos_are_refused_or_harmless() -> None:
 
 
 def test_a_stream_cannot_change_its_queue_or_class() -> None:
-    """That would deliver the same number twice."""
-    _, node, evil = victim()
+    """That would deliver the same number twice; an express stream may, with a newer sequence: a new life."""
+    world, node, evil = victim()
     evil.frames(evil.message(1))
     evil.frames(evil.message(2, queue="other"))
     header = SequenceHeader(ORIGIN, 1, 1, 3, 0, "q", False, batch(b"x"))
     evil.frames(evil.packet(header.encode(), Delivery.RECOVERABLE))
     assert node.live.drops == {"bad-packet": 2}
+    for queue, sequence in (("one", 5), ("two", 5), ("two", 4), ("three", 6)):
+        express = SequenceHeader(ORIGIN, 9, sequence, 1, 0, queue, False, batch(b"x"))
+        evil.frames(evil.packet(express.encode(), Delivery.EXPRESS))
+    world.run(SECOND)
+    assert node.live.drops == {"bad-packet": 4}
+    assert (node.length("one"), node.length("two"), node.length("three")) == (1, 0, 1)
 
 
 def test_nothing_is_taken_after_goodbye() -> None:

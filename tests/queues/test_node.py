@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import apsw
@@ -12,8 +13,9 @@ import pytest
 
 import triack
 from tests.queues.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
+from triack.queues.commit import Commit
 from triack.queues.receipts import Stage
-from triack.queues.store import STORE_FILE
+from triack.queues.store import STORE_FILE, Store
 from triack.session.settings import MS
 
 # Opening.
@@ -145,6 +147,33 @@ async def test_closing_wakes_everyone_who_waits() -> None:
     done, pending = await asyncio.wait(waiting, timeout=WAIT)
     assert not pending
     assert {type(task.exception()) for task in done} == {triack.NodeClosed}
+
+
+async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit in hand ends as it ends; who waited for the next one is told that there is none."""
+    apply, go_on, stuck = Store.apply, threading.Event(), threading.Event()
+
+    def hang(store: Store, commit: Commit) -> None:
+        if commit.messages:
+            stuck.set()
+            go_on.wait(WAIT)
+        apply(store, commit)
+
+    node = await make(settings=quick(close_timeout_ns=20 * MS)).start()
+    monkeypatch.setattr(Store, "apply", hang)
+    tx = node.transaction()
+    await tx.send("q", b"1")
+    first = asyncio.create_task(tx.commit())
+    await asyncio.to_thread(stuck.wait, WAIT)
+    await node.send("q", b"2")
+    second = asyncio.create_task(node.flush())
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(node.close())
+    with pytest.raises(triack.NodeClosed):
+        await asyncio.wait_for(second, WAIT)
+    go_on.set()
+    receipts, _ = await asyncio.wait_for(asyncio.gather(first, closing), WAIT)
+    assert len(receipts) == 1
 
 
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
