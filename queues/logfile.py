@@ -58,14 +58,22 @@ class LogFile:
                 self._finish()
                 self._open_next()
         except OSError as cause:
-            _log.error("recording stopped", folder=str(self._folder), cause=cause.strerror)
-            os.close(self._fd)
-            self._fd = None
+            self._give_up(cause)
 
     def close(self) -> None:
         """Finish the last segment."""
-        if self._fd is not None:
+        if self._fd is None:
+            return
+        try:
             self._finish()
+        except OSError as cause:
+            self._give_up(cause)
+
+    def _give_up(self, cause: OSError) -> None:
+        _log.error("recording stopped", folder=str(self._folder), cause=cause.strerror)
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
     def _path(self) -> Path:
         return self._folder / f"{self._stem}-{self._segment:06d}.jsonl"
