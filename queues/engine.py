@@ -225,8 +225,7 @@ class Engine:
                 session.handle_hello(hello, now_ns)
                 return
         link = self.outbox.links.get(hello.address)
-        both = link is not None and link.conversation is not None
-        if both and link.conversation.session.state is State.CONNECTING and self.node_id > hello.node_id:  # type: ignore[union-attr]
+        if link is not None and link.is_connecting and self.node_id > hello.node_id:
             # Both ends connect at once: the greater node id wins, and both know it.
             raise ProtocolError("connecting-ourselves")
         self._make_room()

@@ -32,6 +32,8 @@ __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Stream"]
 
 DEAD_LETTER_QUEUE = "dead-letter"
 Record = Callable[..., None]
+Arrival = tuple[Conversation, int]
+"""By which conversation a packet came, and its number there."""
 
 
 class Stream:
@@ -44,7 +46,7 @@ class Stream:
         self.lane = lane
         self.queue = queue
         self.delivery = delivery
-        self.sequence: IncomingSequence[tuple[Conversation, int]] = IncomingSequence(settings.order)
+        self.sequence: IncomingSequence[Arrival] = IncomingSequence(settings.order)
         self.filter = DuplicateFilter()
         self.acked: Position = (0, 0)
         self.via: Conversation | None = None
@@ -233,10 +235,8 @@ class Inbox:
             self._reject(conversation, header, delivery, reason, now_ns)
             return
         stream.via = conversation
-        if stream.ordered:
-            self._handle_ordered(stream, conversation, packet, header, now_ns, pending)
-        else:
-            self._handle_unordered(stream, conversation, packet, header, now_ns, pending)
+        handle = self._handle_ordered if stream.ordered else self._handle_unordered
+        handle(stream, (conversation, packet), header, now_ns, pending)
 
     def _stream_of(self, header: SequenceHeader, delivery: Delivery) -> Stream | None:
         stream = self._streams.get((header.origin, header.lane))
@@ -260,33 +260,21 @@ class Inbox:
         self._streams[key] = stream
 
     def _handle_ordered(
-        self,
-        stream: Stream,
-        conversation: Conversation,
-        packet: int,
-        header: SequenceHeader,
-        now_ns: int,
-        pending: Pending,
+        self, stream: Stream, arrival: Arrival, header: SequenceHeader, now_ns: int, pending: Pending
     ) -> None:
-        outcome, accepted = stream.sequence.handle_packet(header, (conversation, packet), now_ns)
+        outcome, accepted = stream.sequence.handle_packet(header, arrival, now_ns)
         self._owing[stream] = None
-        for item, arrived in accepted:
-            self._accept(stream, item, arrived, pending)
+        for item, its_arrival in accepted:
+            self._accept(stream, item, its_arrival, pending)
         if outcome in (Outcome.ACCEPTED, Outcome.HELD):
             return
         self._record_rejected(header, stream.delivery, outcome.value, now_ns)
         if outcome is Outcome.DUPLICATE and (header.sequence, header.number) <= stream.sequence.position:
             # It is on disk, or will be with the commits up to the next one.
-            pending.stored.setdefault(conversation, []).append(packet)
+            _store_ack(arrival, pending)
 
     def _handle_unordered(
-        self,
-        stream: Stream,
-        conversation: Conversation,
-        packet: int,
-        header: SequenceHeader,
-        now_ns: int,
-        pending: Pending,
+        self, stream: Stream, arrival: Arrival, header: SequenceHeader, now_ns: int, pending: Pending
     ) -> None:
         if stream.filter.full:
             self._record_rejected(header, stream.delivery, "hold-full", now_ns)
@@ -297,25 +285,22 @@ class Inbox:
             worthless = mailbox.drop_unfinished(header.origin, header.lane, header.previous)
             pending.commit.message_deletes += [(key, key) for key in worthless]
         if stream.filter.handle_packet(header):
-            self._accept(stream, header, (conversation, packet), pending)
+            self._accept(stream, header, arrival, pending)
             if not durable:
                 self.handle_accepted({stream: pending.accepted.pop(stream)}, now_ns)
             return
         self._record_rejected(header, stream.delivery, "duplicate", now_ns)
         if durable:
-            pending.stored.setdefault(conversation, []).append(packet)
+            _store_ack(arrival, pending)
 
-    def _accept(
-        self, stream: Stream, header: SequenceHeader, arrived: tuple[Conversation, int], pending: Pending
-    ) -> None:
+    def _accept(self, stream: Stream, header: SequenceHeader, arrival: Arrival, pending: Pending) -> None:
         body = header.body
         pending.accepted.setdefault(stream, []).append((header.sequence, header.number, completes(body)))
         parcel = Parcel(
             [], header.origin, header.lane, header.sequence, header.number, stream.delivery, 1, len(body), [body]
         )
         if stream.delivery in DURABLE:
-            conversation, packet = arrived
-            pending.stored.setdefault(conversation, []).append(packet)
+            _store_ack(arrival, pending)
         self.put_local(stream.queue, parcel, body, pending)
 
     def seal(self, pending: Pending) -> None:
@@ -490,6 +475,12 @@ class Inbox:
             redelivered=run.redelivered,
             **{"class": Delivery(parcel.delivery).label},
         )
+
+
+def _store_ack(arrival: Arrival, pending: Pending) -> None:
+    """Let a packet be store-acknowledged when the commit has returned."""
+    conversation, packet = arrival
+    pending.stored.setdefault(conversation, []).append(packet)
 
 
 def _fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:

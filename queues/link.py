@@ -98,6 +98,11 @@ class Link:
         """Whether there is a reason to have a session."""
         return any(lane.sequence.entries for lane in self.lanes)
 
+    @property
+    def is_connecting(self) -> bool:
+        """Whether a connect of ours is on its way."""
+        return self.conversation is not None and self.conversation.session.state is State.CONNECTING
+
     def wants_session(self, now_ns: int) -> bool:
         """Whether it is time to connect."""
         return self.conversation is None and now_ns >= self.retry_at_ns and self.busy

@@ -93,6 +93,21 @@ def test_partition_then_healing_delivers_everything() -> None:
     assert b.received["q"] == numbered(0, 400)
 
 
+@pytest.mark.parametrize("outage_s", [1, 7, 60, 3_600])
+def test_the_first_delivery_after_an_outage_comes_within_a_second(outage_s: int) -> None:
+    """However long it was: a second for the next attempt, and three round trips."""
+    world = World(4)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"before")
+    world.run(3 * SECOND)
+    world.cut(a, b)
+    a.send(b, "q", b"after")
+    world.run(outage_s * SECOND)
+    assert b.length("q") == 1
+    world.heal()
+    assert world.run(SECOND + 3 * 10 * MS + MS, lambda: b.length("q") == 2)
+
+
 @pytest.mark.parametrize("way", ["data", "acks"])
 def test_a_one_way_cut_loses_and_repeats_nothing(way: str) -> None:
     """Data arrives without acks, or acks would without data; healed, everything is there once."""
