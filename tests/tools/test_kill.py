@@ -91,3 +91,23 @@ def test_a_reader_stays_attached_while_both_nodes_are_killed(tmp_path: Path) -> 
         assert reader.returncode == 0, complaints.decode()
         assert output.splitlines() == lines
         assert triack("receive", "orders", "--data", b.data, "--timeout", "0.3").stdout == b""
+
+
+def test_a_reader_waits_a_moment_for_a_killed_node(tmp_path: Path) -> None:
+    """Opening the directory itself would keep the node out that is just being started again."""
+    with Server(tmp_path / "b") as server:
+        triack("send", f"{server.address}/orders", "--data", tmp_path / "s", "--insecure", stdin=b"kept\n")
+        server.kill()
+        reader = start("receive", "orders", "--data", server.data, "--count", "1", "--timeout", "10", "--insecure")
+        server.start()
+        output, complaints = reader.communicate(timeout=20)
+    assert (reader.returncode, output, complaints) == (0, b"kept\n", b"")
+
+
+def test_what_a_killed_node_left_behind_is_cleared_away(tmp_path: Path) -> None:
+    """The first command afterwards looks for the node in vain; the next ones do not look again."""
+    with Server(tmp_path / "b") as server:
+        server.kill()
+        assert (server.data / "node.json").exists()
+        triack("receive", "orders", "--data", server.data, "--timeout", "0.2", "--insecure")
+        assert not (server.data / "node.json").exists()

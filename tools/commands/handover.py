@@ -89,12 +89,24 @@ def _remove_socket(path: Path) -> None:
 
 
 async def find(data: Path) -> Link | None:
-    """A connection to the process that serves the directory, or None."""
+    """A connection to the process that serves the directory, or None.
+
+    A process that was killed leaves its file behind; whoever restarts it is given a moment, as opening the directory
+    ourselves would keep it out.
+    """
     served = read(data)
     if served is None:
         return None
+    link = await _dial(data) or await find_soon(data)
+    if link is None and read(data) == served:
+        retract(data, served)
+    return link
+
+
+async def _dial(data: Path) -> Link | None:
+    served = read(data)
     try:
-        return await dial(Path(served.control))
+        return None if served is None else await dial(Path(served.control))
     except OSError:
         return None
 
@@ -103,13 +115,13 @@ async def wait(data: Path) -> Link:
     """Wait for a process that serves the directory."""
     while True:
         await asyncio.sleep(RETRY_S)
-        link = await find(data)
+        link = await _dial(data)
         if link is not None:
             return link
 
 
 async def find_soon(data: Path) -> Link | None:
-    """As ``find``, for a directory that is in use: its process may be about to say that it serves it."""
+    """Wait a moment for a process that is about to serve the directory."""
     try:
         async with asyncio.timeout(SOON_S):
             return await wait(data)
