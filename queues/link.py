@@ -66,8 +66,7 @@ class Conversation:
 class Link:
     """All lanes to one address, and the session that serves them, if there is one.
 
-    Reconnects with a wait that doubles up to ``wait_time``, jittered, and at once when something new is submitted
-    after a success.
+    Reconnects with a jittered wait that doubles up to ``wait_time``; after a success it begins small again.
     """
 
     __slots__ = (
