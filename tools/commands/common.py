@@ -93,7 +93,7 @@ async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
     return EXIT_SIGNAL + came[0] if came else 1
 
 
-async def first_of(*works: Coroutine[Any, Any, None]) -> None:
+async def first_of(*works: Coroutine[Any, Any, object]) -> None:
     """Run all until the first ends, and cancel the others. Raises the first one's error."""
     tasks = [asyncio.create_task(work) for work in works]
     try:

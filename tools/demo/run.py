@@ -12,6 +12,7 @@ from typing import Any
 
 from triack.errors import TriackError, WaitTimeout
 from triack.tools.chaos.relay import Relay
+from triack.tools.commands.common import first_of
 from triack.tools.demo.child import Report
 from triack.tools.demo.receiver import QUEUE
 
@@ -196,15 +197,7 @@ async def _all_arrived(
                 arrived.set()
         raise TriackError(f"the {child.name} ended too early")
 
-    tasks = [asyncio.create_task(work) for work in (arrived.wait(), _patience(plan, progress), *map(listen, children))]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()
+    await first_of(arrived.wait(), _patience(plan, progress), *map(listen, children))
 
 
 async def _patience(plan: Plan, progress: Transfer) -> None:
