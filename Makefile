@@ -17,8 +17,9 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/project.stamp  ## make .venv with every dependency and the project's wheel, and see to Java
+setup: $(VENV)/project.stamp  ## make .venv with every dependency and the project's wheel, and see to Java and nft
 	@tools/setup/java.sh
+	@tools/setup/nftables.sh
 
 demo: setup  ## 100,000 messages over a bad network, checked and reported in build/demo
 	@mkdir -p build/demo

@@ -15,14 +15,17 @@ TriackError
 │   ├── StoreInUse            another process has the data directory
 │   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
 │   └── StoreFailed           a write or sync failed; the node has stopped
+├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
 ├── TransportError            an endpoint that cannot be opened
-└── ReplayError               a session log that cannot be read
+├── ReplayError               a session log that cannot be read
+└── ChaosError                a chaos run that cannot be set up
 
 This module imports nothing, so that every layer may import it.
 """
 
 __all__ = [
     "AddressError",
+    "ChaosError",
     "DeliveryFailed",
     "MessageTooLarge",
     "NodeClosed",
@@ -30,6 +33,7 @@ __all__ = [
     "ProtocolError",
     "QueueNotFound",
     "ReplayError",
+    "RollbackDetected",
     "StoreDamaged",
     "StoreError",
     "StoreFailed",
@@ -118,9 +122,29 @@ class StoreFailed(StoreError):
     """A write or sync of the store failed; nothing after it was acknowledged."""
 
 
+class RollbackDetected(TriackError):
+    """The store of this node or of a peer is an older copy of itself, or two processes run on copies of one.
+
+    The two nodes exchange nothing any more until their processes start again; what was to be sent stays queued.
+
+    Attributes:
+        peer: id of the other node, 32 hex digits.
+        rolled_back: whose store it is: ``own``, ``peer``, or ``unknown`` when only the peer could tell and has not.
+    """
+
+    def __init__(self, message: str, *, peer: str, rolled_back: str) -> None:
+        super().__init__(message)
+        self.peer = peer
+        self.rolled_back = rolled_back
+
+
 class TransportError(TriackError):
     """An endpoint could not be opened or used."""
 
 
 class ReplayError(TriackError):
     """A session log could not be read."""
+
+
+class ChaosError(TriackError):
+    """A chaos run could not be set up."""

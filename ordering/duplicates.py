@@ -6,6 +6,7 @@ Recoverable filters are kept on disk by the caller, in the commit of the packet;
 process.
 """
 
+from collections import deque
 from struct import Struct
 
 from triack.errors import StoreDamaged
@@ -18,16 +19,19 @@ _HEAD = Struct("!QQ")
 _RANGE = Struct("!QQ")
 MAX_RANGES = 8_192
 """Gaps remembered for one stream; a sender that leaves more is not ours."""
+SKIPS_MAX = 256
+"""Runs of numbers that were given up unseen and are remembered; a copy of one may still be under way."""
 
 
 class DuplicateFilter:
     """Which packets of one stream have been seen."""
 
-    __slots__ = ("_seen", "sequence")
+    __slots__ = ("_seen", "_skips", "sequence")
 
     def __init__(self) -> None:
         self.sequence = 0
         self._seen = NumberSet()
+        self._skips: deque[Range] = deque(maxlen=SKIPS_MAX)
 
     def handle_packet(self, header: SequenceHeader) -> bool:
         """Whether the packet is seen for the first time. A newer sequence id starts a new stream."""
@@ -36,8 +40,29 @@ class DuplicateFilter:
         if header.sequence > self.sequence:
             self.sequence = header.sequence
             self._seen = NumberSet()
-        self._seen.forget_below(header.previous)
+            self._skips.clear()
+        if header.previous > self._seen.cumulative:
+            self._skip_to(header.previous)
+            self._seen.forget_below(header.previous)
         return self._seen.add(header.number)
+
+    def has_skipped(self, header: SequenceHeader) -> bool:
+        """Whether a packet that is not fresh was never seen: its sender gave it up before it came.
+
+        Only copies that were under way can be such packets, so this need not be known after a restart.
+        """
+        return any(first <= header.number <= last for first, last in self._skips)
+
+    def _skip_to(self, floor: int) -> None:
+        first = self._seen.cumulative + 1
+        for start, end in self._seen.ranges:
+            if start > floor:
+                break
+            if first < start:
+                self._skips.append((first, start - 1))
+            first = end + 1
+        if first <= floor:
+            self._skips.append((first, floor))
 
     @property
     def full(self) -> bool:

@@ -11,6 +11,7 @@ Only accepted packets move the position. It knows nothing of disks: the caller c
 ``position``, then says so with ``handle_committed``; order acks speak of the committed position alone.
 """
 
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
@@ -26,6 +27,10 @@ Token = TypeVar("Token")
 
 Position = tuple[int, int]
 """A sequence id and the number of the last packet of it; (0, 0) before the first."""
+
+
+SKIPS_MAX = 256
+"""Runs of numbers that were passed over and are remembered; a copy of one may still be under way."""
 
 
 class Outcome(Enum):
@@ -52,7 +57,16 @@ class IncomingSequence(Generic[Token]):
         position: what the disk says was accepted last.
     """
 
-    __slots__ = ("_held", "_held_order", "_held_sequence", "_settings", "ack", "committed", "position")
+    __slots__ = (
+        "_held",
+        "_held_order",
+        "_held_sequence",
+        "_settings",
+        "_skips",
+        "ack",
+        "committed",
+        "position",
+    )
 
     def __init__(self, settings: OrderSettings, position: Position = (0, 0)) -> None:
         self._settings = settings
@@ -62,6 +76,7 @@ class IncomingSequence(Generic[Token]):
         self._held: dict[int, _Held[Token]] = {}
         self._held_order: list[tuple[int, int]] = []
         self._held_sequence = 0
+        self._skips: deque[tuple[int, int]] = deque(maxlen=SKIPS_MAX)
 
     @property
     def held(self) -> int:
@@ -96,6 +111,14 @@ class IncomingSequence(Generic[Token]):
                 held.token = token
         return outcome, []
 
+    def has_accepted(self, header: SequenceHeader) -> bool:
+        """Whether a duplicate was accepted, and not only held, or given up by its origin and passed over here.
+
+        Only copies that were under way can be of the last kind, so it need not be known after a restart.
+        """
+        passed = any(first <= header.number <= last for first, last in self._skips)
+        return (header.sequence, header.number) <= self.position and not passed
+
     def handle_committed(self, position: Position) -> None:
         """The commit that made this position durable has returned."""
         self.committed = max(self.committed, position)
@@ -129,7 +152,7 @@ class IncomingSequence(Generic[Token]):
 
     def _accept(self, header: SequenceHeader, token: Token) -> list[tuple[SequenceHeader, Token]]:
         accepted = [(header, token)]
-        self.position = (header.sequence, header.number)
+        self._move_to(header)
         if header.sequence > self._held_sequence:
             self._forget_held()
         while self._held and self._held_sequence == self.position[0]:
@@ -137,8 +160,17 @@ class IncomingSequence(Generic[Token]):
             if following is None:
                 break
             accepted.append((following.header, following.token))
-            self.position = (following.header.sequence, following.header.number)
+            self._move_to(following.header)
         return accepted
+
+    def _move_to(self, header: SequenceHeader) -> None:
+        sequence, number = self.position
+        self.position = (header.sequence, header.number)
+        if header.sequence != sequence:
+            self._skips.clear()
+            number = 0
+        if header.number > number + 1:
+            self._skips.append((number + 1, header.number - 1))
 
     def _poll_held(self) -> _Held[Token] | None:
         # What has the lowest previous fits first; that also skips packets that the sender gave up meanwhile.

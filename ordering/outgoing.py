@@ -57,7 +57,7 @@ class Entry:
         reach_by_ms: wall clock time after which it is not worth sending, 0 for never.
         received, stored: whether the next hop has it, and has it on disk.
         sends: how often it was handed to a session.
-        packet: the number that the current session gave it.
+        packet: the number that the current session gave it; 0 when it has not been sent in it.
     """
 
     number: int
@@ -149,6 +149,8 @@ class OutgoingSequence:
 
     def handle_session_closed(self) -> None:
         """The session is gone: everything that is not freed goes out again on the next one, in order."""
+        for entry in self.entries.values():
+            entry.packet = 0
         wanted = [entry for entry in self.entries.values() if entry.state is not EntryState.GIVEN_UP]
         for entry in wanted:
             entry.state = EntryState.WAITING_TO_SEND

@@ -21,6 +21,7 @@ __all__ = [
     "MessageRow",
     "OutgoingIndex",
     "OutgoingRow",
+    "PeerRow",
     "Pending",
     "PositionRow",
     "Read",
@@ -86,9 +87,21 @@ class PositionRow(NamedTuple):
     filter: bytes
 
 
+class PeerRow(NamedTuple):
+    """What is remembered of another store: how far its history had come when it last spoke."""
+
+    node_id: bytes
+    start: int
+    serial: int
+
+
 @dataclass(slots=True)
 class Commit:
-    """One store transaction. All of it becomes durable, or none of it."""
+    """One store transaction. All of it becomes durable, or none of it.
+
+    Attributes:
+        serial: which commit of the store's life it is; 0 leaves the store's number as it was.
+    """
 
     lanes: dict[int, LaneRow] = field(default_factory=dict)
     outgoing: list[OutgoingRow] = field(default_factory=list)
@@ -99,6 +112,8 @@ class Commit:
     progress: dict[int, bytes] = field(default_factory=dict)
     positions: dict[tuple[bytes, int], PositionRow] = field(default_factory=dict)
     state: dict[str, bytes | None] = field(default_factory=dict)
+    peers: dict[bytes, PeerRow] = field(default_factory=dict)
+    serial: int = 0
 
     def __bool__(self) -> bool:
         return bool(
@@ -111,6 +126,7 @@ class Commit:
             or self.progress
             or self.queues
             or self.state
+            or self.peers
         )
 
 
@@ -141,10 +157,22 @@ class MessageIndex:
 
 @dataclass(slots=True)
 class StoreContent:
-    """What a node finds when it starts."""
+    """What a node finds when it starts.
+
+    Attributes:
+        incarnation: how many starts there were, this one included.
+        start: the id of this start.
+        serial: the last commit of the starts before.
+        starts: earlier starts, by id: the last commit of each.
+        peers: what is remembered of other stores, by node id.
+    """
 
     node_id: bytes
     incarnation: int
+    start: int = 0
+    serial: int = 0
+    starts: dict[int, int] = field(default_factory=dict)
+    peers: dict[bytes, PeerRow] = field(default_factory=dict)
     lanes: list[LaneRow] = field(default_factory=list)
     outgoing: list[OutgoingIndex] = field(default_factory=list)
     queues: list[tuple[int, str]] = field(default_factory=list)

@@ -5,9 +5,7 @@ or the next deadline. The store works in a thread of its own, one job at a time;
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import structlog
@@ -15,9 +13,9 @@ import structlog
 from triack.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
 from triack.queues.commit import Pending, Read
 from triack.queues.engine import Engine, Job
-from triack.queues.logfile import LogFile
+from triack.queues.machine import Log, Machine, Worker
 from triack.queues.store import Store
-from triack.transport.endpoint import Endpoint, open_endpoint
+from triack.transport.endpoint import Endpoint
 
 __all__ = ["Driver"]
 
@@ -29,16 +27,28 @@ class Driver:
 
     Args:
         engine: what to run.
-        store: its store; used in the driver's thread only from now on.
+        machine: what it runs on.
+        worker: does the store's jobs.
+        store: its store; used by the worker only from now on.
         log: where its records go, or None.
         endpoint: where the node listens, or None.
     """
 
-    def __init__(self, engine: Engine, store: Store, log: LogFile | None, endpoint: Endpoint | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        machine: Machine,
+        worker: Worker,
+        store: Store,
+        log: Log | None,
+        endpoint: Endpoint | None,
+    ) -> None:
         self.engine = engine
+        self._machine = machine
+        self._worker = worker
+        self._now_ns = machine.monotonic_ns
         self._store = store
         self._log_file = log
-        self._thread = ThreadPoolExecutor(1, "triack-store")
         self._endpoints: dict[str, Endpoint] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._wake = asyncio.Event()
@@ -104,7 +114,7 @@ class Driver:
 
     async def _drain(self) -> None:
         engine = self.engine
-        now_ns = time.monotonic_ns()
+        now_ns = self._now_ns()
         deadline_ns = engine.next_deadline()
         if deadline_ns is not None and deadline_ns <= now_ns:
             engine.handle_timer(now_ns)
@@ -112,10 +122,17 @@ class Driver:
         batches = engine.poll_datagrams(now_ns)
         # Sending may have found that bodies must come from the disk.
         self._start_job(now_ns)
-        if self._log_file is not None:
-            self._log_file.append(engine.take_records(now_ns))
+        self._write_records(now_ns)
         for address in engine.take_silent():
             _log.warning("no answer, trying on", node=engine.name, to=address, drops=self.drops)
+        for rollback in engine.take_rollbacks():
+            _log.error(
+                "rollback detected",
+                node=engine.name,
+                peer=rollback.peer,
+                rolled_back=rollback.rolled_back,
+                cause=str(rollback),
+            )
         for address, datagrams in batches.items():
             try:
                 endpoint = await self._endpoint_for(address)
@@ -124,13 +141,17 @@ class Driver:
                 engine.drops["cannot-send"] += len(datagrams)
                 _log.warning("cannot send", to=address, cause=str(error))
 
+    def _write_records(self, now_ns: int) -> None:
+        if self._log_file is not None:
+            self._log_file.append(self.engine.take_records(now_ns))
+
     def _arm_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         deadline_ns = self.engine.next_deadline()
         if deadline_ns is not None:
-            delay_s = max(0, deadline_ns - time.monotonic_ns()) / 1e9
+            delay_s = max(0, deadline_ns - self._now_ns()) / 1e9
             self._timer = self._loop.call_later(delay_s, self._wake.set)
 
     # ---- the network
@@ -142,7 +163,7 @@ class Driver:
     async def _endpoint_for(self, address: str) -> Endpoint:
         scheme = address.partition(":")[0]
         if scheme not in self._endpoints:
-            self._add_endpoint(scheme, await open_endpoint(scheme, None))
+            self._add_endpoint(scheme, await self._machine.open_endpoint(scheme, None))
         return self._endpoints[scheme]
 
     async def _receive(self, endpoint: Endpoint) -> None:
@@ -152,7 +173,7 @@ class Driver:
                 burst = await endpoint.receive()
             except TransportError:
                 return
-            now_ns = time.monotonic_ns()
+            now_ns = self._now_ns()
             for data, sender in burst:
                 if data:
                     engine.handle_datagram(data, sender, now_ns)
@@ -165,7 +186,9 @@ class Driver:
     def _start_job(self, now_ns: int) -> None:
         job = self.engine.poll_job(now_ns)
         if job is not None:
-            future = self._loop.run_in_executor(self._thread, self._do, job)
+            # What a commit removes is on record before the commit is: a process that dies in between tells of it.
+            self._write_records(now_ns)
+            future = self._worker.start(lambda: self._do(job))
             future.add_done_callback(lambda done: self._finish_job(job, done))
 
     def _do(self, job: Job) -> None:
@@ -178,7 +201,7 @@ class Driver:
     def _finish_job(self, job: Job, done: "asyncio.Future[None]") -> None:
         error = done.exception()
         if error is None:
-            self.engine.handle_done(job, time.monotonic_ns())
+            self.engine.handle_done(job, self._now_ns())
         else:
             known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")
             self._fail(job, known)
@@ -186,7 +209,7 @@ class Driver:
 
     def _fail(self, job: Job, error: TriackError) -> None:
         _log.error("node failed", node=self.engine.name, cause=str(error))
-        self.engine.handle_store_failed(job, error, time.monotonic_ns())
+        self.engine.handle_store_failed(job, error, self._now_ns())
         if self.on_failure is not None:
             self.on_failure(error)
 
@@ -195,15 +218,15 @@ class Driver:
     async def close(self, timeout_ns: int) -> None:
         """Let the sessions finish, for at most ``timeout_ns``, then close everything."""
         engine = self.engine
-        end_ns = time.monotonic_ns() + timeout_ns
-        while engine.failure is None and engine.busy_storing and time.monotonic_ns() < end_ns:
+        end_ns = self._now_ns() + timeout_ns
+        while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
             await self._soon()
-        while engine.failure is None and self._volatile() and time.monotonic_ns() < end_ns:
+        while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
             await self._soon()
-        engine.drain(time.monotonic_ns())
-        while engine.failure is None and not engine.idle and time.monotonic_ns() < end_ns:
+        engine.drain(self._now_ns())
+        while engine.failure is None and not engine.idle and self._now_ns() < end_ns:
             await self._soon()
-        engine.stop(NodeClosed(f"node {engine.name} was closed"), time.monotonic_ns())
+        engine.stop(NodeClosed(f"node {engine.name} was closed"), self._now_ns())
         await self.progress()
         self._closed = True
         self._wake.set()
@@ -212,10 +235,10 @@ class Driver:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._timer is not None:
             self._timer.cancel()
-        await self._loop.run_in_executor(self._thread, self._store.close)
-        self._thread.shutdown()
+        await self._worker.start(self._store.close)
+        self._worker.close()
         if self._log_file is not None:
-            self._log_file.append(engine.take_records(time.monotonic_ns(), last=True))
+            self._log_file.append(engine.take_records(self._now_ns(), last=True))
             self._log_file.close()
 
     def _volatile(self) -> bool:

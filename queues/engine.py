@@ -8,26 +8,25 @@ says when to call ``handle_timer`` if nothing happens before.
 """
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from triack.errors import ProtocolError, TriackError
+from triack.errors import ProtocolError, RollbackDetected, TriackError
 from triack.ordering import wire
-from triack.queues.commit import Pending, Read, StoreContent
+from triack.queues.commit import Commit, Pending, Read, StoreContent
+from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import Inbox, Stream
 from triack.queues.lane import Lane
-from triack.queues.link import Control, Conversation, Link
+from triack.queues.link import Control, Conversation
 from triack.queues.mailbox import Handed, Mailbox
 from triack.queues.outbox import Outbox, Token
-from triack.queues.packing import Outgoing
+from triack.queues.packing import Outgoing, check
 from triack.queues.receipts import Stage, Waiter
 from triack.queues.recorder import Recorder
 from triack.queues.settings import NodeSettings
 from triack.session import events
-from triack.session.delivery import Delivery
+from triack.session.delivery import DURABLE, Delivery
 from triack.session.frames import Hello
 from triack.session.session import Session, content_limit_bytes
-from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
 from triack.transport.datagram import Channel, Datagram, Kind, open_datagram, seal
 
@@ -87,10 +86,8 @@ class Engine:
         self.closes: Counter[str] = Counter()
         self.failure: TriackError | None = None
         self._channel = channel
-        self._random = random
         self._wall_offset_ns = wall_offset_ns
         self.recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns) if recording else None
-        self._by_connection: dict[int, Conversation] = {}
         self._pending = Pending()
         self._silent: list[str] = []
         self._job_out = False
@@ -109,6 +106,19 @@ class Engine:
             random=random,
             record=self._record,
         )
+        self.handshakes = Handshakes(
+            content,
+            name=name,
+            address=address,
+            settings=settings,
+            channel=channel,
+            random=random,
+            outbox=self.outbox,
+            drops=self.drops,
+            record=self._record,
+            settle=self._handle_events,
+        )
+        self._by_connection = self.handshakes.conversations
         self.inbox.restore(content, self._pending, now_ns)
         self.outbox.restore(content, now_ns)
 
@@ -160,7 +170,7 @@ class Engine:
         if content.properties is None:
             return None
         receive_by_ms = content.properties[handed.index].get("receive_by_ms")
-        expired = isinstance(receive_by_ms, int) and self._now_ms(now_ns) > receive_by_ms
+        expired = isinstance(receive_by_ms, int) and self.wall_ms(now_ns) > receive_by_ms
         return "receive-timeout" if expired else None
 
     def give_back(self, mailbox: Mailbox, handed: Handed, *, failed: bool, now_ns: int) -> None:
@@ -182,7 +192,7 @@ class Engine:
         properties.pop("receive_by_ms", None)
         properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_origin=parcel.origin.hex())
         mailbox.acknowledge(handed)
-        self.inbox.put_dead_letter(Outgoing(body, properties), ordinal, self._now_ms(now_ns), self._pending)
+        self.inbox.put_dead_letter(Outgoing(body, properties), ordinal, self.wall_ms(now_ns), self._pending)
 
     # ---- the network
 
@@ -191,7 +201,7 @@ class Engine:
         try:
             datagram = open_datagram(self._channel, data)
             if datagram.kind is Kind.CONNECT:
-                self._handle_connect(Hello.decode(datagram.payload), sender, now_ns)
+                self._handle_connect(datagram, sender, now_ns)
                 return
             conversation = self._by_connection.get(datagram.connection_id)
             if conversation is None:
@@ -213,86 +223,24 @@ class Engine:
                 conversation.session.close(CloseReason.PATH_LOST)
                 self._handle_events(conversation, now_ns)
 
-    def _handle_connect(self, hello: Hello, sender: str, now_ns: int) -> None:
-        if hello.node_id == self.node_id:
-            self._handle_own_connect(hello, now_ns)
-            raise ProtocolError("own-node")
+    def _handle_connect(self, datagram: Datagram, sender: str, now_ns: int) -> None:
         if self.draining or self.failure is not None:
             raise ProtocolError("closing")
-        for conversation in self._by_connection.values():
-            session = conversation.session
-            if session.hello.session_id == hello.session_id and conversation.peer_id == hello.node_id:
-                session.handle_hello(hello, now_ns)
-                return
-        link = self.outbox.links.get(hello.address)
-        if link is not None and link.is_connecting and self.node_id > hello.node_id:
-            # Both ends connect at once: the greater node id wins, and both know it.
-            raise ProtocolError("connecting-ourselves")
-        self._make_room()
-        own = self._hello(hello.session_id, hello.dialled)
-        own.sent_at_ns = hello.sent_at_ns
-        self._add_session(own, hello, sender, None, now_ns)
-
-    def _handle_own_connect(self, hello: Hello, now_ns: int) -> None:
-        """We have dialled ourselves, by another name: what waits there can never be delivered."""
-        link = self.outbox.links.get(hello.dialled)
-        if link is None or link.conversation is None:
-            return
-        if link.conversation.session.hello.session_id == hello.session_id:
-            self.outbox.doom(link, "own-address")
-            link.conversation.session.close(CloseReason.LOCAL_STOP)
-            self._handle_events(link.conversation, now_ns)
-
-    def _make_room(self) -> None:
-        if len(self._by_connection) < self.settings.max_sessions:
-            return
-        for connection_id, conversation in self._by_connection.items():
-            if conversation.session.state is State.ACCEPTING:
-                del self._by_connection[connection_id]
-                self.drops["half-open-overflow"] += 1
-                return
-        raise ProtocolError("too-many-sessions")
+        self.handshakes.handle_connect(Hello.decode(datagram.payload), sender, now_ns)
 
     def _handle_accept(self, conversation: Conversation, datagram: Datagram, now_ns: int) -> None:
-        hello = Hello.decode(datagram.payload)
-        if not conversation.session.initiator or hello.session_id != conversation.session.hello.session_id:
-            raise ProtocolError("unexpected-accept")
-        conversation.session.handle_hello(hello, now_ns)
+        self.handshakes.handle_accept(conversation, Hello.decode(datagram.payload), now_ns)
 
     def _handle_data(self, conversation: Conversation, datagram: Datagram, now_ns: int) -> None:
-        conversation.session.handle_datagram(datagram.payload, datagram.counter, now_ns)
-
-    def _hello(self, session_id: int, dialled: str) -> Hello:
-        settings = self.settings.session
-        return Hello(
-            node_id=self.node_id,
-            session_id=session_id,
-            connection_id=self._random.getrandbits(63) + 1,
-            sent_at_ns=0,
-            window=settings.max_unacked_packet,
-            max_datagram_bytes=settings.max_datagram_bytes,
-            idle_ack_delay_ns=settings.trigger.delay_ns,
-            name=self.name,
-            address=self.address,
-            dialled=dialled,
-        )
-
-    def _add_session(self, own: Hello, peer: Hello | None, path: str, link: Link | None, now_ns: int) -> Conversation:
-        settings = self._session_settings(path)
-        own.max_datagram_bytes = settings.max_datagram_bytes
-        session = Session(settings, hello=own, peer=peer, shares_network=path.startswith("udp:"), now_ns=now_ns)
-        conversation = Conversation(session, path, link)
-        self._by_connection[own.connection_id] = conversation
-        return conversation
-
-    def _session_settings(self, address: str) -> SessionSettings:
-        settings = self.settings
-        if address.startswith("udp:"):
-            return settings.session
-        return replace(settings.session, max_datagram_bytes=settings.stream_datagram_bytes)
+        session = conversation.session
+        if session.state is State.ACCEPTING:
+            self.handshakes.confirm(conversation, now_ns)
+        session.handle_datagram(datagram.payload, datagram.counter, now_ns)
+        if conversation.known is not None:
+            conversation.known.handle_serial(session.peer_serial)
 
     def _content_bytes(self, address: str) -> int:
-        return content_limit_bytes(self._session_settings(address).max_datagram_bytes)
+        return content_limit_bytes(session_settings(self.settings, address).max_datagram_bytes)
 
     # ---- what sessions report
 
@@ -317,57 +265,38 @@ class Engine:
             idle_ack_delay_ns=settings.trigger.delay_ns,
             ack_threshold=settings.trigger.count or 0,
         )
-        if not session.initiator:
-            self._supersede(conversation, now_ns)
-            self._adopt(conversation, now_ns)
+        self.handshakes.handle_opened(conversation, now_ns)
         if conversation.link is not None:
             conversation.link.handle_opened()
             for lane in conversation.link.lanes:
                 lane.sequence.handle_session_opened(now_ns)
         self.inbox.handle_request(conversation.peer_id)
 
-    def _supersede(self, newer: Conversation, now_ns: int) -> None:
-        """A node that connects again to the same address has lost its older session."""
-        for older in list(self._by_connection.values()):
-            if (
-                older is not newer
-                and older.is_open
-                and not older.session.initiator
-                and older.peer_id == newer.peer_id
-                and older.session.hello.dialled == newer.session.hello.dialled
-            ):
-                older.session.close(CloseReason.SUPERSEDED)
-                self._handle_events(older, now_ns)
-
-    def _adopt(self, conversation: Conversation, now_ns: int) -> None:
-        """The peer has connected first: its session serves our link to it, too."""
-        peer = conversation.session.peer
-        link = self.outbox.links.get(peer.address) if peer is not None and peer.address else None
-        if link is None:
-            return
-        ours = link.conversation
-        if ours is not None:
-            if ours.is_open:
-                return
-            ours.session.close(CloseReason.LOCAL_STOP)
-            self._handle_events(ours, now_ns)
-        link.conversation = conversation
-        conversation.link = link
-
     def _on_packet(self, conversation: Conversation, event: events.PacketArrived, now_ns: int) -> None:
         packet = wire.decode(event.content)
+        if isinstance(packet, wire.SequenceHeader):
+            check(packet.body)
         if self.recorder is not None:
             self.recorder.add_received(conversation.label, event, packet, now_ns)
         if event.duplicate:
             return
         if isinstance(packet, wire.SequenceHeader):
+            if event.delivery in DURABLE:
+                self._depend(conversation)
             self.inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._pending)
-        elif packet.origin == self.node_id and isinstance(packet, wire.OrderAckPacket):
-            self.outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._pending, now_ns)
-        elif packet.origin == self.node_id and isinstance(packet, wire.RejectPacket):
-            self.outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
-        else:
+            return
+        if packet.origin != self.node_id or not self.outbox.leads(packet.lane, conversation.peer_id):
             raise ProtocolError("not-our-packet")
+        if isinstance(packet, wire.OrderAckPacket):
+            self._depend(conversation)
+            self.outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._pending, now_ns)
+        else:
+            self.outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
+
+    def _depend(self, conversation: Conversation) -> None:
+        """The next commit is to say what of the peer's store it depends on."""
+        if conversation.known is not None:
+            self.handshakes.peers.depend(conversation.known)
 
     def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
         if self.recorder is not None:
@@ -379,6 +308,8 @@ class Engine:
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self.recorder is not None:
             self.recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
+        if event.packets:
+            self._depend(conversation)
         for sent in event.packets:
             if isinstance(sent.token, Token):
                 self.outbox.handle_store_ack(sent.token, self._pending)
@@ -396,12 +327,13 @@ class Engine:
             reason=event.reason.value,
             unacked=event.unacked,
         )
+        self.handshakes.handle_closed(conversation, event.reason, now_ns)
         link = conversation.link
         if link is not None and link.conversation is conversation:
             if not conversation.peer_id and not link.silent and event.reason in _UNANSWERED:
                 link.silent = True
                 self._silent.append(link.address)
-            link.handle_closed(now_ns)
+            link.handle_closed(now_ns, unanswered=event.reason is CloseReason.CONNECT_TIMEOUT)
             for lane in link.lanes:
                 lane.sequence.handle_session_closed()
 
@@ -415,19 +347,21 @@ class Engine:
                 conversation.session.handle_timer(now_ns)
                 self._handle_events(conversation, now_ns)
         self.inbox.handle_timer(now_ns)
-        self.outbox.handle_timer(now_ns, self._now_ms(now_ns))
+        self.outbox.handle_timer(now_ns, self.wall_ms(now_ns))
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` and a drain must follow at the latest, or None."""
         deadlines = [conversation.session.next_deadline() for conversation in self._by_connection.values()]
-        deadlines += [self.inbox.next_deadline(), self.outbox.next_deadline(self._wall_offset_ns)]
-        if not self.draining:
+        if self.failure is None:
+            deadlines += [self.inbox.next_deadline(), self.outbox.next_deadline(self._wall_offset_ns)]
+        if self.failure is None and not self.draining:
             deadlines += [
                 link.retry_at_ns for link in self.outbox.links.values() if link.conversation is None and link.busy
             ]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def _now_ms(self, now_ns: int) -> int:
+    def wall_ms(self, now_ns: int) -> int:
+        """The wall clock as this node knows it: read once, at the start, so that a jump ends no message's life."""
         return (now_ns + self._wall_offset_ns) // 1_000_000
 
     # ---- outputs: datagrams
@@ -435,7 +369,7 @@ class Engine:
     def poll_datagrams(self, now_ns: int) -> dict[str, list[bytes]]:
         """Everything to send now, by address."""
         if self.failure is None:
-            self.outbox.pack_express(self._pending, now_ns, self._now_ms(now_ns))
+            self.outbox.pack_express(self._pending, now_ns, self.wall_ms(now_ns))
             self.inbox.poll_order_acks(self._route, now_ns)
             self._connect(now_ns)
         batches: dict[str, list[bytes]] = {}
@@ -444,7 +378,9 @@ class Engine:
                 self._fill(conversation, now_ns)
             self._transmit(conversation, batches, now_ns)
             if conversation.session.state is State.CLOSED:
-                del self._by_connection[connection_id]
+                self.handshakes.remove(connection_id)
+        for address, datagram in self.handshakes.take_replies():
+            batches.setdefault(address, []).append(datagram)
         return batches
 
     def _connect(self, now_ns: int) -> None:
@@ -452,8 +388,7 @@ class Engine:
             return
         for link in self.outbox.links.values():
             if link.wants_session(now_ns):
-                own = self._hello(self._random.getrandbits(64), link.address)
-                link.conversation = self._add_session(own, None, link.address, link, now_ns)
+                self.handshakes.connect(link, now_ns)
 
     def _route(self, stream: Stream) -> Conversation | None:
         """The conversation for an order ack: the one its packets came by, or another with the same node."""
@@ -496,6 +431,7 @@ class Engine:
 
     def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
         session = conversation.session
+        session.serial = self.handshakes.history.committed
         while (transmit := session.poll_transmit(now_ns)) is not None:
             data = seal(
                 self._channel, _KINDS[transmit.kind], transmit.connection_id, transmit.counter, transmit.payload
@@ -510,20 +446,26 @@ class Engine:
         """The next commit or read for the store's thread; one at a time, answered by ``handle_done``."""
         if self._job_out or self.failure is not None:
             return None
-        now_ms = self._now_ms(now_ns)
-        self.outbox.bury(self._pending, now_ms)
+        now_ms = self.wall_ms(now_ns)
+        self.outbox.bury(self._pending, now_ns, now_ms)
         job: Job | None = self._poll_read() if self._read_next else None
         self._read_next = False
         if job is None:
             self.outbox.pack_durable(self._pending, now_ms)
             self.inbox.seal(self._pending)
             if self._pending:
+                self._number(self._pending.commit)
                 job, self._pending = self._pending, Pending()
                 self._read_next = True
             else:
                 job = self._poll_read()
         self._job_out = job is not None
         return job
+
+    def _number(self, commit: Commit) -> None:
+        if commit:
+            self.handshakes.peers.seal(commit)
+            self.handshakes.history.number(commit)
 
     def _poll_read(self) -> Read | None:
         read = self.outbox.poll_fetch()
@@ -541,6 +483,7 @@ class Engine:
         if isinstance(job, Read):
             self._handle_read(job)
             return
+        self.handshakes.history.handle_committed(job.commit)
         self.outbox.handle_committed(job, now_ns)
         self.inbox.handle_committed(job, now_ns)
         for conversation, numbers in job.stored.items():
@@ -576,6 +519,16 @@ class Engine:
         """Addresses that have begun not to answer since the last call, for the operator."""
         silent, self._silent = self._silent, []
         return silent
+
+    def take_rollbacks(self) -> list[RollbackDetected]:
+        """Rollbacks detected since the last call, one for each peer, for the operator."""
+        return self.handshakes.take_detected()
+
+    @property
+    def rollbacks(self) -> dict[str, str]:
+        """Peers that this node speaks to no more: node id in hex, and whose store it is (own, peer, unknown)."""
+        halted = self.handshakes.halted
+        return {node_id.hex(): peer.error.rolled_back for node_id, peer in halted.items()}
 
     # ---- closing
 

@@ -18,7 +18,6 @@ from triack.queues.packing import (
     HEAD_BYTES,
     MAX_PROPERTIES_BYTES,
     Outgoing,
-    check,
     completes,
     pack_one,
     write_properties,
@@ -221,12 +220,11 @@ class Inbox:
         now_ns: int,
         pending: Pending,
     ) -> None:
-        """Take a sequence packet that a session delivered.
+        """Take a sequence packet that a session delivered. Its body has been checked.
 
         Raises:
-            ProtocolError: the packet contradicts what its stream is known to be, or has no readable body.
+            ProtocolError: the packet contradicts what its stream is known to be.
         """
-        check(header.body)
         if header.origin != conversation.peer_id:
             raise ProtocolError("foreign-origin")
         stream = self._stream_of(header, delivery)
@@ -269,8 +267,9 @@ class Inbox:
         if outcome in (Outcome.ACCEPTED, Outcome.HELD):
             return
         self._record_rejected(header, stream.delivery, outcome.value, now_ns)
-        if outcome is Outcome.DUPLICATE and (header.sequence, header.number) <= stream.sequence.position:
-            # It is on disk, or will be with the commits up to the next one.
+        if outcome is Outcome.DUPLICATE and stream.sequence.has_accepted(header):
+            # It is on disk, or will be with the commits up to the next one. What was passed over is settled by the
+            # order ack, which is due at once.
             _store_ack(arrival, pending)
 
     def _handle_unordered(
@@ -290,7 +289,7 @@ class Inbox:
                 self.handle_accepted({stream: pending.accepted.pop(stream)}, now_ns)
             return
         self._record_rejected(header, stream.delivery, "duplicate", now_ns)
-        if durable:
+        if durable and not stream.filter.has_skipped(header):
             _store_ack(arrival, pending)
 
     def _accept(self, stream: Stream, header: SequenceHeader, arrival: Arrival, pending: Pending) -> None:

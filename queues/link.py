@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from triack.errors import RollbackDetected
+from triack.queues.history import Known
 from triack.queues.lane import Lane
 from triack.queues.settings import NodeSettings
+from triack.session.frames import NOBODY
 from triack.session.session import Session
 from triack.session.states import State
 
@@ -31,6 +34,7 @@ class Conversation:
         path: the address to send to; follows the peer when it moves.
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
+        known: what is remembered of the peer; None before the session was open.
     """
 
     session: Session
@@ -38,6 +42,7 @@ class Conversation:
     link: "Link | None" = None
     control: dict[tuple[int, int], bytes] = field(default_factory=dict)
     highest_counter: int = 0
+    known: Known | None = None
 
     def put_control(self, key: tuple[int, int], content: bytes) -> None:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
@@ -58,6 +63,11 @@ class Conversation:
         return self.session.peer.node_id if self.session.peer is not None else b""
 
     @property
+    def peer_start(self) -> int:
+        """Which start of the other node's store it is, 0 while unknown."""
+        return self.session.peer.point.start if self.session.peer is not None else 0
+
+    @property
     def is_open(self) -> bool:
         """Whether packets may flow."""
         return self.session.state is State.OPEN
@@ -67,15 +77,22 @@ class Link:
     """All lanes to one address, and the session that serves them, if there is one.
 
     Reconnects with a jittered wait that doubles up to ``wait_time``; after a success it begins small again.
+
+    Attributes:
+        peer_id: the node that was found there last, so that it can be told at once what is remembered of it.
+        halted: why nothing may be sent to that node any more, or None.
     """
 
     __slots__ = (
         "_attempts",
         "_random",
         "_settings",
+        "_told",
         "address",
         "conversation",
+        "halted",
         "lanes",
+        "peer_id",
         "retry_at_ns",
         "silent",
         "turn",
@@ -85,6 +102,9 @@ class Link:
         self.address = address
         self.lanes: list[Lane] = []
         self.conversation: Conversation | None = None
+        self.peer_id = NOBODY
+        self.halted: RollbackDetected | None = None
+        self._told = False
         self.retry_at_ns = 0
         self.silent = False
         self.turn = 0
@@ -94,7 +114,9 @@ class Link:
 
     @property
     def busy(self) -> bool:
-        """Whether there is a reason to have a session."""
+        """Whether there is a reason to connect: something to send, or a rollback that the peer may not know of yet."""
+        if self.halted is not None:
+            return not self._told
         return any(lane.sequence.entries for lane in self.lanes)
 
     @property
@@ -106,16 +128,37 @@ class Link:
         """Whether it is time to connect."""
         return self.conversation is None and now_ns >= self.retry_at_ns and self.busy
 
+    def add(self, lane: Lane) -> None:
+        """One more lane to that address."""
+        self.lanes.append(lane)
+        lane.receipts.halt(self.halted)
+
+    def halt(self, error: RollbackDetected | None, *, told: bool) -> None:
+        """Send nothing any more, and say so to everyone who waits; None: go on. ``told``: the peer knows."""
+        self._told = told or (self._told and error is self.halted)
+        self.halted = error
+        for lane in self.lanes:
+            lane.receipts.halt(error)
+
     def handle_opened(self) -> None:
         """A session is open."""
         self._attempts = 0
         self.silent = False
 
-    def handle_closed(self, now_ns: int) -> None:
-        """The session is gone; wait a little longer each time in a row."""
+    def handle_closed(self, now_ns: int, *, unanswered: bool) -> None:
+        """The session is gone; wait a little longer each time in a row.
+
+        Args:
+            now_ns: the clock.
+            unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
+                peer that comes back must not wait for ours.
+        """
         self.conversation = None
-        wait_ns = min(self._settings.reconnect_min_ns << min(self._attempts, 16), self._settings.wait_time_ns)
+        settings = self._settings
+        wait_ns = min(settings.reconnect_min_ns << min(self._attempts, 16), settings.wait_time_ns)
         self._attempts += 1
+        if unanswered:
+            wait_ns = min(settings.reconnect_min_ns, wait_ns)
         self.retry_at_ns = now_ns + wait_ns // 2 + self._random.randrange(wait_ns // 2 + 1)
 
     def next_lanes(self) -> list[Lane]:

@@ -1,9 +1,7 @@
 """A queue manager for asyncio: the public face of Triack."""
 
 import asyncio
-import os
 import random
-import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -27,7 +25,7 @@ from triack.queues.consumer import AckMode, Consumer
 from triack.queues.driver import Driver
 from triack.queues.engine import Engine
 from triack.queues.lane import Lane
-from triack.queues.logfile import LogFile
+from triack.queues.machine import MACHINE, Worker
 from triack.queues.mailbox import Handed, Mailbox
 from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
 from triack.queues.receipt import Receipt
@@ -38,7 +36,7 @@ from triack.queues.transaction import Transaction
 from triack.session.delivery import Delivery
 from triack.transport.address import Address, Destination, check_name
 from triack.transport.datagram import InsecureChannel
-from triack.transport.endpoint import Endpoint, open_endpoint
+from triack.transport.endpoint import Endpoint
 
 __all__ = ["Node", "open_node"]
 
@@ -118,6 +116,7 @@ class Node:
             raise NotLoopback(f"listen on {listen}: an insecure node listens on loopback addresses only")
         self.name = name
         self.settings = settings
+        self._machine = MACHINE.get()
         self._data = data
         self._listen = listen
         self._log = log
@@ -129,6 +128,7 @@ class Node:
         self._driver_: Driver | None = None
         self._state: dict[str, bytes] = {}
         self._failed = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
         self._closed = False
 
     # ---- life
@@ -143,15 +143,14 @@ class Node:
         """
         if self._driver_ is not None or self._closed:
             raise UsageError(f"start node {self.name}: it was started before")
-        loop = asyncio.get_running_loop()
+        machine = self._machine
+        worker = machine.worker()
         async with AsyncExitStack() as opened:
-            store = await loop.run_in_executor(None, Store, self._data)
-            opened.callback(store.close)
-            content = await loop.run_in_executor(None, store.load, os.urandom(16))
-            endpoint = await open_endpoint(self._listen.scheme, str(self._listen)) if self._listen else None
+            store, content = await self._open_store(opened, worker)
+            endpoint = await machine.open_endpoint(self._listen.scheme, str(self._listen)) if self._listen else None
             if endpoint is not None:
                 opened.push_async_callback(endpoint.close)
-            log = LogFile(self._log, self.name, content.incarnation) if self._log is not None else None
+            log = machine.open_log(self._log, self.name, content.incarnation)
             if log is not None:
                 opened.callback(log.close)
             try:
@@ -161,12 +160,30 @@ class Node:
             opened.pop_all()
         self._state = content.state
         self._engine_ = engine
-        self._driver_ = Driver(engine, store, log, endpoint)
+        self._driver_ = Driver(engine, machine, worker, store, log, endpoint)
         self._driver_.on_failure = lambda _error: self._failed.set()
         return self
 
+    async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
+        machine, stores = self._machine, list[Store]()
+
+        def open_and_load() -> StoreContent:
+            stores.append(machine.open_store(self._data))
+            return stores[0].load(machine.entropy(16), int.from_bytes(machine.entropy(8)) >> 1)
+
+        def close() -> None:
+            for store in stores:
+                store.close()
+
+        # Whoever is cancelled here must still close what the worker opens meanwhile.
+        opened.callback(close)
+        opened.callback(worker.close)
+        content = await worker.start(open_and_load)
+        return stores[0], content
+
     def _make_engine(self, content: StoreContent, endpoint: Endpoint | None, *, recording: bool) -> Engine:
-        now_ns = time.monotonic_ns()
+        machine = self._machine
+        now_ns = machine.monotonic_ns()
         return Engine(
             content,
             name=self.name,
@@ -174,22 +191,29 @@ class Node:
             settings=self.settings,
             queues=self._queues,
             channel=InsecureChannel(),
-            random=random.Random(os.urandom(16)),
+            random=random.Random(machine.entropy(16)),
             now_ns=now_ns,
-            wall_offset_ns=time.time_ns() - now_ns,
+            wall_offset_ns=machine.wall_ns() - now_ns,
             recording=recording,
         )
 
     async def close(self) -> None:
         """Make everything accepted durable, let sessions finish their acks for a while, close.
 
-        What is not acknowledged yet stays on the disk and goes out when the node is opened again. A second call does
-        nothing.
+        What is not acknowledged yet stays on the disk and goes out when the node is opened again. Every further call
+        waits for the first one; a call that is cancelled leaves it to end by itself.
         """
         if self._driver_ is None or self._closed:
             return
-        await self._driver_.close(self.settings.close_timeout_ns)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(self._driver_), name="triack-close")
+        await asyncio.shield(self._closing)
+
+    async def _close(self, driver: Driver) -> None:
+        await driver.close(self.settings.close_timeout_ns)
         self._closed = True
+        # Who asked for a commit after the last one was begun gets this instead.
+        self._engine.stop(NodeClosed(f"node {self.name} was closed"), self._machine.monotonic_ns())
         for lane in self._engine.outbox.lanes:
             lane.receipts.fail_all("node closed")
         for mailbox in self._engine.inbox.mailboxes.values():
@@ -311,7 +335,7 @@ class Node:
         return {name: mailbox.length for name, mailbox in sorted(self._engine.inbox.mailboxes.items())}
 
     def stats(self) -> dict[str, Any]:
-        """Counters for people: sessions, drops and closes by reason, outgoing packets by destination."""
+        """Counters for people: drops and closes by reason, outgoing packets by destination, halted peers by node id."""
         engine = self._engine
         drops = Counter(engine.drops)
         if self._driver_ is not None:
@@ -321,7 +345,12 @@ class Node:
             for lane in engine.outbox.lanes
             if lane.address
         }
-        return {"drops": dict(drops), "closes": dict(engine.closes), "unacknowledged_packets": waiting}
+        return {
+            "drops": dict(drops),
+            "closes": dict(engine.closes),
+            "unacknowledged_packets": waiting,
+            "rollbacks": engine.rollbacks,
+        }
 
     # ---- for consumers, receipts and transactions
 
@@ -346,7 +375,7 @@ class Node:
 
     def take(self, mailbox: Mailbox) -> Handed | None:
         """The next message of a queue, or None."""
-        return self._engine.take(mailbox, time.monotonic_ns())
+        return self._engine.take(mailbox, self._machine.monotonic_ns())
 
     def acknowledge(self, mailbox: Mailbox, handed: Handed) -> None:
         """A message is done."""
@@ -355,7 +384,7 @@ class Node:
 
     def give_back(self, mailbox: Mailbox, handed: Handed, *, failed: bool) -> None:
         """A message comes again."""
-        self._engine.give_back(mailbox, handed, failed=failed, now_ns=time.monotonic_ns())
+        self._engine.give_back(mailbox, handed, failed=failed, now_ns=self._machine.monotonic_ns())
         self.wake()
 
     def await_stage(self, lane: Lane, ticket: int, stage: Stage, waiter: Waiter) -> None:
@@ -386,7 +415,8 @@ class Node:
             )
         if not properties:
             return lane, body, size_bytes
-        return lane, _with_properties(destination, body, properties), size_bytes
+        now_ms = self._engine.wall_ms(self._machine.monotonic_ns())
+        return lane, _with_properties(destination, body, properties, now_ms), size_bytes
 
     def _find_lane(self, destination: object, delivery: object) -> Lane:
         if not isinstance(destination, str) or not isinstance(delivery, Delivery):
@@ -428,8 +458,7 @@ def _as_bytes(destination: str, body: object) -> bytes:
     raise UsageError(f"send to {destination}: a body is bytes, not {type(body).__name__}")
 
 
-def _with_properties(destination: str, body: bytes, properties: dict[str, Any]) -> Outgoing:
-    now_ms = time.time_ns() // 1_000_000
+def _with_properties(destination: str, body: bytes, properties: dict[str, Any], now_ms: int) -> Outgoing:
     reach_by_ms = 0
     kept: dict[str, Any] = {}
     for name, value in properties.items():

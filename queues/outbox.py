@@ -125,7 +125,7 @@ class Outbox:
             link = self.links.get(lane.address)
             if link is None:
                 link = self.links[lane.address] = Link(lane.address, self._settings, self._random)
-            link.lanes.append(lane)
+            link.add(lane)
         return lane
 
     # ---- submitting and packing
@@ -187,7 +187,7 @@ class Outbox:
 
     def handle_committed(self, pending: Pending, now_ns: int) -> None:
         """The commit has returned: its packets may be sent."""
-        self._remove_buried(pending, now_ns)
+        self._remove_buried(pending)
         for lane, entries in pending.started:
             self._record_queued(lane, entries, now_ns)
             if not lane.address:
@@ -242,6 +242,12 @@ class Outbox:
         else:
             token.lane.receipts.handle_progress(token.entry)
 
+    def leads(self, number_of_lane: int, peer_id: bytes) -> bool:
+        """Whether a lane leads to that node, as far as we know: nobody else has a say in its packets."""
+        lane = self._by_number.get(number_of_lane)
+        link = self.links.get(lane.address) if lane is not None else None
+        return link is not None and link.peer_id == peer_id
+
     def handle_order_ack(self, number_of_lane: int, sequence: int, number: int, pending: Pending, now_ns: int) -> None:
         """The destination has a sequence up to ``number``."""
         lane = self._by_number.get(number_of_lane)
@@ -293,7 +299,7 @@ class Outbox:
             lane.handle_freed(entry)
         conversation = self.links[lane.address].conversation
         if conversation is not None and entries:
-            conversation.session.handle_settled([entry.packet for entry in entries])
+            conversation.session.handle_settled([entry.packet for entry in entries if entry.packet])
 
     def _cool(self, entry: Entry) -> None:
         if entry.body is not None:
@@ -311,7 +317,7 @@ class Outbox:
             for entry in lane.poll_expired(now_ms):
                 self._doom(lane, entry, EXPIRED)
 
-    def bury(self, pending: Pending, now_ms: int) -> None:
+    def bury(self, pending: Pending, now_ns: int, now_ms: int) -> None:
         """Put given-up messages into the dead-letter queue, with the next commit; those whose bodies are here."""
         doomed, self._doomed = self._doomed, []
         for lane, group, reason in doomed:
@@ -322,6 +328,10 @@ class Outbox:
                 lane.sequence.revive(group)
             else:
                 self._bury(lane, group, content, reason, pending, now_ms)
+                # Before the commit: if the process dies right after it, nothing else would tell of the removal.
+                count = sum(entry.completes for entry in group)
+                said = "expired" if reason == EXPIRED else reason
+                self._record_range("removed", lane, group[0].number, group[-1].number, now_ns, count=count, reason=said)
 
     def _wait_for_bodies(self, lane: Lane, group: list[Entry], reason: str) -> None:
         left = [entry for entry in group if entry.number in lane.sequence.entries]
@@ -344,7 +354,7 @@ class Outbox:
             pending.commit.outgoing_deletes.append(span)
         pending.buried.append((lane, group, reason))
 
-    def _remove_buried(self, pending: Pending, now_ns: int) -> None:
+    def _remove_buried(self, pending: Pending) -> None:
         """The dead letters are on disk: only now may the packets after them go without them."""
         for lane, group, reason in pending.buried:
             left = [entry for entry in group if entry.number in lane.sequence.entries]
@@ -352,9 +362,6 @@ class Outbox:
                 lane.sequence.remove(entry)
                 lane.receipts.handle_removed(entry, reason)
             self._let_go(lane, left)
-            count = sum(entry.completes for entry in group)
-            said = "expired" if reason == EXPIRED else reason
-            self._record_range("removed", lane, group[0].number, group[-1].number, now_ns, count=count, reason=said)
 
     # ---- bodies on the disk
 

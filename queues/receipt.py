@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from triack.errors import DeliveryFailed, UsageError, WaitTimeout
+from triack.errors import DeliveryFailed, RollbackDetected, UsageError, WaitTimeout
 from triack.queues.lane import Lane
 from triack.queues.receipts import STAGES, Stage
 
@@ -20,6 +20,7 @@ class Receipt:
 
     - WaitTimeout: not yet; the message is still on its way, and waiting again is fine;
     - DeliveryFailed: never; the message is in the dead-letter queue with the reason;
+    - RollbackDetected: not as long as this process runs; the message stays queued;
     - UsageError: the delivery class has no such stage;
     - NodeClosed, StoreFailed: this node ended before. What was queued is sent when it is opened again.
     """
@@ -72,4 +73,14 @@ class Receipt:
             lane.receipts.forget(self._ticket, waiter)
         if reason is not None:
             self._node.check_alive()
+            self._check_halted(lane, reason)
             raise DeliveryFailed(f"message to {lane.address}/{lane.queue} not delivered: {reason}", reason=reason)
+
+    def _check_halted(self, lane: Lane, reason: str) -> None:
+        error = lane.receipts.halted
+        if error is not None and reason == str(error):
+            raise RollbackDetected(
+                f"message to {lane.address}/{lane.queue} not sent: {reason}",
+                peer=error.peer,
+                rolled_back=error.rolled_back,
+            )

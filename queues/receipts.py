@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from enum import IntEnum
 
+from triack.errors import RollbackDetected
 from triack.ordering.outgoing import Entry, EntryState
 from triack.session.delivery import Delivery
 
@@ -40,10 +41,11 @@ PRUNE_AT = 1_024
 class ReceiptBook:
     """The messages of one lane by ticket, the count of messages submitted before them."""
 
-    __slots__ = ("_entries", "_failed", "_forgotten_below", "_starts", "_waiting", "queued")
+    __slots__ = ("_entries", "_failed", "_forgotten_below", "_starts", "_waiting", "halted", "queued")
 
     def __init__(self) -> None:
         self.queued = 0
+        self.halted: RollbackDetected | None = None
         self._starts: list[int] = []
         self._entries: list[Entry] = []
         self._failed: list[tuple[int, int, str]] = []
@@ -104,6 +106,12 @@ class ReceiptBook:
         else:
             self._waiting.pop(ticket, None)
 
+    def halt(self, error: RollbackDetected | None) -> None:
+        """Nothing leaves this node any more: whoever waits for more than ``QUEUED`` is told so. None: it goes on."""
+        self.halted = error
+        if error is not None:
+            self._settle(range(self.queued))
+
     def fail_all(self, reason: str) -> None:
         """Tell everyone who waits that it will not happen."""
         waiting, self._waiting = self._waiting, {}
@@ -126,9 +134,12 @@ class ReceiptBook:
             if first <= ticket < end:
                 waiter(reason)
                 return True
-        if ticket >= self.queued or not all(_reached(entry, stage) for entry in self._find(ticket)):
+        if ticket < self.queued and all(_reached(entry, stage) for entry in self._find(ticket)):
+            waiter(None)
+            return True
+        if self.halted is None or stage is Stage.QUEUED:
             return False
-        waiter(None)
+        waiter(str(self.halted))
         return True
 
     def _find(self, ticket: int) -> list[Entry]:

@@ -2,22 +2,25 @@
 
 Every integer is big-endian. A datagram carries any number of frames; a packet, if there is one, comes last.
 
-    PACKET     type u8, flags u8, length u16, number u64, content
+    PACKET     type u8, flags u8, length u16, number u64, serial u64, content
     ACK        type u8, ranges u8, window u16, ack delay u32 in us, echo u64, cumulative u64,
                then per range: first u32, last u32
-    STORE_ACK  type u8, ranges u8, zero u16, zero u32, zero u64, cumulative u64, then the same ranges
+    STORE_ACK  type u8, ranges u8, zero u16, zero u32, serial u64, cumulative u64, then the same ranges
     PING       type u8, flags u8: asks for every ack that is owed
     CLOSE      type u8, reason u8
 
 ``echo`` is the counter of the newest datagram that brought a packet, and the ack delay the time since it arrived: as
 numbers are kept on a resend, only the counter tells which sending was answered. Range bounds are relative to the
-cumulative number. All acks are cumulative plus ranges, so a lost one costs nothing.
+cumulative number. All acks are cumulative plus ranges, so a lost one costs nothing. ``serial`` is the newest commit of
+the sender's store: what the frame says is in it or in an earlier one. A session only carries it.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import accumulate, pairwise
 from struct import Struct
 from struct import error as StructError
+from typing import NamedTuple
 
 from triack.errors import ProtocolError
 from triack.session.delivery import Delivery
@@ -28,15 +31,21 @@ from triack.session.states import CloseReason
 __all__ = [
     "CLOSE_BYTES",
     "MAX_ACK_RANGES",
+    "NOBODY",
+    "NOWHERE",
+    "NO_ECHO",
     "PACKET_HEADER_BYTES",
     "PING_BYTES",
+    "SERIAL_MAX",
     "AckFrame",
     "CloseFrame",
     "Frame",
     "Hello",
     "PacketFrame",
     "PingFrame",
+    "Point",
     "StoreAckFrame",
+    "Verdict",
     "decode_frames",
     "encode_ack",
     "encode_close",
@@ -46,16 +55,18 @@ __all__ = [
     "numbers_bytes",
 ]
 
-_PACKET = Struct("!BBHQ")
+_PACKET = Struct("!BBHQQ")
 _ACK = Struct("!BBHIQQ")
 _RANGE = Struct("!II")
 _SHORT = Struct("!BB")
-_HELLO = Struct("!16sQQQIIQBBB")
+_HELLO = Struct("!16sQQQIIQQQ16sQQQQBBBB")
 
 PACKET_HEADER_BYTES = _PACKET.size
 PING_BYTES = CLOSE_BYTES = _SHORT.size
 MAX_ACK_RANGES = 64
 """Ranges in one ack, and thereby the work that one ack can ask for."""
+SERIAL_MAX = 2**63 - 1
+"""What a store keeps as one integer; no start id and no serial is greater."""
 
 _TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE = 1, 2, 3, 4, 5
 _FLAG_ASK = 0x80
@@ -63,6 +74,37 @@ _CLASS_MASK = 0x03
 _DELIVERY = {int(member): member for member in Delivery}
 _CLOSE_CODES = {reason: code for code, reason in enumerate(CloseReason, start=1)}
 _CLOSE_REASONS = {code: reason for reason, code in _CLOSE_CODES.items()}
+
+
+class Point(NamedTuple):
+    """A point in the history of a store: one of its starts, by id, and a commit, by serial. Start 0 is no point."""
+
+    start: int
+    serial: int
+
+
+NOWHERE = Point(0, 0)
+"""No point: nothing is known, or nothing is claimed."""
+NOBODY = bytes(16)
+"""No node's id."""
+
+
+class Verdict(IntEnum):
+    """Whose store was rolled back, as the sender of a hello sees it. The value is the code on the wire."""
+
+    FINE = 0
+    MINE = 1
+    YOURS = 2
+    UNCLEAR = 3
+
+    @property
+    def turned(self) -> "Verdict":
+        """The same as the receiver sees it."""
+        return _TURNED.get(self, self)
+
+
+_TURNED = {Verdict.MINE: Verdict.YOURS, Verdict.YOURS: Verdict.MINE}
+_VERDICTS = {int(member): member for member in Verdict}
 
 
 @dataclass(slots=True)
@@ -73,6 +115,7 @@ class PacketFrame:
     delivery: Delivery
     ask: bool
     content: bytes
+    serial: int = 0
 
 
 @dataclass(slots=True)
@@ -92,6 +135,7 @@ class StoreAckFrame:
 
     cumulative: int
     ranges: list[Range]
+    serial: int = 0
 
 
 @dataclass(slots=True)
@@ -106,6 +150,9 @@ class CloseFrame:
     reason: CloseReason
 
 
+NO_ECHO = (1 << 64) - 1
+"""In place of a time: what has waited here would count as round trip."""
+
 Frame = PacketFrame | AckFrame | StoreAckFrame | PingFrame | CloseFrame
 
 
@@ -117,7 +164,8 @@ class Hello:
         node_id: 16 bytes that name the queue manager for ever.
         session_id: chosen by the initiator, the same at both ends.
         connection_id: where the sender of this hello wants to get the session's datagrams.
-        sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp).
+        sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp);
+            ``NO_ECHO`` when the acceptor repeats itself unasked.
         window: packets the sender of this hello is ready to have unacknowledged towards it.
         max_datagram_bytes: largest datagram it takes.
         idle_ack_delay_ns: longest it holds an ack back.
@@ -125,6 +173,11 @@ class Hello:
         address: where it listens, empty when it does not.
         dialled: the address that the initiator connected to, echoed by the acceptor; a newer session from the same node
             to the same address takes the place of an older one.
+        point: where the sender's store is now, on its disk.
+        receiver: whom the sender takes the receiver for, by node id; ``NOBODY`` when it does not know.
+        remembered: the latest point of the receiver that the sender knows of.
+        checked: which ``remembered`` of the receiver the sender has found in the history of its own store.
+        verdict: whose store was rolled back, if one was: there will be no session then.
     """
 
     node_id: bytes
@@ -137,6 +190,11 @@ class Hello:
     name: str
     address: str
     dialled: str
+    point: Point = NOWHERE
+    receiver: bytes = NOBODY
+    remembered: Point = NOWHERE
+    checked: Point = NOWHERE
+    verdict: Verdict = Verdict.FINE
 
     def encode(self) -> bytes:
         """The hello as bytes."""
@@ -149,6 +207,11 @@ class Hello:
             self.window,
             self.max_datagram_bytes,
             self.idle_ack_delay_ns,
+            *self.point,
+            self.receiver,
+            *self.remembered,
+            *self.checked,
+            self.verdict,
             *map(len, texts),
         )
         return head + b"".join(texts)
@@ -158,12 +221,17 @@ class Hello:
         """Read a hello. Raises ProtocolError ``bad-hello``."""
         if len(data) < _HELLO.size:
             raise ProtocolError("bad-hello", "too short")
-        fixed = _HELLO.unpack_from(data)
-        ends = list(accumulate(fixed[-3:], initial=_HELLO.size))
+        *fixed, verdict, name_bytes, address_bytes, dialled_bytes = _HELLO.unpack_from(data)
+        ends = list(accumulate((name_bytes, address_bytes, dialled_bytes), initial=_HELLO.size))
         if ends[-1] != len(data):
             raise ProtocolError("bad-hello", "lengths do not add up")
         texts = [data[start:end].decode(errors="replace") for start, end in pairwise(ends)]
-        hello = cls(*fixed[:-3], *texts)
+        hello = cls(*fixed[:7], *texts)
+        hello.point, hello.receiver = Point(*fixed[7:9]), fixed[9]
+        hello.remembered, hello.checked = Point(*fixed[10:12]), Point(*fixed[12:])
+        if verdict not in _VERDICTS or max(*hello.point, *hello.remembered, *hello.checked) > SERIAL_MAX:
+            raise ProtocolError("bad-hello", "history out of range")
+        hello.verdict = _VERDICTS[verdict]
         if (
             not 1 <= hello.window <= WINDOW_MAX
             or hello.max_datagram_bytes < DATAGRAM_MIN_BYTES
@@ -173,9 +241,9 @@ class Hello:
         return hello
 
 
-def encode_packet(number: int, delivery: Delivery, ask: bool, content: bytes) -> bytes:
+def encode_packet(number: int, delivery: Delivery, ask: bool, content: bytes, serial: int = 0) -> bytes:
     """A PACKET frame."""
-    return _PACKET.pack(_TYPE_PACKET, delivery | (_FLAG_ASK if ask else 0), len(content), number) + content
+    return _PACKET.pack(_TYPE_PACKET, delivery | (_FLAG_ASK if ask else 0), len(content), number, serial) + content
 
 
 def encode_ack(received: NumberSet, window: int, echo: int, delay_ns: int) -> bytes:
@@ -184,9 +252,9 @@ def encode_ack(received: NumberSet, window: int, echo: int, delay_ns: int) -> by
     return _encode_numbers(_TYPE_ACK, received, window, delay_us, echo)
 
 
-def encode_store_ack(stored: NumberSet) -> bytes:
+def encode_store_ack(stored: NumberSet, serial: int = 0) -> bytes:
     """A STORE_ACK frame for what is on disk."""
-    return _encode_numbers(_TYPE_STORE_ACK, stored, 0, 0, 0)
+    return _encode_numbers(_TYPE_STORE_ACK, stored, 0, 0, serial)
 
 
 def numbers_bytes(numbers: NumberSet) -> int:
@@ -204,10 +272,10 @@ def encode_close(reason: CloseReason) -> bytes:
     return _SHORT.pack(_TYPE_CLOSE, _CLOSE_CODES[reason])
 
 
-def _encode_numbers(kind: int, numbers: NumberSet, window: int, delay_us: int, echo: int) -> bytes:
+def _encode_numbers(kind: int, numbers: NumberSet, window: int, delay_us: int, echo_or_serial: int) -> bytes:
     ranges = numbers.lowest_ranges(MAX_ACK_RANGES)
     base = numbers.cumulative
-    head = _ACK.pack(kind, len(ranges), window, delay_us, echo, base)
+    head = _ACK.pack(kind, len(ranges), window, delay_us, echo_or_serial, base)
     if not ranges:
         return head
     return head + b"".join(_RANGE.pack(first - base, last - base) for first, last in ranges)
@@ -227,13 +295,13 @@ def decode_frames(payload: bytes) -> list[Frame]:
 
 
 def _decode_packet(payload: bytes, at: int) -> tuple[Frame, int]:
-    _, flags, length, number = _PACKET.unpack_from(payload, at)
+    _, flags, length, number, serial = _PACKET.unpack_from(payload, at)
     start = at + _PACKET.size
     end = start + length
-    if end > len(payload) or number == 0:
-        raise ProtocolError("bad-frame", "packet longer than its datagram, or numbered 0")
+    if end > len(payload) or number == 0 or serial > SERIAL_MAX:
+        raise ProtocolError("bad-frame", "packet longer than its datagram, numbered 0, or of an impossible commit")
     delivery = _DELIVERY[flags & _CLASS_MASK]
-    return PacketFrame(number, delivery, bool(flags & _FLAG_ASK), payload[start:end]), end
+    return PacketFrame(number, delivery, bool(flags & _FLAG_ASK), payload[start:end], serial), end
 
 
 def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int, int, int]:
@@ -259,8 +327,10 @@ def _decode_ack(payload: bytes, at: int) -> tuple[Frame, int]:
 
 
 def _decode_store_ack(payload: bytes, at: int) -> tuple[Frame, int]:
-    base, ranges, _, _, _, at = _decode_numbers(payload, at)
-    return StoreAckFrame(base, ranges), at
+    base, ranges, _, _, serial, at = _decode_numbers(payload, at)
+    if serial > SERIAL_MAX:
+        raise ProtocolError("bad-frame", "store ack of an impossible commit")
+    return StoreAckFrame(base, ranges, serial), at
 
 
 def _decode_ping(payload: bytes, at: int) -> tuple[Frame, int]:

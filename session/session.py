@@ -8,7 +8,8 @@ Drive it with three kinds of input, then drain its outputs until each returns No
 - ``next_deadline``: when to call ``handle_timer`` if nothing happens before. An early call does nothing.
 
 It promises that every packet handed to ``send_packet`` is delivered and reported acknowledged, or that the session
-closes with a named reason. It does not know queues, sequences, addresses, keys or disks. Its states, moves and close
+closes with a named reason. It does not know queues, sequences, addresses, keys or disks; the serials of commits that
+it carries mean nothing to it. Its states, moves and close
 reasons are tables in ``states``; its timers are named in ``timers``; the session and store acknowledgements are the
 machines in ``session_ack`` and ``store_ack``.
 """
@@ -33,12 +34,12 @@ from triack.session.events import (
     Transmit,
     TransmitKind,
 )
-from triack.session.frames import Hello
+from triack.session.frames import NO_ECHO, Hello
 from triack.session.ranges import NumberSet
 from triack.session.rtt import RoundTrip
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, Sent
 from triack.session.session_ack import AckState, SessionAck
-from triack.session.settings import DATAGRAM_MAX_BYTES, MS, SECOND, SessionSettings
+from triack.session.settings import DATAGRAM_MAX_BYTES, MS, SessionSettings
 from triack.session.states import CloseReason, Move, State, next_state
 from triack.session.store_ack import StoreAck
 from triack.session.timers import Timer, Timers
@@ -50,9 +51,13 @@ DATAGRAM_OVERHEAD_BYTES = 36
 ACK_ROOM_BYTES = 24
 """Left free in a full packet's datagram, so that an ack without ranges can ride on it."""
 CONNECT_RESEND_NS = 200 * MS
-CONNECT_RESEND_MAX_NS = 1 * SECOND
+CONNECT_RESEND_MAX_NS = 500 * MS
 ACCEPT_RESENDS_MAX = 3
 """An acceptor repeats itself this often unasked; after that only another connect makes it speak."""
+_UNTOLD = frozenset({CloseReason.PEER_CLOSED, CloseReason.PATH_LOST, CloseReason.CONNECT_TIMEOUT})
+"""Ends that the peer knows of already, or cannot be told."""
+_WITHOUT_FAREWELL = frozenset({CloseReason.STORE_FAILED, CloseReason.ROLLBACK})
+"""Ends after which nothing may be acknowledged any more."""
 PROBES_BEFORE_PERSISTENT = 3
 PROBE_PACKETS = 2
 """Packets that one probe resends (RFC 9002 6.2.4)."""
@@ -73,6 +78,10 @@ class Session:
         peer: the initiator's hello when this end accepts, None when it initiates.
         shares_network: True on UDP: congestion control and pacing are on.
         now_ns: the caller's monotonic clock.
+
+    Attributes:
+        serial: the newest commit of this end's store; goes out with packets and store acks. The owner keeps it current.
+        peer_serial: the newest commit of the peer's store that it has told of in this session.
     """
 
     def __init__(
@@ -83,6 +92,8 @@ class Session:
         self.peer = peer
         self.initiator = peer is None
         self.state = State.CONNECTING if peer is None else State.ACCEPTING
+        self.serial = 0
+        self.peer_serial = 0
         self.rtt = RoundTrip()
         self._store_delay = RoundTrip()
         self._datagram_bytes = datagram_bytes = settings.max_datagram_bytes
@@ -98,6 +109,7 @@ class Session:
         self._counter = 0
         self._datagram = 0
         self._hello_due = True
+        self._echo_ns = hello.sent_at_ns
         self._hello_sends = 0
         self._ping_due = False
         self._probes_due: deque[Sent] = deque()
@@ -153,17 +165,20 @@ class Session:
             self.close(CloseReason.LOCAL_STOP)
 
     def close(self, reason: CloseReason) -> None:
-        """Close now and tell the peer; a second call does nothing."""
+        """Close now and tell the peer, if there is one yet; a second call does nothing."""
         if self.state is State.CLOSED:
             return
-        was_open = self.state in (State.OPEN, State.DRAINING)
-        self.state = next_state(self.state, reason)
-        self._timers.stop_all()
-        if was_open and reason not in (CloseReason.PEER_CLOSED, CloseReason.PATH_LOST):
+        if self.peer is not None and reason not in _UNTOLD:
             self._goodbye = reason
             # What arrived here is said with the goodbye, so that the peer need not send it again.
-            self._farewell = reason is not CloseReason.STORE_FAILED
+            self._farewell = reason not in _WITHOUT_FAREWELL
+        self.state = next_state(self.state, reason)
+        self._timers.stop_all()
         self._events.append(SessionClosed(reason, self.window.unacked))
+
+    def say_hello(self) -> None:
+        """The owner has changed ``hello``: say it again, now."""
+        self._hello_due = True
 
     # ---- inputs
 
@@ -171,10 +186,12 @@ class Session:
         """Take the peer's hello: the accept (initiator) or one more copy of the connect (acceptor)."""
         if self.state is State.CONNECTING:
             self._take_peer(peer)
-            self.rtt.update(now_ns - peer.sent_at_ns)
+            if peer.sent_at_ns != NO_ECHO:
+                self.rtt.update(now_ns - peer.sent_at_ns)
             self._open(Move.ACCEPTED, now_ns)
         elif self.state is State.ACCEPTING:
-            self.hello.sent_at_ns = max(self.hello.sent_at_ns, peer.sent_at_ns)
+            self._echo_ns = max(self._echo_ns, peer.sent_at_ns)
+            self.hello.sent_at_ns = self._echo_ns
             self._hello_due = True
         if self.initiator and self.state is State.OPEN:
             self._session_ack.handle_request(now_ns)
@@ -323,7 +340,7 @@ class Session:
 
     def _add_store_ack(self, transmit: Transmit, frames: list[bytes], room: int) -> int:
         stored = self._store_ack.stored
-        frame = wire.encode_store_ack(stored)
+        frame = wire.encode_store_ack(stored, self.serial)
         if len(frame) > room:
             return 0
         transmit.store_ack = StoreAckSent(stored.cumulative, stored.lowest_ranges(wire.MAX_ACK_RANGES))
@@ -365,7 +382,7 @@ class Session:
             self._timers.start_if_stopped(Timer.STORE_ACK_LIMIT, now_ns + self._store_ack_timeout_ns)
         self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         self._arm_probe(now_ns)
-        return wire.encode_packet(sent.number, sent.delivery, asks, sent.content)
+        return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.serial)
 
     # ---- receiving
 
@@ -383,6 +400,7 @@ class Session:
         self._events.append(SessionOpened())
 
     def _on_packet(self, frame: wire.PacketFrame, now_ns: int) -> None:
+        self.peer_serial = max(self.peer_serial, frame.serial)
         acks = self._session_ack
         if not acks.in_reach(frame.number):
             self.drops["beyond-window"] += 1
@@ -419,6 +437,7 @@ class Session:
         if highest > self.window.highest_sent:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
+        self.peer_serial = max(self.peer_serial, frame.serial)
         covered = NumberSet(frame.cumulative, frame.ranges)
         waiting = self._awaiting_store
         stored = [waiting.pop(number) for number in list(waiting) if number in covered]
@@ -436,8 +455,10 @@ class Session:
         self._store_ack.handle_request()
         self._events.append(AcksRequested())
 
-    def _on_close(self, _frame: wire.CloseFrame, _now_ns: int) -> None:
-        self.close(CloseReason.PEER_CLOSED)
+    def _on_close(self, frame: wire.CloseFrame, _now_ns: int) -> None:
+        rolled_back = frame.reason is CloseReason.ROLLBACK
+        self.close(CloseReason.ROLLBACK if rolled_back else CloseReason.PEER_CLOSED)
+        self._goodbye = None
 
     def _detect_losses(self, now_ns: int) -> None:
         _, look_again_ns = self.window.detect_losses(now_ns)
@@ -484,6 +505,8 @@ class Session:
             self._timers.start_if_stopped(Timer.ACK_DELAY, deadline_ns)
 
     def _on_connect_resend(self, _now_ns: int) -> None:
+        if not self.initiator and not self._hello_due:
+            self.hello.sent_at_ns = NO_ECHO
         self._hello_due = True
 
     def _on_connect_limit(self, _now_ns: int) -> None:

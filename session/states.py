@@ -55,6 +55,8 @@ class CloseReason(Enum):
     """Our store failed, so nothing more may be acknowledged."""
     PROTOCOL_ERROR = "protocol-error"
     """The peer broke the protocol."""
+    ROLLBACK = "rollback"
+    """One of the two stores is an older copy of itself, or runs twice."""
 
 
 class Move(Enum):
@@ -77,6 +79,7 @@ _ANY_TIME = {
     CloseReason.LOCAL_STOP,
     CloseReason.STORE_FAILED,
     CloseReason.PROTOCOL_ERROR,
+    CloseReason.ROLLBACK,
 }
 
 MOVES: dict[State, dict[Move | CloseReason, State]] = {

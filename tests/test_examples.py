@@ -1,17 +1,23 @@
 """The examples run as a user would run them, and print what they say."""
 
+import importlib
 import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from tests.tools.testing.projects import run_pytest
+from triack.testing import World
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 OUTPUTS = {
     "embed_in_service.py": "handled order 0\nhandled order 1\nhandled order 2\n",
+    "orders_service.py": "".join(f"invoice {number + 1}: order {number}\n" for number in range(3)),
     "forward_queue.py": "".join(f"sale {number} via branch\n" for number in range(5)),
     "request_reply.py": "IS IT DURABLE?\nIS IT IN ORDER?\n",
 }
@@ -19,7 +25,9 @@ OUTPUTS = {
 
 def test_every_example_has_a_test() -> None:
     """An example that nobody runs goes stale."""
-    assert sorted(OUTPUTS) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+    programs = {path.name for path in EXAMPLES.glob("*.py")}
+    assert sorted(OUTPUTS) == sorted(name for name in programs if not name.startswith("test_"))
+    assert programs - set(OUTPUTS) == {"test_orders_service.py"}
 
 
 @pytest.mark.parametrize("name", sorted(OUTPUTS))
@@ -42,3 +50,32 @@ def test_the_code_of_the_readme(tmp_path: Path) -> None:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, found[2] + "\n", "")
+
+
+def test_the_test_of_the_order_service(tmp_path: Path) -> None:
+    """It runs as it says in its first lines, and passes."""
+    code, output = run_pytest(tmp_path, str(EXAMPLES / "test_orders_service.py"))
+    assert (code, "32 passed" in output) == (0, True), output
+
+
+def test_ten_minutes_of_outage_take_less_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a processor; how busy the machine is besides does not count."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    outage = importlib.import_module("test_orders_service").test_an_outage_of_ten_minutes_loses_nothing
+
+    began = time.process_time()
+    with World() as world:
+        world.run(outage(world))
+    assert world.now > 600
+    assert time.process_time() - began < 1
+
+
+def test_the_code_of_the_page_on_testing(tmp_path: Path) -> None:
+    """Its first test passes, and its program prints what the page says."""
+    page = (EXAMPLES.parent / "docs/testing.md").read_text()
+    test, program = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "test_first.py").write_text(test)
+    code, output = run_pytest(tmp_path)
+    assert (code, "1 passed" in output) == (0, True), output
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert f"It prints `{done.stdout.strip()}`" in page

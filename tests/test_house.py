@@ -31,6 +31,8 @@ MAY_IMPORT = {
     "api": {"api", "queues", "transport", "ordering", "session"},
     "tools": {"tools", "api", "queues", "transport", "ordering", "session"},
 }
+# Packages that users import by a shorter name than their folder's; each belongs to the folder's layer.
+SHORT_NAMES = {"triack.tools.testing": "triack.testing"}
 # `python -m triack` is the command line; nothing imports the module that starts it.
 STARTERS = {"api/__main__.py"}
 # What `ordering` may know of `session`: its vocabulary, none of its machines.
@@ -42,7 +44,8 @@ PURE_FOLDERS = ("session", "ordering")
 PURE_MODULES = tuple(
     f"queues/{name}.py"
     for name in (
-        "commit", "engine", "inbox", "lane", "link", "mailbox", "outbox", "packing", "receipts", "recorder", "settings",
+        "commit", "engine", "handshake", "history", "inbox", "lane", "link", "mailbox", "outbox", "packing", "receipts",
+        "recorder", "settings",
     )
 )  # fmt: skip
 # fmt: off
@@ -85,7 +88,7 @@ class Source:
             parts = parts[1:]
         if parts and parts[-1] == "__init__":
             parts = parts[:-1]
-        return ".".join(["triack", *parts])
+        return shorten(".".join(["triack", *parts]))
 
     @property
     def package(self) -> str:
@@ -154,8 +157,19 @@ def imports(source: Source) -> Iterator[Import]:
             yield from (Import(node, module, alias.name) for alias in node.names)
 
 
+def shorten(module: str) -> str:
+    """The name that a module's folders give it, as users write it."""
+    for folder, name in SHORT_NAMES.items():
+        if f"{module}.".startswith(f"{folder}."):
+            return name + module.removeprefix(folder)
+    return module
+
+
 def layer_of(full: str) -> str:
     """The layer that a dotted path under ``triack`` belongs to; ``triack`` and what is no layer are ``api``."""
+    for folder, name in SHORT_NAMES.items():
+        if f"{full}.".startswith(f"{name}."):
+            full = folder
     second = full.split(".")[1:2]
     return second[0] if second and second[0] in MAY_IMPORT else "api"
 
@@ -168,6 +182,8 @@ def layer_rule(source: Source) -> Iterator[str]:
     for found in imports(source):
         if found.top in MAY_IMPORT:
             yield source.at(found.node, f"write triack.{found.module}: the folder's own name is not installed")
+        if shorten(found.full) != found.full:
+            yield source.at(found.node, f"write {shorten(found.full)}: the folder's own name is not installed")
         if source.module == "triack.errors":
             yield source.at(found.node, "triack.errors imports nothing, so that every layer may import it")
         if found.top != "triack" or f"{found.full}.".startswith("triack.errors."):
@@ -430,7 +446,13 @@ def file_tail(source: Source) -> str:
         ("queues/deep/a.py", "from ...tools import cli", "queues may not import triack.tools.cli"),
         ("api/__init__.py", "from .tools import cli", "api may not import triack.tools.cli"),
         ("api/errors.py", "import enum", "triack.errors imports nothing"),
+        (
+            "queues/a.py",
+            "from triack.testing import World",
+            "queues may not import triack.testing.World, which is part of",
+        ),
         ("tools/a.py", "from session import ranges", "write triack.session"),
+        ("tools/a.py", "from triack.tools.testing import World", "write triack.testing.World"),
     ],
 )
 def test_layer_rule_bites(path: str, text: str, reason: str) -> None:
@@ -448,6 +470,10 @@ def test_layer_rule_bites(path: str, text: str, reason: str) -> None:
         ("transport/a.py", "from triack import errors\nimport socket"),
         ("queues/a.py", "from triack.session import x\nfrom ..transport import udp\nfrom .store import Store"),
         ("api/__init__.py", "from .queues.node import Node\nfrom . import errors"),
+        (
+            "tools/testing/a.py",
+            "from triack.testing.loop import VirtualLoop\nfrom .loop import Process\nimport triack.tools.cli",
+        ),
         ("tools/replay/a.py", "import triack\nfrom triack import Node\nfrom ..cli import main"),
     ],
 )

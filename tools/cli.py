@@ -24,6 +24,7 @@ COMMANDS = {
     "serve": ("triack.tools.commands.serve:serve", "Run a node until it is told to stop."),
     "send": ("triack.tools.commands.send:send", "Send each line of standard input as a message."),
     "receive": ("triack.tools.commands.receive:receive", "Write each message of a queue as a line."),
+    "chaos": ("triack.tools.chaos.command:chaos", "Break everything in a simulated world, and check every promise."),
     "demo": ("triack.tools.demo.command:demo", "Send messages over a bad network and prove that they arrived."),
     "replay": ("triack.tools.replay.command:command", "Check session logs: nothing lost, repeated or reordered."),
 }

@@ -144,12 +144,22 @@ class TcpEndpoint:
     async def _listen(self, listen: Address) -> None:
         try:
             host, port = await resolve_listening(listen)
-            self._server = await asyncio.start_server(self._accept, host, port, limit=READ_BYTES)
+            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
+            self._server = await asyncio.start_server(self._accept, host, port, limit=READ_BYTES, start_serving=False)
+            port = self._server.sockets[0].getsockname()[1]
+            self.address = str(Address("tcp", listen.host, port))
+            self._inbox = Inbox(self.address, self.drops)
+            await self._server.start_serving()
         except OSError as error:
+            self._stop_listening()
             raise cannot("listen on", listen, error) from error
-        port = self._server.sockets[0].getsockname()[1]
-        self.address = str(Address("tcp", listen.host, port))
-        self._inbox = Inbox(self.address, self.drops)
+        except asyncio.CancelledError:
+            self._stop_listening()
+            raise
+
+    def _stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
 
     # Sending
 

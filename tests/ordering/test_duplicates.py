@@ -100,3 +100,12 @@ def test_with_a_real_sender_nothing_wanted_is_taken_for_a_duplicate(steps: list[
                 assert out.handle_store_ack(out.entries[number])
     passed += [header.number for header in late if seen.handle_packet(header)]
     assert sorted(passed) == list(range(1, 21))
+
+
+def test_what_the_sender_gave_up_was_not_seen() -> None:
+    """A packet that expired at its sender and comes all the same is not fresh, and must not be called stored."""
+    seen = DuplicateFilter()
+    feed(seen, 1, 4, 6, previous=0)
+    feed(seen, 9, previous=7)
+    assert [number for number in range(1, 10) if seen.has_skipped(make_header(number, 0, 1))] == [2, 3, 5, 7]
+    assert feed(seen, 3, 4) == [False, False]

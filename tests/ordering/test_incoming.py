@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ordering.pair import make_entry, make_header
-from triack.ordering.incoming import IncomingSequence, Outcome, Position
+from triack.ordering.incoming import SKIPS_MAX, IncomingSequence, Outcome, Position
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
@@ -268,3 +268,30 @@ def test_expired_packets_leave_no_false_gap(steps: list[tuple[str, int]]) -> Non
     assert output == sorted(set(output))
     assert set(out.entries) <= set(output)
     assert incoming.held == 0
+
+
+def test_what_was_passed_over_was_never_accepted() -> None:
+    """Numbers that the origin gave up are behind the position, but on no disk; only the last of them are remembered."""
+    incoming: IncomingSequence[None] = IncomingSequence(OrderSettings())
+    for number, previous in ((1, 0), (5, 1), (6, 5)):
+        incoming.handle_packet(make_header(number, previous, 1), None, 0)
+    assert [number for number in range(1, 9) if incoming.has_accepted(make_header(number, 0, 1))] == [1, 5, 6]
+    for number in range(8, 8 + 2 * SKIPS_MAX, 2):
+        incoming.handle_packet(make_header(number, number - 2, 1), None, 0)
+    assert [incoming.has_accepted(make_header(number, 0, 1)) for number in (3, 7, 8, 9)] == [True, False, True, False]
+
+
+def test_the_first_packets_may_be_passed_over() -> None:
+    """All before the first that arrives had expired."""
+    incoming: IncomingSequence[None] = IncomingSequence(OrderSettings())
+    incoming.handle_packet(make_header(5, 0, 1), None, 0)
+    assert [incoming.has_accepted(make_header(number, 0, 1)) for number in (4, 5)] == [False, True]
+
+
+def test_a_held_packet_is_not_accepted() -> None:
+    """It came twice and waits for the one before it: a duplicate, and on no disk."""
+    incoming: IncomingSequence[None] = IncomingSequence(OrderSettings())
+    held = make_header(2, 1, 1)
+    outcomes = [incoming.handle_packet(held, None, 0)[0] for _ in range(2)]
+    assert outcomes == [Outcome.HELD, Outcome.DUPLICATE]
+    assert not incoming.has_accepted(held)

@@ -363,3 +363,14 @@ def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten
     out.handle_session_closed()
     left = list(out.entries)
     assert send(out) == list(zip(left, [0, *left], strict=False))
+
+
+def test_a_packets_number_in_a_session_ends_with_the_session() -> None:
+    """What is freed before it was sent again must not be taken for another packet of the new session."""
+    out = make(2)
+    for number in (7, 8):
+        entry = out.peek()
+        assert entry is not None
+        out.handle_sent(entry, 0, packet=number)
+    out.handle_session_closed()
+    assert [entry.packet for entry in out.handle_order_ack(out.sequence, 2, 0)] == [0, 0]

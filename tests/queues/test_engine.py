@@ -169,7 +169,7 @@ def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
     a.read_all("dead-letter")
     world.run(SECOND)
     for node in (a, b):
-        content = node.store.load(b"x" * 16)
+        content = node.store.load(b"x" * 16, 1)
         assert (content.outgoing, content.messages) == ([], [])
         assert list(content.state) == []
 

@@ -202,6 +202,27 @@ def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
     assert b.read_all("q") == [b"1", b"2"]
 
 
+def test_a_stranger_has_no_say_in_what_others_are_sent() -> None:
+    """Order acks and rejections count only from the node that the stream leads to; all others are dropped."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.cut(a, b)
+    lane, _ = a.send(b, "q", b"2")
+    world.run(SECOND)
+    evil = Hostile(world, a)
+    header = SequenceHeader(a.live.node_id, lane.lane, 1, 2, 1, "q", False, b"")
+    evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, 1, 2), Delivery.EXPRESS))
+    evil.frames(evil.packet(encode_reject(header, "nonsense"), Delivery.EXPRESS))
+    world.run(SECOND)
+    assert a.live.drops["not-our-packet"] == 2
+    assert a.length("dead-letter") == 0
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"1", b"2"]
+
+
 def test_several_bad_packets_in_one_datagram_are_each_counted() -> None:
     """And the good one behind them is taken; nothing is left over for the next timer."""
     world, node, evil = victim()
@@ -287,7 +308,7 @@ def test_invented_origins_do_not_make_streams_without_end() -> None:
         if number % 50 == 0:
             world.run(20 * MS)
     world.run(SECOND)
-    assert len(node.store.load(b"x" * 16).positions) <= 64
+    assert len(node.store.load(b"x" * 16, 1).positions) <= 64
     still_works(world, node)
 
 

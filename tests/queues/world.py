@@ -6,11 +6,12 @@ seed decides. The store itself is real SQLite, in memory, and outlives the crash
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from triack.errors import StoreFailed
 from triack.queues.commit import Pending
@@ -65,6 +66,14 @@ class World:
         self.nodes[node.address] = node
         node.start()
         return node
+
+    def clone(self, node: "SimNode", name: str) -> "SimNode":
+        """Another node on a copy of a node's store, started, at an address of its own."""
+        clone = SimNode(self, name, node.settings, node.queues)
+        clone.restore(node.copy_store())
+        self.nodes[clone.address] = clone
+        clone.start()
+        return clone
 
     @property
     def now_ms(self) -> int:
@@ -122,6 +131,14 @@ class World:
         self.network.cut.clear()
 
 
+class StoreCopy(NamedTuple):
+    """A copy of a store in memory: its file, and what it would read from it when it is opened."""
+
+    data: bytes
+    meta: Any
+    tallies: Any
+
+
 class SimNode:
     """One node of the world; it survives its crashes.
 
@@ -150,7 +167,7 @@ class SimNode:
     def start(self) -> None:
         """Start, or start again after a crash."""
         world = self.world
-        content = self.store.load(world.random.randbytes(16))
+        content = self.store.load(world.random.randbytes(16), world.random.getrandbits(63))
         self.engine = Engine(
             content,
             name=self.name,
@@ -174,10 +191,33 @@ class SimNode:
         self.engine = None
         self._timer_ns = None
 
+    def revive(self) -> None:
+        """Start again, unless that was done."""
+        if self.engine is None:
+            self.start()
+
     def restart(self) -> None:
         """Crash and start at once."""
         self.crash()
         self.start()
+
+    def copy_store(self) -> "StoreCopy":
+        """What is on the disk now."""
+        store: Any = self.store
+        return StoreCopy(store._db.serialize("main"), deepcopy(store._meta), deepcopy(store._tallies))  # noqa: SLF001
+
+    def restore(self, copy: "StoreCopy") -> None:
+        """Put an older copy in the place of the store of a node that is down."""
+        assert self.engine is None
+        store: Any = Store(None)
+        store._db.deserialize("main", copy.data)  # noqa: SLF001
+        store._meta, store._tallies = deepcopy(copy.meta), deepcopy(copy.tallies)  # noqa: SLF001
+        self.store = store
+
+    @property
+    def rollbacks(self) -> list[str]:
+        """Whose store was rolled back, of all that this node has detected since its start."""
+        return list(self.live.rollbacks.values())
 
     @property
     def live(self) -> Engine:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.session.pair import DEFAULTS, Pair, closes, cut, goodbyes, reasons
+from tests.session.pair import DEFAULTS, RTT_NS, Pair, closes, cut, goodbyes, reasons
 from triack.session.delivery import Delivery
-from triack.session.events import PacketsAcked, SessionClosed
+from triack.session.events import PacketsAcked, SessionClosed, TransmitKind
 from triack.session.frames import encode_ack, encode_packet, encode_ping, encode_store_ack
 from triack.session.ranges import NumberSet
 from triack.session.settings import MS, SECOND, SessionSettings
@@ -136,6 +136,31 @@ def test_nothing_follows_a_goodbye_in_its_datagram() -> None:
     assert pair.fresh("b") == []
 
 
+def test_an_acceptor_says_goodbye_to_a_peer_that_may_be_open() -> None:
+    """The initiator opens with the accept: it learns of the end, although the acceptor never was open."""
+    pair = Pair(lose=lambda end, sent: end == "a" and sent.kind is TransmitKind.DATA)
+    pair.send("a", 1)
+    pair.run_until(lambda: pair.a.state is State.OPEN)
+    assert pair.b.state is State.ACCEPTING
+    pair.b.close(CloseReason.SUPERSEDED)
+    pair.drain()
+    pair.run(SECOND)
+    assert reasons(pair) == [CloseReason.PEER_CLOSED]
+
+
+def test_a_rollback_is_told_without_an_ack_and_named_alike_at_both_ends() -> None:
+    """Whoever learns that one of the stores is not what it was acknowledges nothing more, and is not answered."""
+    pair = Pair.opened()
+    pair.send("b", 3)
+    pair.run(RTT_NS // 2)
+    pair.a.close(CloseReason.ROLLBACK)
+    pair.drain()
+    pair.run(SECOND)
+    assert reasons(pair, "a") == reasons(pair, "b") == [CloseReason.ROLLBACK]
+    assert closes(pair, "b") == [SessionClosed(CloseReason.ROLLBACK, 3)]
+    assert goodbyes(pair, "b") == []
+
+
 @pytest.mark.parametrize("ack", [encode_ack(NumberSet(3), 64, 0, 0), encode_store_ack(NumberSet(0, [(3, 3)]))])
 def test_an_ack_of_what_was_never_sent_closes(ack: bytes) -> None:
     """Session ack or store ack, cumulative or range: the peer is not who we talk to."""
@@ -215,6 +240,7 @@ ENDS: dict[CloseReason, Callable[[], Pair]] = {
     CloseReason.LOCAL_STOP: by_owner(CloseReason.LOCAL_STOP),
     CloseReason.STORE_FAILED: by_owner(CloseReason.STORE_FAILED),
     CloseReason.PROTOCOL_ERROR: lambda: told(encode_ack(NumberSet(1), 64, 0, 0)),
+    CloseReason.ROLLBACK: by_owner(CloseReason.ROLLBACK),
 }
 SILENT_ENDS = {CloseReason.PATH_LOST, CloseReason.PEER_CLOSED, CloseReason.CONNECT_TIMEOUT}
 

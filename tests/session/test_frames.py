@@ -12,7 +12,18 @@ from tests.session.pair import make_hello
 from triack.errors import ProtocolError
 from triack.session import frames
 from triack.session.delivery import Delivery
-from triack.session.frames import AckFrame, CloseFrame, Hello, PacketFrame, PingFrame, StoreAckFrame, decode_frames
+from triack.session.frames import (
+    SERIAL_MAX,
+    AckFrame,
+    CloseFrame,
+    Hello,
+    PacketFrame,
+    PingFrame,
+    Point,
+    StoreAckFrame,
+    Verdict,
+    decode_frames,
+)
 from triack.session.ranges import NumberSet
 from triack.session.states import CloseReason
 
@@ -24,7 +35,17 @@ DATAGRAM = (
     + frames.encode_close(CloseReason.DRAINED)
     + frames.encode_packet(9, Delivery.TRANSACTIONAL, True, b"body")
 )
-HELLO = replace(make_hello(1), name="plant", address="udp://127.0.0.1:1", dialled="udp://127.0.0.1:2")
+HELLO = replace(
+    make_hello(1),
+    name="plant",
+    address="udp://127.0.0.1:1",
+    dialled="udp://127.0.0.1:2",
+    point=Point(11, 12),
+    receiver=b"r" * 16,
+    remembered=Point(13, 14),
+    checked=Point(SERIAL_MAX, 16),
+    verdict=Verdict.YOURS,
+)
 
 
 def ack_bytes(*ranges: tuple[int, int], kind: int = 2) -> bytes:
@@ -46,20 +67,28 @@ def test_a_datagram_reads_back() -> None:
 
 def test_layout_is_as_documented() -> None:
     """The bytes are those of the module's table, so that other versions understand them."""
-    assert frames.encode_packet(9, Delivery.RECOVERABLE, True, b"ab").hex() == "0181000200000000000000096162"
+    assert frames.encode_packet(9, Delivery.RECOVERABLE, True, b"ab", 7).hex() == (
+        "01810002000000000000000900000000000000076162"
+    )
     assert frames.encode_ack(NumberSet(3, [(5, 6)]), 64, 9, 7_999).hex() == (
         "0201004000000007000000000000000900000000000000030000000200000003"
     )
-    assert frames.encode_store_ack(NumberSet(3)).hex() == "030000000000000000000000000000000000000000000003"
+    assert frames.encode_store_ack(NumberSet(3), 7).hex() == "030000000000000000000000000000070000000000000003"
     assert frames.encode_ping().hex() == "0400"
     assert frames.encode_close(CloseReason.ACK_TIMEOUT).hex() == "0501"
 
 
-@given(st.integers(1, 2**64 - 1), st.sampled_from(Delivery), st.booleans(), st.binary(max_size=2_000))
-def test_any_packet_reads_back(number: int, delivery: Delivery, ask: bool, content: bytes) -> None:
-    """Number, class, ask flag and content survive the wire."""
-    data = frames.encode_packet(number, delivery, ask, content)
-    assert decode_frames(data) == [PacketFrame(number, delivery, ask, content)]
+@given(
+    st.integers(1, 2**64 - 1),
+    st.sampled_from(Delivery),
+    st.booleans(),
+    st.binary(max_size=2_000),
+    st.integers(0, frames.SERIAL_MAX),
+)
+def test_any_packet_reads_back(number: int, delivery: Delivery, ask: bool, content: bytes, serial: int) -> None:
+    """Number, class, ask flag, content and serial survive the wire."""
+    data = frames.encode_packet(number, delivery, ask, content, serial)
+    assert decode_frames(data) == [PacketFrame(number, delivery, ask, content, serial)]
     assert len(data) == frames.PACKET_HEADER_BYTES + len(content)
 
 
@@ -110,6 +139,8 @@ def test_an_unknown_close_reason_is_a_goodbye_all_the_same() -> None:
         (ack_bytes((2, 2))[:-1], "cut short"),
         (frames.encode_packet(0, Delivery.EXPRESS, False, b""), "number 0"),
         (frames.encode_packet(1, Delivery.EXPRESS, False, b"ab")[:-1], "longer than its datagram"),
+        (frames.encode_packet(1, Delivery.EXPRESS, False, b"", 2**63), "a commit that no store has"),
+        (frames.encode_store_ack(SOME, 2**63), "a store ack of a commit that no store has"),
         (b"\x01\x03" + frames.encode_packet(1, Delivery.EXPRESS, False, b"")[2:], "class 3"),
         (b"\x00", "type 0"),
         (b"\x06\x00", "type 6"),
@@ -167,6 +198,7 @@ def test_noise_is_read_or_refused(data: bytes) -> None:
 def test_a_hello_reads_back() -> None:
     """Every field survives; texts are cut at 255 bytes."""
     assert Hello.decode(HELLO.encode()) == HELLO
+    assert Hello.decode(make_hello(1).encode()) == make_hello(1)
     long = replace(HELLO, name="n" * 300, address="é" * 300)
     assert Hello.decode(long.encode()).name == "n" * 255
     assert Hello.decode(long.encode()).address.startswith("é" * 127)
@@ -179,6 +211,11 @@ def test_a_hello_reads_back() -> None:
         replace(HELLO, window=0x10000),
         replace(HELLO, max_datagram_bytes=511),
         replace(HELLO, connection_id=0),
+        replace(HELLO, point=Point(2**63, 1)),
+        replace(HELLO, point=Point(1, 2**63)),
+        replace(HELLO, remembered=Point(2**63, 1)),
+        replace(HELLO, checked=Point(1, 2**64 - 1)),
+        replace(HELLO, verdict=4),  # type: ignore[arg-type]
     ],
 )
 def test_a_hello_out_of_range_is_refused(hello: Hello) -> None:
@@ -193,3 +230,8 @@ def test_a_hello_with_more_or_less_than_it_says_is_refused() -> None:
     for data in (HELLO.encode() + b"x", HELLO.encode()[:-1]):
         with pytest.raises(ProtocolError):
             Hello.decode(data)
+
+
+def test_a_verdict_is_turned_for_the_other_side() -> None:
+    """What is mine to the one is yours to the other; what is fine or unclear is so for both."""
+    assert [verdict.turned for verdict in Verdict] == [Verdict.FINE, Verdict.YOURS, Verdict.MINE, Verdict.UNCLEAR]

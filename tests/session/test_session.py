@@ -55,10 +55,10 @@ def test_a_session_opens_in_one_round_trip() -> None:
 
 
 def test_a_lost_connect_is_repeated_with_patience() -> None:
-    """After 200, 400, 800 ms and then every second, until the limit of 10 s closes the session."""
+    """After 200, 400 ms and then twice a second, until the limit of 10 s closes the session."""
     pair = Pair(lose=lambda _end, _sent: True)
     pair.run(20 * SECOND)
-    connects = [0, 200, 600, 1_400, *range(2_400, 10_000, 1_000)]
+    connects = [0, 200, *range(600, 10_000, 500)]
     assert kinds(pair, "a") == [(at_ms, TransmitKind.CONNECT) for at_ms in connects]
     assert reasons(pair) == [CloseReason.CONNECT_TIMEOUT]
     assert pair.now_ns == 20 * SECOND
@@ -93,7 +93,7 @@ def test_an_unconfirmed_acceptor_gives_up_and_says_nothing() -> None:
     """It repeats its accept three times, then waits in silence: a stranger could have faked the connect."""
     pair = Pair(lose=lambda end, sent: end == "a" and sent.kind is TransmitKind.DATA)
     pair.run(5 * SECOND)
-    assert kinds(pair, "b") == [(at_ms, TransmitKind.ACCEPT) for at_ms in (10, 210, 610, 1_410)][:4]
+    assert kinds(pair, "b") == [(at_ms, TransmitKind.ACCEPT) for at_ms in (10, 210, 610, 1_110)]
     assert pair.b.state is State.ACCEPTING
     pair.run(20 * SECOND)
     assert reasons(pair, "b") == [CloseReason.CONNECT_TIMEOUT]

@@ -19,6 +19,7 @@ ANY_TIME = {
     CloseReason.LOCAL_STOP,
     CloseReason.STORE_FAILED,
     CloseReason.PROTOCOL_ERROR,
+    CloseReason.ROLLBACK,
 }
 TIMEOUTS = {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT}
 CLOSES = {

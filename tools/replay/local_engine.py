@@ -69,7 +69,7 @@ class LocalReplay:
                 self._tiers.handle_order_ack,
             ),
             "resend_scheduled": (self._tiers.handle_scheduled,),
-            "removed": (self._streams.handle_removed,),
+            "removed": (self._streams.handle_removed, self._resends.handle_removed),
             "handed": (self._streams.handle_handed,),
         }
 
@@ -84,7 +84,7 @@ class LocalReplay:
         verdict = self._verdict
         self._sessions.finish(self._log_ends, self._streams.forwarders)
         self._streams.finish(verdict)
-        self._resends.finish(self._streams.stories)
+        self._resends.finish()
         self._tiers.finish()
         verdict.resends += self._resends.count
         verdict.sessions_closed = self._resends.sessions_failed()
@@ -106,9 +106,6 @@ class LocalReplay:
                     handle(record)
         except (KeyError, TypeError, ValueError) as error:
             raise _unfit(log, number, record, error) from error
-        if number:
-            key = (record["node"], record["incarnation"])
-            self._log_ends[key] = max(self._log_ends.get(key, 0), record["at_ns"])
         self._verdict.records += number
 
     def _check_serial(self, record: Record) -> None:
@@ -119,6 +116,7 @@ class LocalReplay:
             evidence = f"incarnation {key[1]}: record {n} follows record {before}"
             self._findings.append(Violation("log_gap", key[0], number=n, evidence=evidence))
         self._serials[key] = n
+        self._log_ends[key] = record["at_ns"]
 
     def _freed(self, node: str, packet: Packet) -> None:
         self._resends.handle_freed(node, packet)
@@ -143,7 +141,9 @@ class LocalReplay:
             self._verdict.resends += again
         else:
             position = record["incarnation"] << POSITION_SHIFT | record["n"]
-            again = self._resends.handle_sent(node, record["session"], packet, position)
+            # A resend inside a session carries what the packet carried first.
+            carried = link.sent[record["packet"]] or packet
+            again = self._resends.handle_sent(node, record["session"], carried, position)
             if packet[1] != node:
                 self._streams.forwarders.add((node, packet[1], packet[2]))
         if self._clock:

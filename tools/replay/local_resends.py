@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from triack.tools.replay.files import Record
 from triack.tools.replay.local_sessions import Packet
-from triack.tools.replay.local_streams import Story, Stream
+from triack.tools.replay.local_streams import Stream
 from triack.tools.replay.schema import (
     EXPRESS,
     FAILURE_REASONS,
@@ -31,21 +31,27 @@ class Resends:
     def __init__(self, report: Callable[[Violation], None]) -> None:
         self._report = report
         self.count = 0
-        # number -> (position, session) of the last send.
-        self._last: defaultdict[tuple[str, Stream, str], dict[int, tuple[int, str]]] = defaultdict(dict)
+        # number -> (position, session, class) of the last send.
+        self._last: defaultdict[Place, dict[int, tuple[int, str, str]]] = defaultdict(dict)
         self._freed: defaultdict[Place, set[int]] = defaultdict(set)
         self._order_acks: dict[Place, int] = {}
         # (node, origin, lane) -> session -> (position of its first send, highest (sequence, number)).
         self._lanes: defaultdict[tuple[str, str, int], dict[str, tuple[int, tuple[int, int]]]] = defaultdict(dict)
+        self._removed: defaultdict[Stream, list[tuple[int, int]]] = defaultdict(list)
         self._failed: set[tuple[str, str]] = set()
+
+    def handle_removed(self, record: Record) -> None:
+        """The origin gave packets up: they need no resend."""
+        stream = (record["origin"], record["lane"], record["sequence"])
+        self._removed[stream].append((record["first"], record["last"]))
 
     def handle_sent(self, node: str, session: str, packet: Packet, position: int) -> bool:
         """Note a send of a sequence packet; return whether it left before."""
         cls, origin, lane, sequence, number = packet
-        sends = self._last[(node, (origin, lane, sequence), cls)]
+        sends = self._last[(node, (origin, lane, sequence))]
         again = number in sends
         self.count += again
-        sends[number] = (position, session)
+        sends[number] = (position, session, cls)
         sessions = self._lanes[(node, origin, lane)]
         begin, top = sessions.get(session, (position, (-1, -1)))
         if (sequence, number) > top:
@@ -71,17 +77,13 @@ class Resends:
         """Return how many sessions failed, each once however many of its ends say so."""
         return len({session for _, session in self._failed})
 
-    def finish(self, stories: dict[Stream, Story]) -> None:
-        """Find packets of failed sessions that their lane left behind.
-
-        Args:
-            stories: what happened to each stream, for the packets that were removed.
-        """
-        for (node, stream, cls), sends in self._last.items():
+    def finish(self) -> None:
+        """Find packets of failed sessions that their lane left behind."""
+        for (node, stream), sends in self._last.items():
             freed = self._freed.get((node, stream), ())
             acked = self._order_acks.get((node, stream), 0)
-            removed = [span[:2] for span in stories[stream].removed] if stream in stories else []
-            for number, (position, session) in sends.items():
+            removed = self._removed.get(stream, ())
+            for number, (position, session, cls) in sends.items():
                 if number in freed or number <= acked or (node, session) not in self._failed:
                     continue
                 if any(first <= number <= last for first, last in removed):
@@ -111,7 +113,8 @@ class Tiers:
     def __init__(self, report: Callable[[Violation], None]) -> None:
         self._report = report
         self._opens: defaultdict[str, int] = defaultdict(int)
-        self._progress: dict[Place, int] = {}
+        # By incarnation: what a process had freed comes back when it died before that was on its disk.
+        self._progress: dict[tuple[Place, int], int] = {}
         # (attempt, what may reset it: incarnation, sessions opened, progress).
         self._before: dict[Place, tuple[int, tuple[int, int, int]]] = {}
         self._waits: defaultdict[tuple[Place, int], dict[int, list[int]]] = defaultdict(dict)
@@ -122,15 +125,16 @@ class Tiers:
 
     def handle_order_ack(self, record: Record) -> None:
         """Progress allows the first tier again."""
-        place = (record["node"], (record["origin"], record["lane"], record["sequence"]))
-        self._progress[place] = max(self._progress.get(place, 0), record["number"])
+        key = (record["node"], (record["origin"], record["lane"], record["sequence"])), record["incarnation"]
+        self._progress[key] = max(self._progress.get(key, 0), record["number"])
 
     def handle_scheduled(self, record: Record) -> None:
         """Check the attempt against the one before, and keep its wait."""
         node, attempt = record["node"], record["attempt"]
         stream = (record["origin"], record["lane"], record["sequence"])
         place = (node, stream)
-        state = (record["incarnation"], self._opens[node], self._progress.get(place, 0))
+        life = record["incarnation"]
+        state = (life, self._opens[node], self._progress.get((place, life), 0))
         before, old = self._before.get(place, (0, state))
         if attempt != before + 1 and not (attempt == 1 and state != old):
             evidence = f"attempt {attempt} follows attempt {before}"

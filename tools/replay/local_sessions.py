@@ -33,11 +33,12 @@ class Link:
         "ack_cumulative",
         "acked",
         "closed_at",
+        "doubtful_runs",
+        "early_sends",
         "fresh",
         "fresh_at",
         "fresh_packet",
         "incarnation",
-        "late_runs",
         "received",
         "sent",
         "store_covered",
@@ -60,6 +61,8 @@ class Link:
         self.acked: set[int] = set()
         self.stored: set[int] = set()
         self.unacked = 0
+        # First sends before the window is known, as (packet, unacknowledged with it).
+        self.early_sends: list[tuple[int, int]] = []
         # The receiving side.
         self.received: dict[int, Packet | None] = {}
         self.ack_cumulative = 0
@@ -70,8 +73,8 @@ class Link:
         self.fresh = 0
         self.fresh_at = 0
         self.fresh_packet = 0
-        # Runs that ended late or not at all, judged at the end: (first_at, ack_at or none, lowest packet).
-        self.late_runs: list[tuple[int, int | None, int]] = []
+        # Runs that were long, ended late or not at all: (first_at, ack_at or none, lowest packet, packets).
+        self.doubtful_runs: list[tuple[int, int | None, int, int]] = []
 
 
 class Sessions:
@@ -105,11 +108,15 @@ class Sessions:
         return link
 
     def handle_opened(self, record: Record) -> None:
-        """Note the session's window and ack settings."""
+        """Note the session's window and ack settings, which hold for the whole session."""
         link = self.link(record)
-        link.window = record.get("window")
-        link.threshold = record.get("ack_threshold")
-        link.wait_ns = record.get("idle_ack_delay_ns")
+        if link.window is not None:
+            return
+        link.window = record["window"]
+        link.threshold = record["ack_threshold"]
+        link.wait_ns = record["idle_ack_delay_ns"]
+        for number, unacked in link.early_sends:
+            self._judge_send(link, number, unacked, record)
 
     def handle_closed(self, record: Record) -> None:
         """Note when the session ended; no ack is due after that."""
@@ -117,15 +124,29 @@ class Sessions:
         link.closed_at = min(link.closed_at, record["at_ns"])
 
     def handle_sent(self, link: Link, number: int, packet: Packet | None, record: Record) -> bool:
-        """Count a packet's first send against the window; return whether it is the first."""
+        """Count a packet's first send against the window; return whether it counts.
+
+        A packet that was acknowledged before is no burden to the window; that it was, is a finding of its own.
+        """
         if number in link.sent:
             return False
         link.sent[number] = packet
+        if number in link.stored:
+            self._free_stored(record["node"], packet)
+        if number in link.acked:
+            self._free_acked(record["node"], packet)
+            return False
         link.unacked += 1
-        if link.window is not None and link.unacked > link.window:
-            evidence = f"{link.unacked} packets unacknowledged, the window is {link.window}"
-            self._report(_at("window", record, number, evidence))
+        if link.window is None:
+            link.early_sends.append((number, link.unacked))
+        else:
+            self._judge_send(link, number, link.unacked, record)
         return True
+
+    def _judge_send(self, link: Link, number: int, unacked: int, record: Record) -> None:
+        if link.window is not None and unacked > link.window:
+            evidence = f"{unacked} packets unacknowledged, the window is {link.window}"
+            self._report(_at("window", record, number, evidence))
 
     def handle_received(self, link: Link, number: int, packet: Packet | None, record: Record) -> None:
         """Note a packet's arrival; a new one makes an ack due."""
@@ -149,9 +170,7 @@ class Sessions:
                 self._report(_at("ack_unreceived", record, number, "acknowledged but not sent before"))
                 continue
             link.unacked -= 1
-            packet = link.sent[number]
-            if packet is not None and packet[0] == EXPRESS:
-                self._freed(record["node"], packet)
+            self._free_acked(record["node"], link.sent[number])
 
     def handle_store_ack_received(self, record: Record) -> None:
         """A store ack frees recoverable packets, and transactional ones at a node that only passed them on."""
@@ -160,9 +179,15 @@ class Sessions:
             if number in link.stored:
                 continue
             link.stored.add(number)
-            packet = link.sent.get(number)
-            if packet is not None and (packet[0] == RECOVERABLE or packet[1] != record["node"]):
-                self._freed(record["node"], packet)
+            self._free_stored(record["node"], link.sent.get(number))
+
+    def _free_acked(self, node: str, packet: Packet | None) -> None:
+        if packet is not None and packet[0] == EXPRESS:
+            self._freed(node, packet)
+
+    def _free_stored(self, node: str, packet: Packet | None) -> None:
+        if packet is not None and (packet[0] == RECOVERABLE or packet[1] != node):
+            self._freed(node, packet)
 
     def handle_ack_sent(self, record: Record) -> None:
         """Every packet that the ack newly covers must have arrived; the run of new packets ends."""
@@ -174,7 +199,7 @@ class Sessions:
                 link.ack_covered.add(number)
                 if number not in link.received:
                     self._report(_at("ack_unsent", record, number, "acknowledged but not received before"))
-        self._end_run(record["node"], record["session"], link, record["at_ns"])
+        _end_run(link, record["at_ns"])
 
     def handle_store_ack_sent(self, record: Record) -> None:
         """Every durable packet that the store ack newly covers must be on disk; forwarders are not known yet."""
@@ -204,29 +229,31 @@ class Sessions:
                 self._report(early)
         for (node, session), link in self.links.items():
             if link.fresh:
-                self._end_run(node, session, link, None)
+                _end_run(link, None)
             if link.wait_ns is not None:
                 limit = link.wait_ns + IDLE_ACK_TOLERANCE_NS
                 self._judge_runs(node, session, link, limit, log_ends[(node, link.incarnation)])
 
-    def _end_run(self, node: str, session: str, link: Link, ack_at: int | None) -> None:
-        if not link.fresh:
-            return
-        if link.threshold is not None and link.fresh >= link.threshold + ACK_BURST_PACKETS:
-            evidence = f"{link.fresh} new packets without an ack, the threshold is {link.threshold}"
-            self._report(Violation("half_window", node, session, number=link.fresh_packet, evidence=evidence))
-        if ack_at is None or ack_at - link.fresh_at > IDLE_ACK_TOLERANCE_NS:
-            link.late_runs.append((link.fresh_at, ack_at, link.fresh_packet))
-        link.fresh = 0
-
     def _judge_runs(self, node: str, session: str, link: Link, limit: int, log_end: int) -> None:
-        for first_at, ack_at, packet in link.late_runs:
+        for first_at, ack_at, packet, fresh in link.doubtful_runs:
+            if link.threshold and fresh >= link.threshold + ACK_BURST_PACKETS:
+                evidence = f"{fresh} new packets without an ack, the threshold is {link.threshold}"
+                self._report(Violation("half_window", node, session, number=packet, evidence=evidence))
             deadline = first_at + limit
             if link.closed_at <= deadline or log_end <= deadline or (ack_at is not None and ack_at <= deadline):
                 continue
             waited = "never" if ack_at is None else f"after {(ack_at - first_at) // 1_000_000} ms"
             evidence = f"acknowledged {waited}, at most {limit // 1_000_000} ms are allowed"
             self._report(Violation("idle_delay", node, session, number=packet, evidence=evidence))
+
+
+def _end_run(link: Link, ack_at: int | None) -> None:
+    """Keep a run of new packets if it may have been too long, or have waited too long for its ack."""
+    if link.fresh and (
+        ack_at is None or ack_at - link.fresh_at > IDLE_ACK_TOLERANCE_NS or link.fresh >= ACK_BURST_PACKETS
+    ):
+        link.doubtful_runs.append((link.fresh_at, ack_at, link.fresh_packet, link.fresh))
+    link.fresh = 0
 
 
 def _at(check: str, record: Record, number: int, evidence: str) -> Violation:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from triack.tools.replay.files import Record
 from triack.tools.replay.local_sessions import Packet
 from triack.tools.replay.ranges import RangeSet
-from triack.tools.replay.schema import EXPRESS, RECOVERABLE, TRANSACTIONAL, Verdict, Violation
+from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL, Verdict, Violation
 
 Stream = tuple[str, int, int]
 
@@ -73,7 +73,7 @@ class Streams:
         # (kind, sequence, first, last, count) in node order; judged when everything queued is known.
         self._arrivals: defaultdict[tuple[str, str, int], list[tuple[str, int, int, int, int]]] = defaultdict(list)
         self._handed_at: dict[tuple[str, str, str, int], tuple[int, int, int]] = {}
-        self._handed: defaultdict[tuple[str, str, Packet], list[tuple[int, int]]] = defaultdict(list)
+        self._handed: defaultdict[tuple[str, Stream, int], list[tuple[int, int]]] = defaultdict(list)
         self.out_of_order = 0
         self.duplicates = 0
 
@@ -93,6 +93,8 @@ class Streams:
 
     def handle_removed(self, record: Record) -> None:
         """Note packets that the origin gave up."""
+        if record["class"] == EXPRESS:
+            return
         self._story(record).removed.append((record["first"], record["last"], record["count"]))
 
     def handle_committed(self, record: Record) -> None:
@@ -134,18 +136,20 @@ class Streams:
 
     def handle_handed(self, record: Record) -> None:
         """Messages reach the application: in order, and once unless marked."""
-        if record["class"] == EXPRESS or record.get("redelivered"):
+        if record["class"] == EXPRESS:
             return
         node, queue, origin, lane = record["node"], record["queue"], record["origin"], record["lane"]
-        packet = (record["class"], origin, lane, record["sequence"], record["number"])
-        self._handed[(node, queue, packet)].append((record["first"], record["last"]))
+        marked = record.get("redelivered")
+        if not marked:
+            packet = (node, (origin, lane, record["sequence"]), record["number"])
+            self._handed[packet].append((record["first"], record["last"]))
         if record["class"] != TRANSACTIONAL:
             return
         key = (node, queue, origin, lane)
         before = self._handed_at.get(key)
         here = (record["sequence"], record["number"], record["first"])
         end = (record["sequence"], record["number"], record["last"])
-        if before is not None and here <= before:
+        if before is not None and here <= before and not marked:
             self.out_of_order += record["last"] - record["first"] + 1
             evidence = f"messages {here[2]}..{end[2]} handed out after {before[0]}/{before[1]} message {before[2]}"
             self._report(Violation("order", node, "", origin, lane, here[0], here[1], evidence))
@@ -167,7 +171,9 @@ class Streams:
 
     def _story(self, record: Record) -> Story:
         story = self.stories[(record["origin"], record["lane"], record["sequence"])]
-        story.cls = record["class"]
+        if story.cls != record["class"]:
+            # A stream has one class; if records disagree, the one that promises most.
+            story.cls = max(story.cls or EXPRESS, record["class"], key=CLASS_CODES.__getitem__)
         return story
 
     def _settle(self, record: Record, first: int, last: int) -> None:
@@ -211,12 +217,12 @@ class Streams:
             self._report(Violation("gaps", node, "", *stream, before, evidence))
 
     def _judge_handed(self) -> None:
-        for (node, _, packet), spans in self._handed.items():
+        for (node, stream, number), spans in self._handed.items():
             extra = sum(last - first + 1 for first, last in repeats(spans))
             if extra:
                 self.duplicates += extra
                 evidence = f"{extra} messages handed out again without being marked"
-                self._report(Violation("duplicates_delivered", node, "", *packet[1:], evidence))
+                self._report(Violation("duplicates_delivered", node, "", *stream, number, evidence))
 
     def _judge_story(self, stream: Stream, story: Story, verdict: Verdict, *, passed_on: bool) -> None:
         """Add the stream's messages to the verdict: whole ranges by their counts, then what single packets correct."""
@@ -273,8 +279,9 @@ def segments(story: Story) -> Iterator[Segment]:
     deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 6)
 
     def mark(kind: int, first: int, last: int) -> None:
-        deltas[first][kind] += 1
-        deltas[last + 1][kind] -= 1
+        if first <= last:
+            deltas[first][kind] += 1
+            deltas[last + 1][kind] -= 1
 
     for kind, spans in enumerate((story.fresh, story.recovered, story.removed)):
         for first, last, _ in spans:

@@ -23,7 +23,9 @@ class RangeSet:
         return iter(zip(self.firsts, self.lasts, strict=True))
 
     def add(self, first: int, last: int) -> None:
-        """Put the numbers from first to last into the set; ranges that touch become one."""
+        """Put the numbers from first to last, if there are any, into the set; ranges that touch become one."""
+        if first > last:
+            return
         lasts = self.lasts
         if lasts and lasts[-1] + 1 == first:
             lasts[-1] = last

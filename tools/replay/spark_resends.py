@@ -22,10 +22,11 @@ def sends(links: DataFrame) -> DataFrame:
     How often they left (`sends`), when first (`begun`) and when last (`pos`), in which `session` that was, and whether
     an ack of a session `freed` them.
     """
-    acked = f.expr("cls = 0 and acked > moved")
-    stored = f.expr(f"(cls = {RECOVERABLE_CODE} or node <> origin) and stored > moved")
+    acked = f.expr("cls = 0 and acked is not null")
+    stored = f.expr(f"(cls = {RECOVERABLE_CODE} or node <> origin) and stored is not null")
     out = links.where("outgoing and moved is not null and lane is not null")
-    return out.groupBy("node", *_PACKET).agg(
+    return out.groupBy("node", *STREAM, "number").agg(
+        f.max_by("cls", "moved_last").alias("cls"),
         f.sum("moves").alias("sends"),
         f.min("moved").alias("begun"),
         f.max("moved_last").alias("pos"),
@@ -87,7 +88,9 @@ def check_attempts(records: DataFrame) -> DataFrame:
     rows = pick(records, "resend_scheduled", "order_ack_received", "session_opened")
     columns = ("node", *STREAM, "event", "pos", "incarnation", "attempt", "number")
     opens = f.count(f.when(f.col("event") == "session_opened", 1)).over(in_order("node"))
-    progress = f.max(f.when(f.col("event") == "order_ack_received", f.col("number"))).over(in_order("node", *STREAM))
+    # By incarnation: what a process had freed comes back when it died before that was on its disk.
+    progress = f.max(f.when(f.col("event") == "order_ack_received", f.col("number")))
+    progress = progress.over(in_order("node", *STREAM, "incarnation"))
     rows = rows.select(*columns).withColumn("opens", opens).withColumn("progress", f.coalesce(progress, f.lit(0)))
     attempts = rows.where("event = 'resend_scheduled'")
     ordered = Window.partitionBy("node", *STREAM).orderBy("pos")

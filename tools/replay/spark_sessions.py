@@ -47,24 +47,28 @@ def links(moves: DataFrame, records: DataFrame) -> DataFrame:
             f.count("moved").alias("moves"),
             f.min("acked").alias("acked"),
             f.min("stored").alias("stored"),
-            *(f.max(name).alias(name) for name in _PACKET),
+            # A resend inside a session carries what the packet carried first.
+            *(f.min_by(name, "moved").alias(name) for name in _PACKET),
         )
     )
 
 
 def unacked(links: DataFrame, records: DataFrame) -> DataFrame:
-    """Return how many packets were unacknowledged with each first send, with the time and the session's window."""
-    out = links.where("outgoing and moved is not null")
+    """Return how many packets were unacknowledged with each first send, with the time and the session's window.
+
+    A packet that was acknowledged before is no burden to the window; that it was, is a finding of its own.
+    """
+    out = links.where("outgoing and moved is not null and (acked is null or acked > moved)")
     ends = f.array(
         f.struct(f.col("moved").alias("pos"), f.lit(1).alias("step")),
-        f.struct(f.when(f.col("acked") > f.col("moved"), f.col("acked")).alias("pos"), f.lit(-1).alias("step")),
+        f.struct(f.col("acked").alias("pos"), f.lit(-1).alias("step")),
     )
     steps = out.select(*LINK, "packet", "wall_ns", f.explode(ends).alias("end")).where("end.pos is not null")
     steps = steps.select(*LINK, "packet", "wall_ns", "end.pos", "end.step", _nothing("window"))
     opened = pick(records, "session_opened").select(*LINK, "packet", "wall_ns", "pos", f.lit(0).alias("step"), "window")
     so_far = Window.partitionBy(*LINK).orderBy("pos").rowsBetween(Window.unboundedPreceding, 0)
     rows = steps.unionAll(opened).withColumn("unacked", f.sum("step").over(so_far))
-    return rows.withColumn("window", f.max("window").over(Window.partitionBy(*LINK))).where("step = 1")
+    return rows.withColumn("window", _first_known("window").over(Window.partitionBy(*LINK))).where("step = 1")
 
 
 def check_window(unacked: DataFrame) -> DataFrame:
@@ -150,7 +154,7 @@ def check_ack_timing(moves: DataFrame, records: DataFrame, logs: DataFrame) -> D
     idle = f.format_string("acknowledged %s, at most %d ms are allowed", waited, _milliseconds(limit))
     # An ack, the end of the session or the end of the log: the first of them must not come after the deadline.
     late = f.least("ack_at", "closed_at", "log_end") > f.col("first_at") + limit
-    long = f.col("fresh") >= f.col("threshold") + ACK_BURST_PACKETS
+    long = (f.col("threshold") > 0) & (f.col("fresh") >= f.col("threshold") + ACK_BURST_PACKETS)
     rows = cases(runs, ("half_window", long, text), ("idle_delay", late, idle))
     return facts(rows, f.col("kind"), f.col("evidence"), number=f.col("packet"))
 
@@ -169,8 +173,8 @@ def _runs(moves: DataFrame, records: DataFrame) -> DataFrame:
     whole = Window.partitionBy(*LINK)
     return (
         marked.withColumn("run", run)
-        .withColumn("threshold", f.max("ack_threshold").over(whole))
-        .withColumn("wait_ns", f.max("idle_ack_delay_ns").over(whole))
+        .withColumn("threshold", _first_known("ack_threshold").over(whole))
+        .withColumn("wait_ns", _first_known("idle_ack_delay_ns").over(whole))
         .withColumn("closed_at", f.min(f.when(closed, f.col("at_ns"))).over(whole))
         .groupBy(*LINK, "run")
         .agg(
@@ -183,6 +187,11 @@ def _runs(moves: DataFrame, records: DataFrame) -> DataFrame:
         )
         .where("fresh > 0")
     )
+
+
+def _first_known(name: str) -> Column:
+    """Return a column's value in the first record that has one."""
+    return f.min_by(name, f.when(f.col(name).isNotNull(), f.col("pos")))
 
 
 def _milliseconds(column: Column) -> Column:

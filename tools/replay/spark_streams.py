@@ -90,15 +90,17 @@ def check_gaps(holes: DataFrame, segments: DataFrame) -> DataFrame:
 
 
 def handed(records: DataFrame) -> DataFrame:
-    """Return messages handed out unmarked, of the durable classes."""
-    rows = pick(records, "handed").where(f"{DURABLE} and not coalesce(redelivered, false)")
-    return rows.select("node", "queue", *STREAM, "number", "first", "last", "cls", "pos")
+    """Return messages handed out, of the durable classes; `marked` if they may have been handed out before."""
+    marked = f.coalesce("redelivered", f.lit(False)).alias("marked")
+    rows = pick(records, "handed").where(DURABLE)
+    return rows.select("node", "queue", *STREAM, "number", "first", "last", "cls", "pos", marked)
 
 
 def check_handed_order(handed: DataFrame) -> DataFrame:
-    """Find transactional messages handed out behind later ones of their lane."""
+    """Find transactional messages handed out unmarked behind later ones of their lane."""
     before = f.max(f.struct("sequence", "number", "last")).over(in_order("node", "queue", "origin", "lane"))
-    rows = handed.where(TRANSACTIONAL).withColumn("before", before).where("struct(sequence, number, first) <= before")
+    rows = handed.where(TRANSACTIONAL).withColumn("before", before)
+    rows = rows.where("not marked and struct(sequence, number, first) <= before")
     text = "messages %d..%d handed out after %d/%d message %d"
     evidence = f.format_string(text, "first", "last", "before.sequence", "before.number", "before.last")
     return facts(rows, "order", evidence, value=f.expr("last - first + 1"))
@@ -106,8 +108,8 @@ def check_handed_order(handed: DataFrame) -> DataFrame:
 
 def check_handed_again(handed: DataFrame) -> DataFrame:
     """Find messages handed out once more without a mark."""
-    keys = ["node", "queue", *STREAM, "number"]
-    rows = handed.withColumn("part", _repeated_part(*keys)).where("part > 0")
+    keys = ["node", *STREAM, "number"]
+    rows = handed.where("not marked").withColumn("part", _repeated_part(*keys)).where("part > 0")
     rows = rows.groupBy(*keys).agg(f.sum("part").alias("extra"))
     evidence = f.format_string("%d messages handed out again without being marked", "extra")
     return facts(rows, "duplicates_delivered", evidence, value=f.col("extra"))
@@ -210,7 +212,8 @@ def corrections(effects: DataFrame, repeated: DataFrame, links: DataFrame, forwa
         forwarders: lanes that were passed on, for which the store ack of the first hop proves nothing; None if none.
     """
     single = effects.select("*", explode_range(f.col("first"), f.col("last")).alias("number"))
-    stored = links.where(f"outgoing and node = origin and cls = {RECOVERABLE_CODE} and stored > moved")
+    stored = links.where(f"outgoing and node = origin and cls = {RECOVERABLE_CODE}")
+    stored = stored.where("moved is not null and stored is not null")
     if forwarders is not None:
         stored = stored.join(
             f.broadcast(forwarders.select("origin", "lane").distinct()), ["origin", "lane"], "left_anti"

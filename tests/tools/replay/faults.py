@@ -79,10 +79,50 @@ def hole_in_a_commit(world: World) -> Expected:
 
 
 @fault
+def hole_behind_a_removal(world: World) -> Expected:
+    """Alpha removes 2 and 3; beta leaves out 4 as well, and then acknowledges it."""
+    numbers = world.queue(TX, 5)
+    world.ack(world.send(TX, numbers), store=False)
+    world.alpha.write("removed", cls=TX, **place(TX), first=2, last=3, count=2 * PER_PACKET, reason="expired")
+    world.commit(TX, numbers[:1])
+    world.commit(TX, numbers[4:])
+    world.order_ack(5)
+    return {("gaps", LANE, SEQUENCE, 5), ("lost", LANE, SEQUENCE, 4)}
+
+
+@fault
 def committed_twice(world: World) -> Expected:
     """Beta commits a recoverable packet again."""
     world.deliver("recoverable", 4)
     world.commit("recoverable", range(2, 3))
+    return {("duplicates_delivered", CLASS_LANES["recoverable"], SEQUENCE, 2)}
+
+
+@fault
+def handed_behind_a_marked_one(world: World) -> Expected:
+    """Packet 2 was handed out before, says its mark; then packet 1 comes as if it were new."""
+    numbers = world.queue(TX, 2)
+    world.ack(world.send(TX, numbers), store=False)
+    world.commit(TX, numbers)
+    for number in (2, 1):
+        world.hand(TX, range(number, number + 1))
+    world.beta.one("handed", number=2).update(redelivered=True)
+    return {("order", LANE, SEQUENCE, 1)}
+
+
+@fault
+def handed_again_at_once(world: World) -> Expected:
+    """Beta hands the last messages out again without a mark; in a transactional lane that is disorder as well."""
+    world.deliver(TX, 2)
+    world.hand(TX, range(2, 3))
+    return {("duplicates_delivered", LANE, SEQUENCE, 2), ("order", LANE, SEQUENCE, 2)}
+
+
+@fault
+def handed_out_of_two_queues(world: World) -> Expected:
+    """A packet has one queue; its messages are no other ones when they come out of another."""
+    world.deliver("recoverable", 2)
+    world.beta.repeat(world.beta.one("handed", number=2), queue="others")
     return {("duplicates_delivered", CLASS_LANES["recoverable"], SEQUENCE, 2)}
 
 
@@ -121,6 +161,29 @@ def window_exceeded(world: World) -> Expected:
     """Alpha sends a 65th packet before any of 64 is acknowledged."""
     world.send("express", world.queue("express", 65))
     return {("window", -1, -1, 65)}
+
+
+@fault
+def window_known_late(world: World) -> Expected:
+    """The record that tells the window comes after the packet that exceeds it."""
+    world.send("express", world.queue("express", 65))
+    log = world.alpha
+    opened = log.one("session_opened")
+    log.records.remove(opened)
+    log.records.append(opened)
+    return {("window", -1, -1, 65)}
+
+
+@fault
+def acked_before_it_was_sent(world: World) -> Expected:
+    """Packet 1 is acknowledged before it leaves; it takes no room in the window after that."""
+    world.send("express", world.queue("express", 64))
+    log = world.alpha
+    log.records.insert(
+        log.records.index(log.one("packet_sent")), {**log.records[-1], "event": "ack_received", "ranges": [[1, 1]]}
+    )
+    world.send("express", world.queue("express", 1))
+    return {("ack_unreceived", -1, -1, 1)}
 
 
 @fault
@@ -163,6 +226,21 @@ def store_ack_of_what_was_not_recovered(world: World) -> Expected:
 
 
 @fault
+def acks_beyond_what_was_recovered(world: World) -> Expected:
+    """Beta had 1 and 2 on disk when it started; it store-acks and order-acks 3, too."""
+    numbers = world.queue(TX, 3)
+    world.send(TX, numbers)
+    world.beta.start()
+    world.beta.write("position_recovered", **place(TX), number=2, cls=TX)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=3)
+    world.open()
+    world.ack(world.send(TX, numbers))
+    world.order_ack(2)
+    world.order_ack(3)
+    return {(check, LANE, SEQUENCE, 3) for check in ("store_ack_before_commit", "order_ack_before_commit", "lost")}
+
+
+@fault
 def ack_for_what_was_not_sent(world: World) -> Expected:
     """Alpha receives an ack for packet 5 after it sent four."""
     world.deliver("express", 4)
@@ -188,6 +266,20 @@ def packet_forgotten_by_the_next_session(world: World) -> Expected:
     world.send(TX, range(3, 4), lost=(3,))
     world.send(TX, world.queue(TX, 1), lost=(4,))
     return {("close_without_full_resend", LANE, SEQUENCE, 2)}
+
+
+@fault
+def session_acks_free_only_express(world: World) -> Expected:
+    """Packets of all classes arrive, none reaches a disk; after a restart the next ones go out instead of them."""
+    numbers = {cls: world.queue(cls, 1) for cls in CLASS_LANES}
+    for cls in CLASS_LANES:
+        world.ack(world.send(cls, numbers[cls]), store=False)
+    world.close("store-ack-timeout")
+    world.alpha.start()
+    world.open()
+    for cls in CLASS_LANES:
+        world.send(cls, world.queue(cls, 1))
+    return {("close_without_full_resend", CLASS_LANES[cls], SEQUENCE, 1) for cls in (TX, "recoverable")}
 
 
 @fault
@@ -232,6 +324,15 @@ def waits_uneven(world: World) -> Expected:
     for attempt, wait in enumerate((100, 110, 100, 400, 600, 400, 200), start=1):
         scheduled(world, attempt, wait * MS)
     return {("resend_tiers", LANE, SEQUENCE, 4), ("resend_tiers", LANE, SEQUENCE, 7)}
+
+
+@fault
+def waits_uneven_in_one_tier_only(world: World) -> Expected:
+    """The second tier's waits differ; the third is to be compared with the shortest of them."""
+    world.queue(TX, 1)
+    for attempt, wait in enumerate((100, 100, 100, 400, 600, 400, 450, 450), start=1):
+        scheduled(world, attempt, wait * MS)
+    return {("resend_tiers", LANE, SEQUENCE, 4)}
 
 
 @fault
@@ -297,6 +398,55 @@ def express_lost_in_a_crash() -> World:
 
 
 @harmless
+def freed_before_the_session_failed() -> World:
+    """What was acknowledged or removed needs no resend when its session fails and the next one goes on."""
+    world = ready()
+    for cls in CLASS_LANES:
+        world.deliver(cls, 2)
+    numbers = world.queue(TX, 2)
+    world.send(TX, numbers, lost=tuple(numbers))
+    world.alpha.write("removed", cls=TX, **place(TX), first=3, last=4, count=2 * PER_PACKET, reason="expired")
+    world.close("ack-timeout")
+    world.open()
+    for cls in CLASS_LANES:
+        world.send(cls, world.queue(cls, 1))
+    return world
+
+
+@harmless
+def passed_on_before_the_session_failed() -> World:
+    """A node that only passes packets on may forget them when the next one has stored them."""
+    world = ready()
+    log = world.alpha
+    for session, number in (("f1" * 8, 1), ("f2" * 8, 2)):
+        packet = {**place(TX), "origin": "cc" * 16, "number": number, "previous": number - 1, "count": PER_PACKET}
+        log.write("packet_sent", session=session, packet=1, cls=TX, size=9, resend=False, **packet)
+        log.write("store_ack_received", session=session, ranges=[[1, 1]])
+        log.write("session_closed", session=session, peer=BETA, reason="path-lost", unacked=0)
+    return world
+
+
+@harmless
+def acked_just_in_time() -> World:
+    """An ack may be as late as the idle delay and what a busy machine adds to it."""
+    world = ready()
+    arrived = world.send("express", world.queue("express", 1))
+    world.clock.tick(749 * MS)
+    world.ack(arrived, store=False)
+    return world
+
+
+@harmless
+def stored_at_last() -> World:
+    """The store ack of a recoverable packet says nothing of the next one, which beta never gets."""
+    world = ready()
+    arrived = world.send("recoverable", world.queue("recoverable", 2), lost=(2,))
+    world.commit("recoverable", range(1, 2))
+    world.ack(arrived)
+    return world
+
+
+@harmless
 def pending_at_the_end() -> World:
     """Packets that still wait are no violation, whatever became of their session."""
     world = ready()
@@ -318,6 +468,16 @@ def recovered_ranges() -> World:
         world.beta.write("rejected", cls="recoverable", **place("recoverable"), number=number, reason="duplicate")
     world.commit("recoverable", range(2, 3))
     world.ack(arrived)
+    return world
+
+
+@harmless
+def no_threshold() -> World:
+    """Beta counts no packets for its acks, and 150 arrive before one leaves."""
+    world = ready()
+    for record in (*world.alpha.all("session_opened"), *world.beta.all("session_opened")):
+        record.update(window=200, ack_threshold=0)
+    world.ack(world.send("express", world.queue("express", 150)), store=False)
     return world
 
 

@@ -24,4 +24,6 @@ def test_a_range_set_is_a_set(added: list[tuple[int, int]], first: int, size: in
     assert numbers(list(ranges.overlap(first, first + size))) == sorted(asked & plain)
     assert numbers(list(ranges.missing(first, first + size))) == sorted(asked - plain)
     assert all((number in ranges) == (number in plain) for number in asked)
+    ranges.add(first + 1, first)
+    assert numbers(list(ranges)) == sorted(plain)
     assert all(end + 1 < begin for end, begin in zip(ranges.lasts, ranges.firsts[1:], strict=False))

@@ -1,4 +1,4 @@
-"""One Spark for all replay tests; starting it is what takes time."""
+"""One Spark for all tests of replay and of what must agree with it; starting it is what takes time."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,0 +1,65 @@
+"""An order service of three parts: a shop sends orders, a plant makes an invoice of each, an office keeps the ledger.
+
+No part looks for duplicates, counts attempts or saves its progress anywhere but in a transaction, and yet each order is
+invoiced exactly once, whatever crashes on the way. test_orders_service.py, beside this file, shows it.
+"""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+import triack
+
+PLANT = "udp://127.0.0.1:7811"
+OFFICE = "udp://127.0.0.1:7812"
+
+
+async def run_shop(data: Path, count: int, pause: float = 0.0) -> None:
+    """Send ``count`` orders, ``pause`` seconds apart; started again, go on where the last start ended."""
+    async with triack.open("shop", data=data, insecure=True) as node:
+        for number in range(int(node.recall("sent") or 0), count):
+            async with node.transaction() as transaction:
+                await transaction.send(f"{PLANT}/orders", b"order %d" % number)
+                transaction.remember("sent", b"%d" % (number + 1))
+            await asyncio.sleep(pause)
+        raise await node.failed()  # stay, until the disk fails: what the plant has not acknowledged goes out meanwhile
+
+
+async def run_plant(data: Path) -> None:
+    """Answer each order with an invoice; invoices are numbered without a gap."""
+    async with triack.open("plant", data=data, listen=PLANT, insecure=True) as node:
+        while True:
+            async with node.transaction() as transaction:
+                order = await transaction.receive("orders")
+                number = int(node.recall("invoices") or 0) + 1
+                await transaction.send(f"{OFFICE}/invoices", b"invoice %d: %s" % (number, order.body))
+                transaction.remember("invoices", b"%d" % number)
+
+
+async def run_office(data: Path, ledger: list[str]) -> None:
+    """Write the invoices into the ledger."""
+    async with triack.open("office", data=data, listen=OFFICE, insecure=True) as node:
+        async for invoice in node.receive("invoices"):
+            ledger.append(invoice.body.decode())  # noqa: PERF401 - it never ends
+
+
+async def main(folder: Path) -> None:
+    """Some orders, on this machine."""
+    count = 3
+    ledger: list[str] = []
+    services = [
+        asyncio.create_task(run_office(folder / "office", ledger)),
+        asyncio.create_task(run_plant(folder / "plant")),
+        asyncio.create_task(run_shop(folder / "shop", count)),
+    ]
+    while len(ledger) < count:  # noqa: ASYNC110 - the ledger is a plain list
+        await asyncio.sleep(0.01)
+    for service in services:
+        service.cancel()
+    await asyncio.gather(*services, return_exceptions=True)
+    print("\n".join(ledger))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(main(Path(folder)))

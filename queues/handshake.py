@@ -1,0 +1,396 @@
+"""How conversations begin, and the peers with which none may begin: those whose store, or ours, was rolled back.
+
+    CONNECT   where my store is, and what I remember of yours   --->  is that in my history?
+    is that in my history?   <---   where my store is, what I remember of yours, and what I have checked   ACCEPT
+    open; the first datagram                                    --->  open
+
+Who dials an address for the first time does not know whom it will meet. If the accept shows a node that it remembers,
+it connects once more with what it remembers, and opens when that was checked. It takes no more round trips otherwise.
+
+Only a node itself can tell that something is not in its history. Whoever finds that out has the other halted and tells
+it: an acceptor by refusing every connect, an initiator by connecting until it is refused. A halted peer is spoken to no
+more; the rest of the node goes on, as a peer may lie. A verdict of an initiator counts only if it knows the id of our
+present start: a late copy of an older one does not.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from triack.errors import ProtocolError, RollbackDetected
+from triack.queues.commit import StoreContent
+from triack.queues.history import History, Peers, covers
+from triack.queues.link import Conversation, Link
+from triack.queues.outbox import Outbox
+from triack.queues.settings import NodeSettings
+from triack.session.frames import Hello, Point, Verdict
+from triack.session.session import Session
+from triack.session.settings import SessionSettings
+from triack.session.states import CloseReason, State
+from triack.transport.datagram import Channel, Kind, seal
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["HALTED_MAX", "Handshakes", "session_settings"]
+
+HALTED_MAX = 1_024
+"""Halted peers that no link of ours leads to and that are remembered; more are refused all the same."""
+
+_SIDES = {Verdict.MINE: "own", Verdict.YOURS: "peer", Verdict.UNCLEAR: "unknown"}
+
+
+def session_settings(settings: NodeSettings, address: str) -> SessionSettings:
+    """The settings of a session with that address."""
+    if address.startswith("udp:"):
+        return settings.session
+    return replace(settings.session, max_datagram_bytes=settings.stream_datagram_bytes)
+
+
+class Halted(NamedTuple):
+    """A peer that is spoken to no more, and why."""
+
+    verdict: Verdict
+    error: RollbackDetected
+
+
+class Handshakes:
+    """All conversations of a node, from connect to open.
+
+    Args:
+        content: what the store had at the start.
+        name: a label for people.
+        address: where the node listens, empty when it does not.
+        settings: limits and timeouts.
+        channel: seals what is answered without a session.
+        random: for ids.
+        outbox: has the links.
+        drops: counts what is dropped, by reason.
+        record: writes to the session log, ``record(event, now_ns, **fields)``.
+        settle: called with a conversation whose session has something to report.
+
+    Attributes:
+        conversations: by our connection id.
+        history: of this node's store.
+        peers: what is remembered of others.
+        halted: peers that are spoken to no more, by node id.
+    """
+
+    def __init__(
+        self,
+        content: StoreContent,
+        *,
+        name: str,
+        address: str,
+        settings: NodeSettings,
+        channel: Channel,
+        random: "Random",
+        outbox: Outbox,
+        drops: Counter[str],
+        record: Callable[..., None],
+        settle: Callable[[Conversation, int], None],
+    ) -> None:
+        self.conversations: dict[int, Conversation] = {}
+        self.history = History(content)
+        self.peers = Peers(content.peers.values())
+        self.halted: dict[bytes, Halted] = {}
+        self._node_id = content.node_id
+        self._name = name
+        self._address = address
+        self._settings = settings
+        self._channel = channel
+        self._random = random
+        self._outbox = outbox
+        self._drops = drops
+        self._record = record
+        self._settle = settle
+        self._replies: list[tuple[str, bytes]] = []
+        self._detected: list[RollbackDetected] = []
+
+    # ---- the initiator
+
+    def connect(self, link: Link, now_ns: int) -> None:
+        """Begin a session with whoever is at the link's address."""
+        own = self._hello(self._random.getrandbits(64), link.address)
+        own.receiver, own.remembered = link.peer_id, self.peers.of(link.peer_id)
+        link.conversation = self._add_session(own, None, link.address, link, now_ns)
+
+    def handle_accept(self, conversation: Conversation, hello: Hello, now_ns: int) -> None:
+        """Take an accept: open, ask for more to be checked, or learn of a rollback.
+
+        Raises:
+            ProtocolError: ``unexpected-accept``, for one that answers no connect of ours.
+        """
+        session = conversation.session
+        if not session.initiator or hello.session_id != session.hello.session_id:
+            raise ProtocolError("unexpected-accept")
+        own_echo = hello.node_id == self._node_id and hello.point.start == self.history.start
+        if own_echo or conversation.peer_id not in (b"", hello.node_id):
+            raise ProtocolError("unexpected-accept")
+        if conversation.link is not None:
+            self._lead(conversation.link, hello.node_id)
+        if hello.verdict:
+            self._halt(hello, hello.verdict.turned, now_ns, told=True)
+            session.close(CloseReason.ROLLBACK)
+        elif hello.node_id in self.halted or not self._is_true(hello):
+            self._halt(hello, Verdict.MINE, now_ns)
+            self._connect_again(session, hello.node_id, Point(hello.point.start, 0), self.halted[hello.node_id].verdict)
+        elif session.state is not State.CONNECTING or self._has_enough(hello):
+            session.handle_hello(hello, now_ns)
+        else:
+            self._connect_again(session, hello.node_id, self.peers.of(hello.node_id), Verdict.FINE)
+
+    def _is_true(self, hello: Hello) -> bool:
+        """Whether this is another node than we are, and what it remembers of our store is so."""
+        return hello.node_id != self._node_id and self.history.has(hello.remembered)
+
+    def _has_enough(self, accept: Hello) -> bool:
+        """Whether the acceptor's store has all that we remember of it: it has looked, or is at a later point itself."""
+        remembered = self.peers.of(accept.node_id)
+        return covers(accept.checked, remembered) or covers(accept.point, remembered)
+
+    def _connect_again(self, session: Session, receiver: bytes, remembered: Point, verdict: Verdict) -> None:
+        own = session.hello
+        if (own.receiver, own.remembered, own.verdict) != (receiver, remembered, verdict):
+            own.receiver, own.remembered, own.verdict = receiver, remembered, verdict
+            session.say_hello()
+
+    # ---- the acceptor
+
+    def handle_connect(self, hello: Hello, sender: str, now_ns: int) -> None:
+        """Answer a connect.
+
+        Raises:
+            ProtocolError: with the reason why there will be no session.
+        """
+        if hello.node_id == self._node_id:
+            self._handle_own_connect(hello, sender, now_ns)
+            raise ProtocolError("own-node")
+        if self._is_told(hello):
+            self._halt(hello, hello.verdict.turned, now_ns, told=True)
+            self._refuse(hello, sender, hello.verdict.turned)
+        if hello.receiver == self._node_id and not self.history.has(hello.remembered):
+            self._halt(hello, Verdict.MINE, now_ns)
+            self._refuse(hello, sender, Verdict.MINE)
+        if hello.node_id in self.halted:
+            self._refuse(hello, sender, self.halted[hello.node_id].verdict)
+        for conversation in self.conversations.values():
+            own = conversation.session.hello
+            if own.session_id == hello.session_id and conversation.peer_id == hello.node_id:
+                self._note_checked(own, hello)
+                conversation.session.handle_hello(hello, now_ns)
+                return
+        link = self._outbox.links.get(hello.address)
+        if link is not None and link.is_connecting and self._node_id > hello.node_id:
+            # Both ends connect at once: the greater node id wins, and both know it.
+            raise ProtocolError("connecting-ourselves")
+        self._make_room()
+        self._add_session(self._answer(hello), hello, sender, None, now_ns)
+
+    def _is_told(self, hello: Hello) -> bool:
+        """Whether the initiator says, having heard of our present start, that a store was rolled back."""
+        return hello.verdict is not Verdict.FINE and (hello.receiver, hello.remembered.start) == (
+            self._node_id,
+            self.history.start,
+        )
+
+    def _refuse(self, hello: Hello, sender: str, verdict: Verdict) -> None:
+        """Tell who connects that there will be no session. It needs none: each connect is answered by itself."""
+        self._reply(hello, sender, verdict)
+        raise ProtocolError("rollback")
+
+    def _reply(self, hello: Hello, sender: str, verdict: Verdict) -> None:
+        own = self._answer(hello)
+        own.verdict = verdict
+        counter = self._random.getrandbits(63)
+        self._replies.append((sender, seal(self._channel, Kind.ACCEPT, hello.connection_id, counter, own.encode())))
+
+    def _handle_own_connect(self, hello: Hello, sender: str, now_ns: int) -> None:
+        if hello.point.start == self.history.start:
+            self._handle_own_address(hello, now_ns)
+        elif self._is_told(hello):
+            self._halt(hello, Verdict.MINE, now_ns)
+            self._refuse(hello, sender, Verdict.MINE)
+        else:
+            # A late copy of a connect of ours, or a clone: only the clone will answer, and say what we are.
+            self._reply(hello, sender, Verdict.FINE)
+
+    def _handle_own_address(self, hello: Hello, now_ns: int) -> None:
+        """We have dialled ourselves, by another name: what waits there can never be delivered."""
+        link = self._outbox.links.get(hello.dialled)
+        if link is None or link.conversation is None:
+            return
+        if link.conversation.session.hello.session_id == hello.session_id:
+            self._outbox.doom(link, "own-address")
+            link.conversation.session.close(CloseReason.LOCAL_STOP)
+            self._settle(link.conversation, now_ns)
+
+    def _make_room(self) -> None:
+        if len(self.conversations) < self._settings.max_sessions:
+            return
+        for connection_id, conversation in self.conversations.items():
+            if conversation.session.state is State.ACCEPTING:
+                del self.conversations[connection_id]
+                self._drops["half-open-overflow"] += 1
+                return
+        raise ProtocolError("too-many-sessions")
+
+    def confirm(self, conversation: Conversation, now_ns: int) -> None:
+        """The initiator has spoken on a session that is not open yet: may it open?
+
+        Raises:
+            ProtocolError: ``outdated-accept``: since our accept, another process of that node has opened a session, and
+                nobody has asked this one whether it knows of it. It has to connect again.
+        """
+        session = conversation.session
+        remembered = self.peers.of(conversation.peer_id)
+        if conversation.peer_start != remembered.start and not covers(session.hello.remembered, remembered):
+            session.close(CloseReason.SUPERSEDED)
+            self._settle(conversation, now_ns)
+            raise ProtocolError("outdated-accept")
+
+    # ---- both
+
+    def _hello(self, session_id: int, dialled: str) -> Hello:
+        settings = self._settings.session
+        return Hello(
+            node_id=self._node_id,
+            session_id=session_id,
+            connection_id=self._random.getrandbits(63) + 1,
+            sent_at_ns=0,
+            window=settings.max_unacked_packet,
+            max_datagram_bytes=settings.max_datagram_bytes,
+            idle_ack_delay_ns=settings.trigger.delay_ns,
+            name=self._name,
+            address=self._address,
+            dialled=dialled,
+            point=self.history.point,
+        )
+
+    def _answer(self, hello: Hello) -> Hello:
+        own = self._hello(hello.session_id, hello.dialled)
+        own.sent_at_ns = hello.sent_at_ns
+        own.receiver, own.remembered = hello.node_id, self.peers.of(hello.node_id)
+        self._note_checked(own, hello)
+        return own
+
+    def _note_checked(self, own: Hello, hello: Hello) -> None:
+        """A connect with nothing to check, a late copy perhaps, takes nothing back."""
+        if hello.receiver == self._node_id:
+            own.checked = hello.remembered
+
+    def _add_session(self, own: Hello, peer: Hello | None, path: str, link: Link | None, now_ns: int) -> Conversation:
+        settings = session_settings(self._settings, path)
+        own.max_datagram_bytes = settings.max_datagram_bytes
+        session = Session(settings, hello=own, peer=peer, shares_network=path.startswith("udp:"), now_ns=now_ns)
+        conversation = Conversation(session, path, link)
+        self.conversations[own.connection_id] = conversation
+        return conversation
+
+    def handle_opened(self, conversation: Conversation, now_ns: int) -> None:
+        """A session is open: it takes the place of older ones, and serves our link to the peer."""
+        session = conversation.session
+        assert session.peer is not None
+        conversation.known = self.peers.meet(session.peer.node_id, session.peer.point)
+        conversation.known.handle_serial(session.peer_serial)
+        self._supersede(conversation, now_ns)
+        if not session.initiator:
+            self._adopt(conversation, now_ns)
+
+    def _supersede(self, newer: Conversation, now_ns: int) -> None:
+        """A node that connects again to the same address has lost its older session; one that restarted, all."""
+        for older in list(self.conversations.values()):
+            if older is newer or older.known is not newer.known or older.session.is_closed:
+                continue
+            dead = older.peer_start != newer.peer_start
+            replaced = (
+                older.is_open
+                and not older.session.initiator
+                and not newer.session.initiator
+                and older.session.hello.dialled == newer.session.hello.dialled
+            )
+            if dead or replaced:
+                older.session.close(CloseReason.SUPERSEDED)
+                self._settle(older, now_ns)
+
+    def _adopt(self, conversation: Conversation, now_ns: int) -> None:
+        """The peer has connected first: its session serves our link to it, too."""
+        peer = conversation.session.peer
+        link = self._outbox.links.get(peer.address) if peer is not None and peer.address else None
+        if link is None:
+            return
+        ours = link.conversation
+        if ours is not None:
+            if ours.is_open:
+                return
+            ours.session.close(CloseReason.LOCAL_STOP)
+            self._settle(ours, now_ns)
+        self._lead(link, conversation.peer_id)
+        link.conversation = conversation
+        conversation.link = link
+
+    def handle_closed(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
+        """A session is over; a peer that closed it for a rollback is halted."""
+        peer = conversation.session.peer
+        if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
+            self._halt(peer, Verdict.UNCLEAR, now_ns, told=True)
+
+    def remove(self, connection_id: int) -> None:
+        """A closed conversation has said its last word."""
+        conversation = self.conversations.pop(connection_id)
+        if self.peers.crowded and all(other.known is not conversation.known for other in self.conversations.values()):
+            self.peers.part(conversation.peer_id)
+
+    # ---- rollbacks
+
+    def _halt(self, peer: Hello, verdict: Verdict, now_ns: int, *, told: bool = False) -> None:
+        """Speak to a peer no more, but to tell it, unless it told us."""
+        node_id = peer.node_id
+        if node_id == self._node_id:
+            verdict = Verdict.MINE
+        links = [link for link in self._outbox.links.values() if link.peer_id == node_id]
+        if node_id not in self.halted:
+            if len(self.halted) >= HALTED_MAX and not links:
+                return
+            halted = self.halted[node_id] = Halted(verdict, self._explain(peer, verdict))
+            self._detected.append(halted.error)
+            self._record("rollback_detected", now_ns, peer=node_id.hex(), rolled_back=halted.error.rolled_back)
+            for conversation in list(self.conversations.values()):
+                if conversation.peer_id == node_id:
+                    conversation.session.close(CloseReason.ROLLBACK)
+                    self._settle(conversation, now_ns)
+        for link in links:
+            link.halt(self.halted[node_id].error, told=told)
+
+    def _explain(self, peer: Hello, verdict: Verdict) -> RollbackDetected:
+        side = _SIDES[verdict]
+        other = f"node {peer.name} ({peer.node_id.hex()})"
+        if peer.node_id == self._node_id:
+            what = f"another process, {peer.name}, runs on a copy of this node's store"
+        elif side == "own":
+            what = f"{other} depends on what this node's store does not have: it is an older copy, or runs twice"
+        elif side == "peer":
+            what = f"the store of {other} does not have what this node depends on: it is an older copy, or runs twice"
+        else:
+            what = f"{other} says that its store or this node's is an older copy, or runs twice"
+        return RollbackDetected(what, peer=peer.node_id.hex(), rolled_back=side)
+
+    def _lead(self, link: Link, node_id: bytes) -> None:
+        """It has turned out to which node a link leads."""
+        if link.peer_id != node_id:
+            link.peer_id = node_id
+            halted = self.halted.get(node_id)
+            link.halt(None if halted is None else halted.error, told=False)
+
+    # ---- outputs
+
+    def take_replies(self) -> list[tuple[str, bytes]]:
+        """Datagrams that belong to no session, with their addresses."""
+        replies, self._replies = self._replies, []
+        return replies
+
+    def take_detected(self) -> list[RollbackDetected]:
+        """Rollbacks found since the last call, one for each peer."""
+        detected, self._detected = self._detected, []
+        return detected

@@ -1,0 +1,148 @@
+"""The histories of stores: what shows that a store is an older copy of itself, or runs twice.
+
+Each start of a store has a random id and each commit a serial that only grows, so a point (start, serial) names one
+durable state for ever. A store's history is the list of its starts, each with the serial at its end; the current one
+is open. A node remembers of each peer the latest point that it has heard of, and writes it down in the same commit as
+whatever depends on it. When two nodes meet, each asks whether what it remembers is in the other's history, and only the
+other can tell:
+
+    remembered start   true when
+    none               always
+    the current one    the serial is not above the newest commit
+    an earlier one     the serial is not above the one at its end
+    any other          never: this store is an older copy or another branch
+
+Promise: no session opens while either remembers a point that the other's store does not have.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from triack.queues.commit import Commit, PeerRow, StoreContent
+from triack.session.frames import NOWHERE, Point
+
+__all__ = ["STRANGERS_MAX", "History", "Known", "Peers", "covers"]
+
+STRANGERS_MAX = 65_536
+"""Beyond so many peers, those that nothing durable depends on are forgotten with their last session."""
+
+
+class History:
+    """The history of this node's own store.
+
+    Args:
+        content: what the store had at the start.
+    """
+
+    __slots__ = ("_ends", "_last", "committed", "start")
+
+    def __init__(self, content: StoreContent) -> None:
+        assert content.start, "a store that was not loaded has no start"
+        self.start = content.start
+        self.committed = content.serial
+        self._last = content.serial
+        self._ends: Mapping[int, int] = content.starts
+
+    @property
+    def point(self) -> Point:
+        """Where the store is now: all of it is on the disk."""
+        return Point(self.start, self.committed)
+
+    def has(self, point: Point) -> bool:
+        """Whether the store has been at this point; see the table above."""
+        if point.start == NOWHERE.start:
+            return True
+        if point.start == self.start:
+            return point.serial <= self.committed
+        return point.serial <= self._ends.get(point.start, -1)
+
+    def number(self, commit: Commit) -> None:
+        """Give a commit its serial; it goes to the store now."""
+        self._last += 1
+        commit.serial = self._last
+
+    def handle_committed(self, commit: Commit) -> None:
+        """The commit has returned: it may be spoken of."""
+        self.committed = max(self.committed, commit.serial)
+
+
+@dataclass(slots=True)
+class Known:
+    """What is remembered of one peer.
+
+    Attributes:
+        start, serial: the latest point of its store that it told of.
+        written: the same as the own store has it, or will have it with the commits up to the next one.
+    """
+
+    node_id: bytes
+    start: int = 0
+    serial: int = 0
+    written: Point = NOWHERE
+
+    @property
+    def point(self) -> Point:
+        """The latest point."""
+        return Point(self.start, self.serial)
+
+    def handle_serial(self, serial: int) -> None:
+        """The peer has told of a commit of its current start."""
+        self.serial = max(self.serial, serial)
+
+
+class Peers:
+    """What this node remembers of its peers.
+
+    Args:
+        rows: what the store had at the start.
+    """
+
+    __slots__ = ("_known", "_needed")
+
+    def __init__(self, rows: Iterable[PeerRow]) -> None:
+        self._known = {row.node_id: Known(*row, written=Point(row.start, row.serial)) for row in rows}
+        self._needed: dict[bytes, Known] = {}
+
+    def of(self, node_id: bytes) -> Point:
+        """The latest point known of a peer, ``NOWHERE`` if there is none."""
+        known = self._known.get(node_id)
+        return NOWHERE if known is None else known.point
+
+    def meet(self, node_id: bytes, point: Point) -> Known:
+        """A session with a peer opens: its store has all that was remembered of it, and is at least here now."""
+        known = self._known.setdefault(node_id, Known(node_id))
+        if known.start == point.start:
+            known.handle_serial(point.serial)
+        else:
+            known.start, known.serial = point
+        return known
+
+    def depend(self, known: Known) -> None:
+        """Something in the next commit depends on what this peer's store has."""
+        self._needed[known.node_id] = known
+
+    def seal(self, commit: Commit) -> None:
+        """Complete a commit: write down what it depends on."""
+        for node_id, known in self._needed.items():
+            if known.point != known.written:
+                known.written = known.point
+                commit.peers[node_id] = PeerRow(node_id, known.start, known.serial)
+        self._needed.clear()
+
+    def part(self, node_id: bytes) -> None:
+        """The last session with a peer is over: beyond the limit, one that nothing durable depends on is forgotten."""
+        known = self._known.get(node_id)
+        if known is not None and known.written == NOWHERE and node_id not in self._needed and self.crowded:
+            del self._known[node_id]
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are so many that strangers are forgotten."""
+        return len(self._known) > STRANGERS_MAX
+
+
+def covers(checked: Point, remembered: Point) -> bool:
+    """Whether a peer that has found ``checked`` in its history must have ``remembered``, too."""
+    if remembered.start == NOWHERE.start:
+        return True
+    return checked.start == remembered.start and checked.serial >= remembered.serial

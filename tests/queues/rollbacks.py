@@ -1,0 +1,36 @@
+"""What tests of rollbacks share: two nodes, copies of their stores, and what both must say."""
+
+from tests.queues.world import Network, SimNode, StoreCopy, World
+from triack.session.delivery import Delivery
+from triack.session.settings import SECOND
+
+
+def pair(seed: int = 1, network: Network | None = None) -> tuple[World, SimNode, SimNode]:
+    world = World(seed, network)
+    return world, world.node("a"), world.node("b")
+
+
+def deliver(world: World, a: SimNode, b: SimNode, *numbers: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
+    """Send these numbers and wait until all is acknowledged, order acks included."""
+    for number in numbers:
+        a.send(b, "q", b"%d" % number, delivery=delivery)
+    assert world.run(20 * SECOND, lambda: not a.busy)
+    world.run(SECOND)
+
+
+def put_back(node: SimNode, copy: StoreCopy, lives: int = 1) -> None:
+    """Crash a node, put an older copy in the place of its store, and start it as often as said."""
+    node.crash()
+    node.restore(copy)
+    node.start()
+    for _ in range(lives - 1):
+        node.restart()
+
+
+def both_know(world: World, a: SimNode, b: SimNode, own: str = "own", peer: str = "peer") -> None:
+    """The first node says that its own store was rolled back, the other that its peer's was."""
+    assert world.run(30 * SECOND, lambda: a.rollbacks + b.rollbacks == [own, peer]), (a.rollbacks, b.rollbacks)
+
+
+def arrived(node: SimNode) -> int:
+    return len(node.log("packet_received", "committed", "handed"))

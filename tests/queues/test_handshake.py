@@ -1,0 +1,299 @@
+"""How conversations begin, on networks that lose and repeat, and with peers that lie about the past."""
+
+from random import Random
+
+import pytest
+
+from tests.queues.hostile import CHANNEL, Hostile
+from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
+from tests.queues.world import Network, SimNode, World
+from triack.queues import handshake
+from triack.queues.settings import NodeSettings
+from triack.session.delivery import Delivery
+from triack.session.frames import NOWHERE, Hello, Point, Verdict
+from triack.session.settings import MS, SECOND, SessionSettings
+from triack.transport.datagram import Kind, open_datagram, seal
+
+# On the wire.
+
+
+def connects(world: World) -> list[Hello]:
+    """The connects that nodes of this world send from now on."""
+    heard: list[Hello] = []
+
+    def tap(datagram: bytes, _sender: str, _to: str) -> None:
+        opened = open_datagram(CHANNEL, datagram)
+        if opened.kind is Kind.CONNECT:
+            heard.append(Hello.decode(opened.payload))
+
+    world.tap = tap
+    return heard
+
+
+def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
+    """Strangers need none; a link remembers whom it leads to; and a peer that has lived on has forgotten nothing."""
+    idle = NodeSettings(session=SessionSettings(cleanup_interval_ns=5 * SECOND))
+    world = World(1)
+    a, b = world.node("a", idle), world.node("b", idle)
+    heard = connects(world)
+    deliver(world, a, b, 1)
+    assert len(heard) == 1
+    world.run(20 * SECOND)
+    deliver(world, a, b, 2)
+    assert len(heard) == 2
+    assert heard[1].remembered.start == b.live.handshakes.history.start
+    b.restart()
+    deliver(world, a, b, 3)
+    a.restart()
+    deliver(world, a, b, 4)
+    assert len({hello.session_id for hello in heard}) == len(heard)
+    first = len(heard)
+    a.restart()
+    b.restart()
+    deliver(world, a, b, 5)
+    again = heard[first:]
+    assert len({hello.session_id for hello in again}) == 1
+    assert [hello.remembered == NOWHERE for hello in again] == [True, False]
+
+
+def test_the_other_round_trip_is_one_and_no_more() -> None:
+    """It begins when the accept arrives, not with a timer; and copies of the accept begin no other."""
+    world, a, b = pair(1, Network(delay_ns=20 * MS))
+    deliver(world, a, b, 1)
+    a.restart()
+    b.restart()
+    heard = connects(world)
+    world.network.duplicate = 1.0
+    a.send(b, "q", b"2")
+    assert world.run(5 * 20 * MS + 5 * MS, lambda: b.length("q") == 2)
+    assert len(heard) == 2
+
+
+def test_an_older_life_of_the_peer_is_over_when_a_newer_one_opens() -> None:
+    """Whoever began its session: the process at its other end is gone."""
+    world, a, b = pair()
+    b.send(a, "q", b"1")
+    world.run(SECOND)
+    a.restart()
+    a.send(b, "q", b"2")
+    assert world.run(SECOND, lambda: b.length("q") == 1)
+    assert b.live.closes == {"superseded": 1}
+
+
+def test_a_halted_peer_that_knows_nothing_gets_no_session_from_us() -> None:
+    """It lied, or somebody lied for it; it is dialled only to be told so."""
+    world, a, b = pair()
+    b.send(a, "q", b"1")
+    world.run(SECOND)
+    b.restart()
+    opened = len(b.log("session_opened"))
+    throw(world, b, claim(b, a.live.node_id, Point(7, 1)))
+    assert b.rollbacks == ["own"]
+    b.send(a, "q", b"2")
+    both_know(world, b, a)
+    world.run(10 * SECOND)
+    assert len(b.log("session_opened")) == opened
+    assert a.length("q") == 1
+
+
+def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
+    """What is known of it grows all the time: that must not keep them from agreeing."""
+    world = World(1, Network(delay_ns=20 * MS))
+    a, b = world.node("a"), world.node("b")
+    world.nodes["udp://alias:1"] = b
+    b.commit_ns = MS
+
+    def send() -> None:
+        a.send(b, "q", b"x")
+        world.at(5 * MS, send)
+
+    send()
+    world.run(300 * MS)
+    lane = a.live.lane_for("udp://alias:1", "other", Delivery.TRANSACTIONAL)
+    a.live.submit(lane, b"x", 1)
+    assert world.run(300 * MS, lambda: b.length("other") == 1)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_both_learn_of_it_whatever_the_network_does(seed: int) -> None:
+    """Half of all datagrams are lost, many repeated and late; nothing gets through before they know."""
+    random = Random(seed)
+    world, a, b = pair(seed)
+    deliver(world, a, b, *range(5))
+    rolled, other = random.sample([a, b], 2)
+    copy = rolled.copy_store()
+    deliver(world, a, b, *range(5, 10))
+    world.network.loss, world.network.duplicate, world.network.reorder = 0.5, 0.3, 0.5
+    put_back(rolled, copy)
+    if random.random() < 0.5:
+        other.restart()
+    before = arrived(b)
+    a.send(b, "q", b"new")
+    if random.random() < 0.5:
+        b.send(a, "q", b"new")
+    assert world.run(120 * SECOND, lambda: (rolled.rollbacks, other.rollbacks) == (["own"], ["peer"]))
+    world.heal()
+    world.run(30 * SECOND)
+    assert arrived(b) == before
+    assert all(found["rolled_back"] != "unknown" for node in (a, b) for found in node.log("rollback_detected"))
+
+
+@pytest.mark.parametrize("way", ["to the other", "from the other"])
+def test_a_peer_that_could_not_be_told_is_told_later(way: str) -> None:
+    """The network fails at the moment of detection, for longer than a connection may take."""
+    world, a, b = pair()
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    put_back(a, copy)
+    a.send(b, "q", b"new")
+    if way == "to the other":
+        world.tap = lambda *_: world.cut(a, b, both=False) if a.rollbacks else None
+        world.run(60 * SECOND)
+        world.tap = None
+        assert (a.rollbacks, b.rollbacks) == (["own"], [])
+    else:
+        world.cut(b, a, both=False)
+        world.run(60 * SECOND)
+        assert a.rollbacks == b.rollbacks == []
+    world.heal()
+    both_know(world, a, b)
+
+
+def test_a_halted_peer_is_left_alone() -> None:
+    """When both know, no more is said; one that connects again is refused, counted, and told."""
+    world, a, b = pair()
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    put_back(a, copy)
+    a.send(b, "q", b"new")
+    both_know(world, a, b)
+    world.run(SECOND)
+    said = world.datagrams
+    world.run(600 * SECOND)
+    assert world.datagrams == said
+    refused = b.live.drops["rollback"]
+    a.restart()
+    both_know(world, a, b)
+    assert b.live.drops["rollback"] > refused
+    assert len(b.log("rollback_detected")) == 1
+
+
+def test_old_datagrams_of_a_rollback_halt_nobody_later() -> None:
+    """The right store is back, both have restarted, and everything that was said then is heard once more."""
+    world, a, b = pair()
+    heard: list[tuple[bytes, str, str]] = []
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    a.crash()
+    good = a.copy_store()
+    a.restore(copy)
+    a.start()
+    world.tap = lambda *sent: heard.append(sent)
+    a.send(b, "q", b"lost")
+    both_know(world, a, b)
+    world.run(SECOND)
+    world.tap = None
+    verdicts = [open_datagram(CHANNEL, data) for data, _, to in heard if to == b.address]
+    assert Verdict.MINE in [Hello.decode(sent.payload).verdict for sent in verdicts if sent.kind is Kind.CONNECT]
+    put_back(a, good)
+    b.restart()
+    for data, sender, to in heard * 2:
+        world.send(data, sender, to)
+    world.run(SECOND)
+    for data, sender, to in heard:
+        world.send(data, sender, to)
+    deliver(world, a, b, 3)
+    world.run(30 * SECOND)
+    assert a.rollbacks + b.rollbacks == []
+    assert b.read_all("q") == [b"1", b"2", b"3"]
+
+
+def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
+    """From an earlier life of the peer: it is answered, never opens, and what is remembered stays."""
+    world, a, b = pair()
+    old: list[bytes] = []
+    world.tap = lambda data, _sender, to: old.append(data) if to == b.address else None
+    deliver(world, a, b, 1)
+    world.tap = None
+    a.restart()
+    deliver(world, a, b, 2)
+    known = b.live.handshakes.peers.of(a.live.node_id)
+    for data in old * 2:
+        world.send(data, a.address, b.address)
+        world.run(10 * MS)
+    world.run(20 * SECOND)
+    assert b.live.handshakes.peers.of(a.live.node_id) == known
+    deliver(world, a, b, 3)
+    assert a.rollbacks + b.rollbacks == []
+
+
+# A peer that means harm.
+
+
+def claim(victim: SimNode, node_id: bytes, remembered: Point, session_id: int = 5) -> bytes:
+    """A connect of some node that says what it remembers of the victim."""
+    hello = Hello(node_id, session_id, 6, 0, 64, 1_200, MS, "evil", "", victim.address)
+    hello.receiver, hello.remembered = victim.live.node_id, remembered
+    return seal(CHANNEL, Kind.CONNECT, 0, 1, hello.encode())
+
+
+def throw(world: World, victim: SimNode, data: bytes) -> None:
+    victim.live.handle_datagram(data, "udp://evil:1", world.now_ns)
+    victim.drain()
+
+
+@pytest.mark.parametrize("what", ["another start", "a commit to come", "a verdict"])
+def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
+    """Its open session ends, it gets no other, whatever it claims then; everyone else is served."""
+    world, a, b = pair()
+    deliver(world, a, b, 1)
+    evil = Hostile(world, b)
+    now = b.live.handshakes.history.point
+    lie = {"another start": Point(7, 1), "a commit to come": Point(now.start, now.serial + 1), "a verdict": now}[what]
+    hello = Hello(b"\xee" * 16, 78, 6, 0, 64, 1_200, MS, "evil", "", b.address)
+    hello.receiver, hello.remembered = b.live.node_id, lie
+    hello.verdict = Verdict.MINE if what == "a verdict" else Verdict.FINE
+    evil.datagram(Kind.CONNECT, hello.encode(), 0)
+    assert b.live.rollbacks == {"ee" * 16: "peer" if what == "a verdict" else "own"}
+    evil.frames(evil.message(1))
+    hello.remembered, hello.verdict, hello.session_id = NOWHERE, Verdict.FINE, 79
+    evil.datagram(Kind.CONNECT, hello.encode(), 0)
+    world.run(SECOND)
+    assert b.length("q") == 1
+    assert b.live.drops["rollback"] == 2
+    assert len([found for found in b.log("session_opened") if found["peer"] == "ee" * 16]) == 1
+    deliver(world, a, b, 2)
+    assert a.rollbacks == []
+
+
+def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are refused; so many are remembered and reported, and a real one that our link leads to besides."""
+    monkeypatch.setattr(handshake, "HALTED_MAX", 10)
+    world, a, b = pair()
+    deliver(world, b, a, 1)
+    copy = b.copy_store()
+    deliver(world, b, a, 2)
+    put_back(b, copy)
+    for number in range(50):
+        throw(world, b, claim(b, number.to_bytes(16, "big"), Point(7, 1), number))
+    assert b.live.drops["rollback"] == 50
+    assert len(b.rollbacks) == len(b.log("rollback_detected")) == 10
+    b.send(a, "q", b"new")
+    assert world.run(10 * SECOND, lambda: len(b.rollbacks) == 11)
+    assert world.run(10 * SECOND, lambda: a.rollbacks == ["peer"])
+
+
+def test_numbers_beyond_any_disk_are_refused() -> None:
+    """They fit on the wire, not into SQLite."""
+    world, node = World(1), None
+    node = world.node("b")
+    for point in (Point(2**63, 1), Point(1, 2**63), Point(2**64 - 1, 2**64 - 1)):
+        throw(world, node, claim(node, b"n" * 16, point))
+    assert node.live.drops == {"bad-hello": 3}
+    evil = Hostile(world, node)
+    evil.frames(evil.message(1))
+    world.run(SECOND)
+    assert node.read_all("q") == [b"hello"]

@@ -1,0 +1,213 @@
+"""The history finds each kind of broken promise, and nothing where none is broken."""
+
+import pytest
+
+from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
+
+SIZE = 40
+
+
+def history(*, ordered: bool = True, durable: bool = True, expires: bool = False) -> History:
+    return History([StreamHistory("s", ordered, durable, expires)])
+
+
+def accept(seen: History, first: int, end: int) -> Batch:
+    batch = seen.submitted([Part(0, first, end)])
+    seen.accepted(batch)
+    return batch
+
+
+def hand(seen: History, *numbers: int, again: bool = False, reader: int | None = None) -> None:
+    for number in numbers:
+        seen.handed(0, number, body_of(0, number, SIZE), redelivered=again, reader=reader)
+
+
+def rules(seen: History) -> set[str]:
+    seen.finish()
+    return {rule for rule, _ in seen.violations}
+
+
+def test_a_good_story_has_no_violations() -> None:
+    """Accepted, handed out in order, settled."""
+    seen = history()
+    accept(seen, 0, 10)
+    hand(seen, *range(10))
+    seen.settled(0, list(range(10)))
+    assert rules(seen) == set()
+
+
+def test_bodies_say_which_they_are() -> None:
+    """At any size, and nothing else passes for one."""
+    assert identify(body_of(3, 17, 200)) == (3, 17)
+    assert identify(body_of(3, 17, 1)) == (3, 17)
+    assert identify(b"what is this?") == (-1, -1)
+    assert identify(b"") == (-1, -1)
+
+
+def test_what_was_never_sent() -> None:
+    """Neither from a stream that exists, nor from one that does not."""
+    for stream in (0, 5):
+        seen = history()
+        seen.handed(stream, 3, body_of(stream, 3, SIZE), redelivered=False, reader=None)
+        assert rules(seen) == {"queue"}
+
+
+def test_what_was_altered() -> None:
+    """A single byte is enough."""
+    seen = history()
+    accept(seen, 0, 1)
+    seen.handed(0, 0, body_of(0, 0, SIZE)[:-1] + b"!", redelivered=False, reader=None)
+    assert rules(seen) == {"queue"}
+
+
+def test_what_was_lost() -> None:
+    """Accepted and nowhere; a dead letter is somewhere, if there was a reason."""
+    seen = history()
+    accept(seen, 0, 2)
+    hand(seen, 0)
+    assert seen.missing(0) == [1]
+    assert rules(seen) == {"total-queue", "unknown-outcome"}
+    seen = history(expires=True)
+    accept(seen, 0, 2)
+    hand(seen, 0)
+    seen.buried(0, 1, body_of(0, 1, SIZE))
+    assert rules(seen) == set()
+    seen = history()
+    accept(seen, 0, 1)
+    seen.buried(0, 0, body_of(0, 0, SIZE))
+    assert "total-queue" in rules(seen)
+
+
+def test_what_may_be_lost() -> None:
+    """Express messages, those of an excused stream, and those that were never accepted."""
+    seen = history(durable=False, ordered=False)
+    accept(seen, 0, 2)
+    assert rules(seen) == set()
+    seen = history()
+    accept(seen, 0, 2)
+    seen.streams[0].excused = "damage noticed"
+    assert rules(seen) == set()
+    seen = history()
+    seen.submitted([Part(0, 0, 2)])
+    assert rules(seen) == set()
+
+
+def test_a_batch_of_unknown_outcome_is_there_as_a_whole_or_not_at_all() -> None:
+    """Even over two streams."""
+    seen = history()
+    seen.submitted([Part(0, 0, 2)])
+    hand(seen, 0)
+    assert rules(seen) == {"unknown-outcome"}
+
+
+@pytest.mark.parametrize("numbers", [[0, 2, 1], [1, 0]], ids=["a gap that is filled later", "swapped"])
+def test_disorder(numbers: list[int]) -> None:
+    """Of a transactional stream; the others have no order."""
+    seen = history()
+    accept(seen, 0, 3)
+    hand(seen, *numbers)
+    assert "prefix" in rules(seen)
+    seen = history(ordered=False)
+    accept(seen, 0, 3)
+    hand(seen, 0, 2, 1)
+    assert rules(seen) == set()
+
+
+def test_a_gap_of_what_was_never_accepted_is_none() -> None:
+    """A batch that a crash took with it leaves its numbers behind."""
+    seen = history()
+    accept(seen, 0, 1)
+    seen.submitted([Part(0, 1, 3)])
+    accept(seen, 3, 4)
+    hand(seen, 0, 3)
+    assert rules(seen) == set()
+
+
+def test_repetition() -> None:
+    """What comes again must say so, and not after its acknowledgement is on disk."""
+    seen = history()
+    accept(seen, 0, 1)
+    hand(seen, 0)
+    hand(seen, 0, again=True)
+    assert rules(seen) == set()
+    hand(seen, 0)
+    assert rules(seen) == {"hand-over"}
+    seen = history()
+    accept(seen, 0, 1)
+    hand(seen, 0)
+    seen.settled(0, [0])
+    hand(seen, 0, again=True)
+    assert rules(seen) == {"hand-over"}
+
+
+def test_a_reader_that_keeps_its_position_sees_everything_once() -> None:
+    """Whatever the node says of redelivery."""
+    seen = history()
+    accept(seen, 0, 3)
+    hand(seen, 0, reader=-1)
+    hand(seen, 0, again=True, reader=-1)
+    assert rules(seen) == {"unknown-outcome", "total-queue"}
+    hand(seen, 0, again=True, reader=0)
+    assert "exactly-once" in rules(seen)
+
+
+def test_what_was_given_back_comes_before_anything_younger() -> None:
+    """And may come again as often as it is given back."""
+    seen = history()
+    accept(seen, 0, 3)
+    hand(seen, 0)
+    seen.gave_back(0, 0)
+    hand(seen, 0, again=True)
+    hand(seen, 1)
+    assert not seen.violations
+    seen.gave_back(0, 1)
+    hand(seen, 2)
+    assert rules(seen) == {"hand-over"}
+
+
+def test_a_position_that_was_stored_is_not_forgotten() -> None:
+    """The store must say at least what was committed."""
+    seen = history()
+    accept(seen, 0, 3)
+    hand(seen, 0, reader=-1)
+    seen.settled(0, [0])
+    hand(seen, 1, reader=0)
+    assert not seen.violations
+    hand(seen, 2, reader=-1)
+    assert "exactly-once" in rules(seen)
+
+
+def test_a_receipt_must_be_true() -> None:
+    """What it said is ordered has arrived."""
+    seen = history()
+    accept(seen, 0, 1)
+    seen.claimed(0, 0, "ordered")
+    assert "claims" in rules(seen)
+
+
+def test_a_reader_that_was_taken_back() -> None:
+    """May see again what came after the copy, and must see it."""
+    seen = history()
+    accept(seen, 0, 4)
+    hand(seen, 0, 1)
+    mark = seen.handed_out(0)
+    hand(seen, 2)
+    seen.settled(0, [0, 1, 2])
+    seen.take_back_reader(0, mark)
+    assert seen.missing(0) == [2, 3]
+    hand(seen, 2, 3)
+    assert rules(seen) == set()
+
+
+def test_a_sender_that_was_taken_back() -> None:
+    """What it accepted since may be gone, what it accepts from now on may not."""
+    seen = history()
+    accept(seen, 0, 2)
+    mark = seen.accepted_up_to(0)
+    accept(seen, 2, 4)
+    seen.take_back_sender(0, mark)
+    accept(seen, 4, 5)
+    hand(seen, 0, 1)
+    assert seen.missing(0) == [4]
+    hand(seen, 4)
+    assert rules(seen) == set()

@@ -1,0 +1,77 @@
+"""Plans: drawn once and for ever from their seed, different from each other, and able to become smaller."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+from triack.tools.chaos.network import Faults
+from triack.tools.chaos.plan import DISHONEST, Plan, draw
+from triack.tools.chaos.shrink import shrink
+
+KINDS = {
+    "kill",
+    "power-loss",
+    "pause",
+    "stop",
+    "cut",
+    "cut-one-way",
+    "clog",
+    "rebind",
+    "wall-jump",
+    "disk-error",
+    "disk-full",
+    *DISHONEST,
+}
+
+
+def test_a_seed_draws_the_same_plan_for_ever() -> None:
+    """And another seed another one."""
+    assert draw(7) == draw(7)
+    assert draw(7) != draw(8)
+
+
+def test_a_swarm_covers_every_option() -> None:
+    """In a few hundred seeds every kind of fault, of message and of network has been drawn, and has been left out."""
+    plans = [draw(seed) for seed in range(300)]
+    kinds = Counter(kind for plan in plans for kind in {fault.kind for fault in plan.faults})
+    assert set(kinds) == KINDS
+    assert max(kinds.values()) < 200
+    networks = Counter(name for plan in plans for name in plan.describe()["network"])
+    assert {"loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate"} <= set(networks)
+    assert {stream.delivery for plan in plans for stream in plan.streams} == {"express", "recoverable", "transactional"}
+    assert {plan.hosts[0].address[:3] for plan in plans} == {"udp", "tcp"}
+    assert any(plan.dead_path for plan in plans)
+    assert any(stream.source >= 0 for plan in plans for stream in plan.streams)
+    assert any(stream.live_ms for plan in plans for stream in plan.streams)
+
+
+def test_a_plan_can_be_told_to_people() -> None:
+    """As JSON, with its seed."""
+    assert json.loads(json.dumps(draw(5).describe()))["seed"] == 5
+
+
+def test_shrinking_leaves_what_the_failure_needs() -> None:
+    """The one fault that matters, a calm network and little work."""
+    plan = next(plan for plan in map(draw, range(100)) if sum(fault.kind == "kill" for fault in plan.faults) > 3)
+    needed = [fault for fault in plan.faults if fault.kind == "kill"][2]
+
+    def fails(smaller: Plan) -> bool:
+        return needed in smaller.faults and smaller.streams[0].count >= 5
+
+    found = shrink(plan, fails)
+    assert found.faults == (needed,)
+    assert found.network == Faults(delay_ns=plan.network.delay_ns)
+    assert 5 <= found.streams[0].count < 10
+    assert len(found.streams) == 1
+
+
+def test_shrinking_stops_after_so_many_runs() -> None:
+    """Even when it could go on."""
+    runs: list[Plan] = []
+
+    def fails(smaller: Plan) -> bool:
+        runs.append(smaller)
+        return True
+
+    shrink(replace(draw(0)), fails, runs_max=7)
+    assert len(runs) == 7

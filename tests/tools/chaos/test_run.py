@@ -1,0 +1,116 @@
+"""Whole runs: promises kept on many seeds, the same bytes for the same seed, and seeds that once found something."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from triack.session.settings import SECOND
+from triack.tools.chaos.campaign import run_campaign
+from triack.tools.chaos.plan import Fault, Plan, draw
+from triack.tools.chaos.run import Outcome, run_plan, run_seed
+from triack.tools.replay.run import replay
+
+SEEDS = 2_000
+BLOCK = 100
+# What every few hundred seeds must meet, or they do not look: faults, ends of processes, fates of datagrams.
+RARE = {
+    *("kill", "power-loss", "pause", "stop", "cut", "cut-one-way", "clog", "rebind", "wall-jump", "disk-error"),
+    *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed", "crashed-in-recovery", "store-damaged"),
+    *("net-lost", "net-duplicated-late", "net-corrupted", "net-truncated", "net-held"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_two_thousand_seeds_keep_every_promise(first: int) -> None:
+    """The gate of every change; ``triack chaos --seed N`` repeats a failing one."""
+    campaign = run_campaign(first, BLOCK, jobs=1)
+    assert not [(failure.seed, failure.violations[0]) for failure in campaign.failures]
+    assert campaign.seeds == BLOCK
+
+
+@pytest.mark.slow
+def test_a_campaign_says_what_it_met() -> None:
+    """Every kind of thing that can go wrong does so in three hundred seeds."""
+    assert not RARE - run_campaign(5_000, 300).runs_with.keys()
+
+
+def trace_of(first: int, seeds: int, hash_seed: str, gc_lines: str) -> str:
+    """The trace of some seeds in a process of its own."""
+    code = f"{gc_lines}\nfrom triack.tools.chaos.campaign import run_campaign\n"
+    code += f"print(run_campaign({first}, {seeds}, jobs=1).trace)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    """Whatever the hash seed and the garbage collector do."""
+    ways = [("0", ""), ("1", "import gc; gc.disable()"), ("12345", "import gc; gc.set_threshold(1)")]
+    assert len({trace_of(40, 6, *way) for way in ways}) == 1
+    assert trace_of(46, 6, "0", "") != trace_of(40, 6, "0", "")
+
+
+def calm(seed: int, **changes: object) -> Plan:
+    """A plan of two hosts with nothing wrong."""
+    plan = next(plan for plan in map(draw, range(seed, seed + 100)) if len(plan.hosts) == 2)
+    return replace(plan, faults=(), network=replace(draw(0).network, loss=0.0), **changes)  # type: ignore[arg-type]
+
+
+def rules(outcome: Outcome) -> set[str]:
+    return {rule for rule, _ in outcome.violations}
+
+
+def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path) -> None:
+    """They are what nodes write, one file for each process."""
+    outcome = run_seed(7)
+    for name, records in outcome.logs.items():
+        (tmp_path / name).write_bytes(records)
+    verdict = replay([tmp_path], engine="local")
+    assert (verdict.verdict, outcome.violations) == ("pass", [])
+    assert verdict.records > 50
+
+
+@pytest.mark.parametrize("kind", ["kill", "power-loss"])
+@pytest.mark.parametrize("host", [0, 1])
+def test_a_crash_before_each_of_the_first_effects(kind: str, host: int) -> None:
+    """One run for each: whatever the process was about to do, it dies before it."""
+    plan = calm(3, faults_end_ns=3 * SECOND)
+    for after in range(60):
+        fault = Fault(200_000_000, kind, host, after=after, for_ns=SECOND // 2, again=after % 9 - 1)
+        outcome = run_plan(replace(plan, faults=(fault,)))
+        assert not outcome.violations, f"after {after} effects: {outcome.violations[0]}"
+
+
+def test_a_pair_that_never_hears_of_each_other_does_not_hold_up_others() -> None:
+    """A path that is dead one way, for good."""
+    plan = next(plan for plan in map(draw, range(400)) if plan.dead_path is not None)
+    assert not run_plan(plan).violations
+
+
+# Each of these once broke a promise; the sentence says what was wrong in the product.
+REGRESSIONS = {
+    6: "a node whose disk had failed spun: its deadline lay in the past for ever",
+    10: "a message expired, and the process died before the record that tells of it",
+    29: "a packet that had expired at its origin and was passed over here was store-acknowledged",
+    122: "the same, of a recoverable stream",
+    199: "after a crash of its sender, a packet that was stored was never store-acknowledged again",
+    2374: "a crash in the recovery of a log without a header was taken for damage",
+}
+
+
+@pytest.mark.parametrize("seed", REGRESSIONS)
+def test_seeds_that_once_found_something(seed: int) -> None:
+    """They stay quiet."""
+    assert not run_seed(seed).violations, REGRESSIONS[seed]

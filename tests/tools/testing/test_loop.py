@@ -1,0 +1,196 @@
+"""The event loop in virtual time."""
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from triack.testing import NothingHappens, NotSimulated, TooMuchHappens, World
+
+
+async def test_a_year_passes_at_once(triack_world: World) -> None:
+    began = time.monotonic()
+    await asyncio.sleep(365 * 86_400)
+    assert triack_world.now == 365 * 86_400
+    assert time.monotonic() - began < 5
+
+
+async def test_timers_fire_in_the_order_of_their_times_then_of_their_planning(triack_world: World) -> None:
+    order: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.call_later(2, order.append, "late")
+    loop.call_later(1, order.append, "first of one instant")
+    loop.call_at(loop.time() + 1, order.append, "second of it")
+    gone = loop.call_later(1.5, order.append, "cancelled")
+    gone.cancel()
+    loop.call_soon(order.append, "at once")
+    await asyncio.sleep(3)
+    assert order == ["at once", "first of one instant", "second of it", "late"]
+
+
+@pytest.mark.parametrize("delay", [0.1, 1e-10, 1 / 3, 123_456.789, 1e-9])
+async def test_no_timer_is_early(triack_world: World, delay: float) -> None:
+    """A loop that waits for the rest of its time ends; rounding must not let it spin."""
+    loop = asyncio.get_running_loop()
+    for _ in range(100):
+        end = loop.time() + delay
+        while loop.time() < end:  # noqa: ASYNC110 - what a user may write
+            await asyncio.sleep(end - loop.time())
+        fired = asyncio.Event()
+        when = loop.time() + delay
+        loop.call_at(when, fired.set)
+        await fired.wait()
+        assert loop.time() >= when
+        await asyncio.sleep(86_400 / 7)
+
+
+async def wait_for_the_moon() -> None:
+    """A service that never gets on."""
+    await asyncio.Event().wait()
+
+
+def test_a_test_that_waits_for_ever_is_told_what_it_waits_for() -> None:
+    async def test() -> None:
+        world.machine("b").start(wait_for_the_moon)
+        world.machine("c").crash()
+        await asyncio.get_running_loop().create_future()
+
+    with World() as world, pytest.raises(NothingHappens) as caught:
+        world.run(test())
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "nothing will ever happen:"
+    assert "the test waits at" in lines[1]
+    assert lines[1].endswith("in test")
+    assert lines[2].startswith("  wait_for_the_moon on b waits at ")
+    assert lines[2].endswith("in wait_for_the_moon")
+    assert lines[3] == "  machine c is down"
+
+
+def test_a_test_that_will_not_be_ended_is_ended() -> None:
+    async def stubborn() -> None:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.get_running_loop().create_future()
+
+    world = World()
+    with pytest.raises(NothingHappens):
+        world.run(stubborn())
+    world.close()
+
+
+def test_spinning_is_noticed() -> None:
+    async def spin() -> None:
+        while True:  # noqa: ASYNC110 - that is the mistake
+            await asyncio.sleep(0)
+
+    with World() as world, pytest.raises(TooMuchHappens, match=r"time stands still: .* turns .*\n.*in spin"):
+        world.run(spin())
+
+
+def test_going_round_in_circles_is_noticed() -> None:
+    async def poll() -> None:
+        while True:  # noqa: ASYNC110 - that is the mistake
+            await asyncio.sleep(1)
+
+    with World(max_events=1_000) as world, pytest.raises(TooMuchHappens, match=r"1,000 events, and no end \(1000"):
+        world.run(poll())
+
+
+async def test_blocking_work_is_an_event_of_its_own(triack_world: World) -> None:
+    """It takes some time, and no event loop runs where it is done."""
+
+    def work() -> str:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        return "done"
+
+    def fail() -> None:
+        raise LookupError("no")
+
+    assert await asyncio.to_thread(work) == "done"
+    assert 0 < triack_world.now < 0.001
+    with pytest.raises(LookupError):
+        await asyncio.get_running_loop().run_in_executor(None, fail)
+
+
+async def test_the_real_world_is_refused(triack_world: World) -> None:
+    with pytest.raises(NotSimulated, match=r"loop\.create_connection: the simulated world has no real sockets"):
+        await asyncio.open_connection("127.0.0.1", 80)
+    with pytest.raises(NotSimulated):
+        await asyncio.create_subprocess_exec("true")
+    with pytest.raises(NotImplementedError):
+        await asyncio.get_running_loop().getaddrinfo("localhost", 80)
+
+
+async def test_sets_of_tasks_have_an_order(triack_world: World) -> None:
+    """A task group cancels its tasks by a set; the order must not depend on where they are in memory."""
+    ended: list[int] = []
+
+    async def member(number: int) -> None:
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            ended.append(number)
+
+    async def all_of_them() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(50):
+                group.create_task(member(number))
+            await asyncio.sleep(1)
+            group.create_task(asyncio.to_thread(int, "no number"))
+
+    with pytest.raises(ExceptionGroup):
+        await all_of_them()
+    assert ended == sorted(ended)
+    assert len(ended) == 50
+
+
+async def test_generators_that_are_left_end(triack_world: World) -> None:
+    ended: list[bool] = []
+
+    async def count() -> AsyncIterator[int]:
+        try:
+            for number in range(10):
+                yield number
+        finally:
+            await asyncio.sleep(1)
+            ended.append(True)
+
+    async for number in count():
+        if number:
+            break
+    await asyncio.sleep(2)
+    assert ended == [True]
+
+
+async def test_a_signal_handler_belongs_to_its_machine(triack_world: World) -> None:
+    """``stop`` sends SIGTERM where the service handles it."""
+    heard: list[str] = []
+
+    async def service(name: str) -> None:
+        over = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
+        await over.wait()
+        heard.append(name)
+
+    one = triack_world.machine("a").start(service, "a")
+    other = triack_world.machine("b").start(service, "b")
+    await triack_world.advance(1)
+    await triack_world.machine("b").stop()
+    assert heard == ["b"]
+    assert (one.is_running, other.is_running) == (True, False)
+
+
+async def test_debug_mode_and_handlers_are_kept(triack_world: World) -> None:
+    loop = asyncio.get_running_loop()
+    seen: list[str] = []
+    loop.set_exception_handler(lambda _loop, context: seen.append(context["message"]))
+    loop.call_soon(int, "no number")
+    await asyncio.sleep(0)
+    assert len(seen) == 1
+    loop.set_debug(True)
+    assert loop.get_debug()
+    loop.set_debug(False)

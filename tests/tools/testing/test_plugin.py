@@ -1,0 +1,187 @@
+"""The pytest plugin, as a user's project has it: in a folder of its own, in a process of its own."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.tools.testing.projects import run_pytest
+
+
+def run(folder: Path, tests: str, *options: str) -> tuple[int, str]:
+    """Write a test file and run it. Returns the exit code and what was printed."""
+    (folder / "test_it.py").write_text(tests)
+    return run_pytest(folder, "-rA", *options)
+
+
+def outcomes(output: str) -> dict[str, str]:
+    """What became of each test, by name."""
+    return {name: word for word, name in re.findall(r"^(PASSED|FAILED|ERROR) test_it\.py::(\S+)", output, re.MULTILINE)}
+
+
+MODES = {
+    "auto": ["-o", "asyncio_mode=auto"],
+    "strict": ["-o", "asyncio_mode=strict"],
+    "without pytest-asyncio": ["-p", "no:asyncio", "-o", "addopts=", "-W", "ignore::pytest.PytestConfigWarning"],
+}
+
+ALL_KINDS = """
+import asyncio
+import time
+import pytest
+
+YEAR = 31_536_000
+
+async def test_coroutine(triack_world):
+    await asyncio.sleep(YEAR)
+
+async def test_parameters(triack_world, number):
+    await asyncio.sleep(number * YEAR)
+
+class TestClass:
+    async def test_method(self, triack_world):
+        self.x = 1
+        await asyncio.sleep(YEAR)
+
+    async def test_another(self, triack_world):
+        assert not hasattr(self, "x")
+
+@pytest.mark.usefixtures("triack_world")
+async def test_indirectly():
+    await asyncio.sleep(YEAR)
+
+@pytest.fixture
+def machine(triack_world):
+    return triack_world.machine("a")
+
+async def test_by_another_fixture(machine):
+    assert await machine.run(asyncio.sleep(YEAR, "x")) == "x"
+
+def test_without_a_coroutine(triack_world):
+    assert triack_world.run(asyncio.sleep(YEAR, "x")) == "x"
+
+def pytest_generate_tests(metafunc):
+    if "number" in metafunc.fixturenames:
+        metafunc.parametrize("number", [1, 2])
+"""
+
+IN_REAL_TIME = """
+async def test_in_real_time():
+    began = time.monotonic()
+    await asyncio.sleep(0.05)
+    assert time.monotonic() - began >= 0.05
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_coroutine_tests_run_in_virtual_time_in_every_mode(tmp_path: Path, mode: str) -> None:
+    """And those of others in real time, as before."""
+    marker = {"auto": "", "strict": "@pytest.mark.asyncio"}.get(mode)
+    rest = "" if marker is None else IN_REAL_TIME.replace("\n", f"\n{marker}\n", 1)
+    code, output = run(tmp_path, ALL_KINDS + rest, *MODES[mode])
+    names = {"test_coroutine", "test_parameters[1]", "test_parameters[2]", "TestClass::test_method"}
+    names |= {"TestClass::test_another", "test_indirectly", "test_by_another_fixture", "test_without_a_coroutine"}
+    names |= {"test_in_real_time"} if rest else set()
+    assert code == 0, output
+    assert outcomes(output) == dict.fromkeys(names, "PASSED")
+
+
+def test_a_failure_prints_its_seed_and_its_story(tmp_path: Path) -> None:
+    tests = """
+async def test_it(triack_world):
+    triack_world.cut("a", "b", one_way=True)
+    await triack_world.advance(2)
+    assert triack_world.seed == 8
+"""
+    code, output = run(tmp_path, tests, "--triack-seed=7")
+    assert code == 1
+    assert re.search(r"^seed 7, 2\.000 s of virtual time, trace [0-9a-f]{32}$", output, re.MULTILINE), output
+    assert "    0.000000 s  network: cut a -> b\nto run it again: --triack-seed=7" in output
+    assert "plugin.py" not in output
+    assert run(tmp_path, tests, "--triack-seed=8")[0] == 0
+
+
+def test_one_test_with_many_seeds(tmp_path: Path) -> None:
+    """By the option, which counts more than the mark, or by the mark."""
+    tests = """
+import pytest
+
+async def test_plain(triack_world):
+    assert triack_world.seed != 12
+
+@pytest.mark.triack(seeds=2, seed=5)
+async def test_marked(triack_world, tmp_path):
+    assert triack_world.seed != 6
+"""
+    _, output = run(tmp_path, tests)
+    assert outcomes(output) == {"test_plain": "PASSED", "test_marked[seed5]": "PASSED", "test_marked[seed6]": "FAILED"}
+    assert "to run it again: --triack-seed=6" in output
+    _, output = run(tmp_path, tests, "--triack-seed=11", "--triack-seeds=3", "-k", "plain")
+    assert outcomes(output) == {f"test_plain[seed{seed}]": "PASSED" for seed in (11, 13)} | {
+        "test_plain[seed12]": "FAILED"
+    }
+
+
+def test_the_world_is_checked_after_the_test(tmp_path: Path) -> None:
+    """Whether the test is a coroutine or not, unless it says otherwise."""
+    tests = """
+import asyncio
+import pytest
+
+async def fail():
+    raise LookupError("no such order")
+
+async def test_coroutine(triack_world):
+    triack_world.machine("a").start(fail)
+    await triack_world.advance(1)
+
+def test_function(triack_world):
+    triack_world.machine("a").start(fail)
+    triack_world.run(asyncio.sleep(1))
+
+@pytest.mark.triack(check=False)
+async def test_unchecked(triack_world):
+    triack_world.machine("a").start(fail)
+    await triack_world.advance(1)
+
+@pytest.mark.triack(max_events=10)
+async def test_short(triack_world):
+    while True:
+        await asyncio.sleep(1)
+"""
+    _, output = run(tmp_path, tests)
+    found = re.findall(r"^(FAILED|ERROR|PASSED) test_it\.py::(\w+)", output, re.MULTILINE)
+    assert sorted(set(found)) == [
+        ("ERROR", "test_function"),
+        ("FAILED", "test_coroutine"),
+        ("FAILED", "test_short"),
+        ("PASSED", "test_function"),
+        ("PASSED", "test_unchecked"),
+    ]
+    assert output.count("fail on a died: LookupError: no such order") >= 2
+
+
+def test_a_hanging_test_names_its_line(tmp_path: Path) -> None:
+    tests = """
+import asyncio
+
+async def test_it(triack_world):
+    await asyncio.Event().wait()
+"""
+    _, output = run(tmp_path, tests)
+    assert "NothingHappens: nothing will ever happen:" in output
+    assert re.search(r"the test waits at .*test_it\.py:5 in test_it", output)
+
+
+def test_the_plugin_costs_a_project_little(tmp_path: Path) -> None:
+    """Where nobody asks for a world, nothing of it is loaded."""
+    tests = """
+import sys
+
+def test_it():
+    assert "triack.testing.plugin" in sys.modules
+    assert "triack.testing.world" not in sys.modules
+    assert "triack.tools.replay.run" not in sys.modules
+"""
+    code, output = run(tmp_path, tests)
+    assert code == 0, output

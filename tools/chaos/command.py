@@ -1,0 +1,303 @@
+"""``triack chaos``: break everything, check everything, and say what was seen."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from triack.errors import UsageError
+from triack.tools.commands.common import verbose_option
+
+if TYPE_CHECKING:
+    from triack.tools.chaos.campaign import Campaign
+    from triack.tools.chaos.plan import Plan
+    from triack.tools.chaos.run import Outcome
+
+__all__ = ["chaos"]
+
+SEEDS = 200
+EXIT_FAIL = 1
+PLAIN_EVERY_S = 5.0
+SHOWN_FAILURES = 10
+
+_COUNT = click.IntRange(min=1)
+
+
+@click.command()
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run this one seed.")
+@click.option("--seeds", type=_COUNT, metavar="N", help=f"Run so many seeds.  [default: {SEEDS}]")
+@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Where to start.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Stop after so long.")
+@click.option("--jobs", type=_COUNT, metavar="J", help="Processes.  [default: one per core]")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first seed that breaks a promise.")
+@click.option("--planted", is_flag=True, help="Plant known bugs in a copy of Triack, and see each one found.")
+@click.option("--figures", is_flag=True, help="Measure: lost packets, handshakes, transfers, outages, replays.")
+@click.option("--exhaustive", is_flag=True, help="Search every state of small worlds.")
+@click.option("--states", type=_COUNT, metavar="N", help="With --exhaustive: states of each world, at most.")
+@click.option("--disk", is_flag=True, help="Break a store at every call to its disk, in every way.")
+@click.option("--real", is_flag=True, help="Real sockets, namespaces, kills, failing system calls and large stores.")
+@click.option("--kills", type=_COUNT, default=1_000, show_default=True, metavar="N", help="With --real: how many.")
+@click.option("--shrink", "small", is_flag=True, help="With --seed: find the smallest fault schedule that still fails.")
+@click.option("--log", type=click.Path(path_type=Path), metavar="DIR", help="With --seed: write its session logs.")
+@click.option("--json", "as_json", is_flag=True, help="End the output with the figures as one line of JSON.")
+@verbose_option
+def chaos(
+    *,
+    seed: int | None,
+    seeds: int | None,
+    first: int,
+    minutes: float | None,
+    jobs: int | None,
+    fail_fast: bool,
+    planted: bool,
+    figures: bool,
+    exhaustive: bool,
+    states: int | None,
+    disk: bool,
+    real: bool,
+    kills: int,
+    small: bool,
+    log: Path | None,
+    as_json: bool,
+) -> int:
+    """Run whole nodes in a simulated world that breaks everything, and check that every promise was kept.
+
+    Each seed draws its own faults: of the network, the disks, the processes, the clocks. The same seed does the same,
+    byte for byte. The exit status is 0 if every promise was kept and 1 if one was broken.
+    """
+    console = Console(stderr=True)
+    others: tuple[tuple[bool, Callable[[], int]], ...] = (
+        (planted, lambda: _planted(console, seeds, as_json=as_json)),
+        (figures, lambda: _measure(console, as_json=as_json)),
+        (exhaustive, lambda: _exhaustive(states, console, as_json=as_json)),
+        (disk, lambda: _disk(console, as_json=as_json)),
+        (real, lambda: _real(kills, minutes or 0.0, console, as_json=as_json)),
+    )
+    other = next((run for wanted, run in others if wanted), None)
+    if other is not None:
+        return other()
+    if seed is not None:
+        if seeds is not None or minutes is not None:
+            raise UsageError("chaos: --seed runs one seed; --seeds and --minutes run many")
+        return _one(seed, console, small=small, log=log, as_json=as_json)
+    if small or log is not None:
+        raise UsageError("chaos: --shrink and --log need --seed")
+    count = SEEDS if seeds is None and minutes is None else seeds
+    return _many(first, count, minutes, jobs or 0, console, fail_fast=fail_fast, as_json=as_json)
+
+
+# ---- one seed
+
+
+def _one(seed: int, console: Console, *, small: bool, log: Path | None, as_json: bool) -> int:
+    from triack.tools.chaos.plan import draw
+    from triack.tools.chaos.run import run_plan
+
+    plan = draw(seed)
+    console.print(f"seed {seed}", highlight=False)
+    console.print_json(json.dumps(plan.describe()))
+    start = time.monotonic()
+    outcome = run_plan(plan)
+    seconds = time.monotonic() - start
+    for rule, sentence in outcome.violations:
+        console.print(f"[red]{rule}[/] {sentence}", highlight=False)
+    if log is not None:
+        _write_logs(outcome, log)
+    if small and outcome.violations:
+        _shrink(plan, outcome, console)
+    figures = _figures(outcome, seconds)
+    _show(figures, console)
+    if as_json:
+        click.echo(json.dumps(figures))
+    return EXIT_FAIL if outcome.violations else 0
+
+
+def _figures(outcome: Outcome, seconds: float) -> dict[str, Any]:
+    from triack.tools.chaos.campaign import Campaign, Report
+
+    campaign = Campaign(seconds=seconds)
+    campaign.add(
+        Report(outcome.plan.seed, outcome.violations, outcome.virtual_ns, outcome.events, outcome.trace, outcome.seen)
+    )
+    return campaign.summary() | {"trace": outcome.trace}
+
+
+def _write_logs(outcome: Outcome, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, records in outcome.logs.items():
+        (folder / name).write_bytes(records)
+
+
+def _shrink(plan: Plan, outcome: Outcome, console: Console) -> None:
+    """Print the smallest plan that breaks the same rule."""
+    from triack.tools.chaos.run import run_plan
+    from triack.tools.chaos.shrink import shrink
+
+    rule = outcome.violations[0][0]
+    with console.status(f"looking for a smaller plan that breaks {rule}"):
+        found = shrink(plan, lambda smaller: any(rule == broken for broken, _ in run_plan(smaller).violations))
+    console.print(f"smallest plan found that still breaks {rule}:")
+    console.print_json(json.dumps(found.describe()))
+    for fault in found.faults:
+        console.print(f"  {fault}", highlight=False)
+    for broken, sentence in run_plan(found).violations:
+        console.print(f"  [red]{broken}[/] {sentence}", highlight=False)
+
+
+# ---- many seeds
+
+
+def _many(
+    first: int,
+    seeds: int | None,
+    minutes: float | None,
+    jobs: int,
+    console: Console,
+    *,
+    fail_fast: bool,
+    as_json: bool,
+) -> int:
+    from triack.tools.chaos.campaign import run_campaign
+
+    columns = (
+        TextColumn("chaos"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        bar = bars.add_task("seeds", total=seeds, rate="")
+        shown = _Shown(console)
+
+        def progress(campaign: Campaign) -> None:
+            rate = f"{campaign.seeds / max(campaign.seconds, 1e-9):.1f} seeds/s"
+            bars.update(bar, completed=campaign.seeds, rate=rate)
+            shown.update(campaign, rate)
+
+        campaign = run_campaign(first, seeds, minutes=minutes, jobs=jobs, fail_fast=fail_fast, progress=progress)
+    _show(campaign.summary(), console)
+    if as_json:
+        click.echo(json.dumps(campaign.summary()))
+    return EXIT_FAIL if campaign.failures else 0
+
+
+class _Shown:
+    """Prints failures as they come, and a line now and then where there is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._failures = 0
+        self._at = time.monotonic()
+
+    def update(self, campaign: Campaign, rate: str) -> None:
+        """After each run."""
+        for failure in campaign.failures[self._failures : SHOWN_FAILURES]:
+            rule, sentence = failure.violations[0]
+            text = f"[red]seed {failure.seed}[/] {rule}: {sentence}  (triack chaos --seed {failure.seed} --shrink)"
+            self._console.print(text, highlight=False)
+        self._failures = len(campaign.failures)
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._at >= PLAIN_EVERY_S:
+            self._at = now
+            self._console.print(f"{campaign.seeds:,} seeds  {rate}  {self._failures} failed", highlight=False)
+
+
+def _planted(console: Console, seeds: int | None, *, as_json: bool) -> int:
+    """Plant every bug and say how it was found."""
+    from triack.tools.chaos.planted import SEEDS_MAX, Found, run_planted
+
+    def say(found: Found) -> None:
+        how = f"seed {found.seed} {found.rule}: {found.sentence}" if found.seed >= 0 else "[red]not found[/]"
+        console.print(f"{found.bug.name}: {how}", highlight=False, soft_wrap=True)
+
+    results = run_planted(seeds_max=seeds or SEEDS_MAX, say=say)
+    found = sum(result.seed >= 0 for result in results)
+    console.print(f"{found} of {len(results)} planted bugs found")
+    if as_json:
+        click.echo(json.dumps({"planted": len(results), "found": found, "by": {r.bug.name: r.rule for r in results}}))
+    return 0 if found == len(results) else EXIT_FAIL
+
+
+def _measure(console: Console, *, as_json: bool) -> int:
+    """Run every experiment at full size."""
+    from triack.tools.chaos.experiments import everything
+
+    found = everything(lambda name, result: console.print(f"{name}: {result}", highlight=False, soft_wrap=True))
+    if as_json:
+        click.echo(json.dumps(found))
+    return 0
+
+
+def _exhaustive(states: int | None, console: Console, *, as_json: bool) -> int:
+    """Search every scope."""
+    from triack.tools.search.run import as_json as figures_of
+    from triack.tools.search.run import run_all
+
+    results = run_all(states, lambda line: console.print(line, highlight=False, soft_wrap=True))
+    found = {
+        "states": sum(result.states for result in results),
+        "violations": sum(result.violation is not None for result in results),
+        "seconds": round(sum(result.seconds for result in results), 1),
+        "scopes": [figures_of(result) for result in results],
+    }
+    return _conclude(found, console, as_json=as_json)
+
+
+def _disk(console: Console, *, as_json: bool) -> int:
+    """Loss of power at every call, every call failing, every kind of damage."""
+    from triack.tools.chaos.store_damage import prove_damage
+    from triack.tools.chaos.store_errors import prove_errors
+    from triack.tools.chaos.store_power import prove_power
+
+    proofs: dict[str, Any] = {
+        "loss of power": lambda: prove_power(thorough=True),
+        "failing calls": prove_errors,
+        "damage": prove_damage,
+        "damage after an orderly end": lambda: prove_damage(clean=True),
+    }
+    found: dict[str, Any] = {"violations": 0, "seconds": 0.0}
+    for name, prove in proofs.items():
+        proof = asdict(prove())
+        console.print(f"{name}: {proof}", highlight=False, soft_wrap=True)
+        found[name] = proof
+        found["violations"] += len(proof["violations"])
+        found["seconds"] += proof["seconds"]
+    return _conclude(found, console, as_json=as_json)
+
+
+def _real(kills: int, minutes: float, console: Console, *, as_json: bool) -> int:
+    """Everything that needs real processes."""
+    from triack.tools.real.run import run
+
+    result = run(kills, minutes=minutes, say=lambda line: console.print(line, highlight=False, soft_wrap=True))
+    found = result.to_json() | {"violations": len(result.violations), "found": result.violations}
+    return _conclude(found, console, as_json=as_json)
+
+
+def _conclude(found: dict[str, Any], console: Console, *, as_json: bool) -> int:
+    verdict = "[red]promises were broken[/]" if found["violations"] else "[green]every promise was kept[/]"
+    console.print(f"{found['violations']} violations in {found['seconds']:,.1f} s: {verdict}", highlight=False)
+    if as_json:
+        click.echo(json.dumps(found))
+    return EXIT_FAIL if found["violations"] else 0
+
+
+def _show(figures: dict[str, Any], console: Console) -> None:
+    verdict = "[green]every promise was kept[/]" if not figures["violations"] else "[red]promises were broken[/]"
+    console.print(
+        f"{figures['seeds']:,} seeds in {figures['seconds']:,} s ({figures['seeds_per_second']:,} seeds/s), "
+        f"{figures['virtual_seconds']:,} virtual seconds ({figures['virtual_per_real']:,} per real second), "
+        f"{figures['events']:,} events, {figures['violations']} seeds with violations: {verdict}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(f"trace {figures['trace']}", highlight=False)

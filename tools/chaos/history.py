@@ -1,0 +1,285 @@
+"""What the applications of a simulated world saw, and whether it is what they were promised.
+
+Written apart from the world and from the product: it knows messages by stream and number, nothing of packets. The rules
+are those of section "What is promised" in docs/proof.md:
+
+- queue: what is handed out was sent, byte for byte;
+- prefix: a transactional stream is handed out in order, without repetition and without a gap among what was accepted;
+- total queue: in the end everything accepted was handed out or is a dead letter;
+- unknown outcomes: a batch whose commit never returned is there as a whole or not at all, and never twice;
+- hand-over: what comes again was not acknowledged for good, and says so; a reader that keeps its position in the store
+  sees every message exactly once.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from hashlib import blake2b
+from typing import NamedTuple
+
+__all__ = ["Batch", "History", "Part", "StreamHistory", "body_of", "identify"]
+
+HEAD_BYTES = 14
+
+
+class Fate(IntEnum):
+    """What a sender knows of a message."""
+
+    UNKNOWN = 0
+    ACCEPTED = 1
+
+
+class Part(NamedTuple):
+    """Messages of one stream: numbers ``first`` up to, but not including, ``end``."""
+
+    stream: int
+    first: int
+    end: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """Messages that were submitted to one commit: all of them, or none."""
+
+    parts: list[Part]
+    fate: Fate = Fate.UNKNOWN
+
+
+@dataclass(slots=True)
+class StreamHistory:
+    """One stream.
+
+    Attributes:
+        ordered: whether it is transactional.
+        durable: whether it outlives crashes.
+        expires: whether its messages may become dead letters.
+        fates: by number, as far as submitted.
+        handed: how often each number was handed out as fresh.
+        newest: the greatest number handed out.
+        settled: numbers whose acknowledgement is on disk; ``done`` is the greatest.
+        returned: numbers that the reader gave back and that have not come again.
+        buried: numbers found in the dead-letter queue.
+        excused: why not everything has to arrive; empty if it must.
+        undone: numbers that were accepted in a state which the sender's machine has lost.
+        is_strict: whether repetition can be judged, which it cannot on a machine that was taken back.
+    """
+
+    name: str
+    ordered: bool
+    durable: bool
+    expires: bool
+    fates: dict[int, Fate] = field(default_factory=dict)
+    handed: dict[int, int] = field(default_factory=dict)
+    newest: int = -1
+    settled: set[int] = field(default_factory=set)
+    done: int = -1
+    returned: set[int] = field(default_factory=set)
+    buried: set[int] = field(default_factory=set)
+    excused: str = ""
+    undone: set[int] = field(default_factory=set)
+    is_strict: bool = True
+
+
+class History:
+    """All streams of a world.
+
+    Attributes:
+        streams: by number.
+        violations: what was found, as (rule, sentence).
+    """
+
+    def __init__(self, streams: list[StreamHistory]) -> None:
+        self.streams = streams
+        self.violations: list[tuple[str, str]] = []
+        self._batches: list[Batch] = []
+        self._claims: list[tuple[int, int, str]] = []
+
+    def _found(self, rule: str, stream: int, sentence: str) -> None:
+        self.violations.append((rule, f"stream {self.streams[stream].name}: {sentence}"))
+
+    # ---- the sender
+
+    def submitted(self, parts: list[Part]) -> Batch:
+        """A batch was given to a node; nothing is known yet."""
+        batch = Batch(parts)
+        self._batches.append(batch)
+        for part in parts:
+            self.streams[part.stream].fates.update(dict.fromkeys(range(part.first, part.end), Fate.UNKNOWN))
+        return batch
+
+    def accepted(self, batch: Batch) -> None:
+        """The node said that the batch is safe."""
+        batch.fate = Fate.ACCEPTED
+        for part in batch.parts:
+            self.streams[part.stream].fates.update(dict.fromkeys(range(part.first, part.end), Fate.ACCEPTED))
+
+    def claimed(self, stream: int, number: int, stage: str) -> None:
+        """A receipt said that a message has reached a stage at its destination."""
+        self._claims.append((stream, number, stage))
+
+    # ---- the reader
+
+    def handed(self, stream: int, number: int, body: bytes, *, redelivered: bool, reader: int | None) -> None:
+        """A message was handed out.
+
+        Args:
+            stream: its stream.
+            number: its number in it.
+            body: what was handed out.
+            redelivered: whether the node said that it may have been handed out before.
+            reader: the number that a transactional reader's store holds, or None for a reader that keeps none.
+        """
+        if stream >= len(self.streams) or number not in self.streams[stream].fates:
+            self.violations.append(("queue", f"stream {stream}: {number} was handed out but never sent"))
+            return
+        seen = self.streams[stream]
+        if body != body_of(stream, number, len(body)):
+            self._found("queue", stream, f"{number} was altered on its way")
+        if number in seen.settled and seen.durable:
+            self._found("hand-over", stream, f"{number} comes again after its acknowledgement was on disk")
+        if seen.ordered and reader is not None:
+            self._check_position(stream, number, reader)
+        elif number in seen.handed and seen.durable and not redelivered and seen.is_strict:
+            self._found("hand-over", stream, f"{number} comes again without a word")
+        if seen.ordered and seen.returned and number > min(seen.returned):
+            self._found("hand-over", stream, f"{number} comes before {min(seen.returned)}, which was given back")
+        seen.returned.discard(number)
+        if seen.ordered and number > seen.newest:
+            self._check_gap(stream, number)
+        elif seen.ordered and number not in seen.handed and seen.is_strict:
+            self._found("prefix", stream, f"{number} comes after {seen.newest}")
+        seen.handed[number] = seen.handed.get(number, 0) + 1
+        seen.newest = max(seen.newest, number)
+
+    def _check_position(self, stream: int, number: int, position: int) -> None:
+        seen = self.streams[stream]
+        if number <= position:
+            self._found("exactly-once", stream, f"{number} comes again though the store says that {position} is done")
+        if position < seen.done:
+            self._found("exactly-once", stream, f"the store has forgotten that {seen.done} is done; it says {position}")
+
+    def _check_gap(self, stream: int, number: int) -> None:
+        seen = self.streams[stream]
+        if seen.expires or seen.excused or not seen.is_strict:
+            return
+        for skipped in range(seen.newest + 1, number):
+            if seen.fates.get(skipped) is Fate.ACCEPTED and skipped not in seen.undone:
+                self._found("prefix", stream, f"{number} comes before {skipped}, which was accepted")
+
+    def gave_back(self, stream: int, number: int) -> None:
+        """The reader could not use a message: it comes again, before anything younger."""
+        self.streams[stream].returned.add(number)
+
+    def settled(self, stream: int, numbers: list[int]) -> None:
+        """A reader's acknowledgements are on disk."""
+        seen = self.streams[stream]
+        seen.settled.update(numbers)
+        seen.done = max(seen.done, *numbers)
+
+    def buried(self, stream: int, number: int, body: bytes) -> None:
+        """A message was found in the dead-letter queue of its sender."""
+        if stream >= len(self.streams) or number not in self.streams[stream].fates:
+            self.violations.append(("queue", f"stream {stream}: {number} is a dead letter but was never sent"))
+            return
+        seen = self.streams[stream]
+        if body != body_of(stream, number, len(body)):
+            self._found("queue", stream, f"{number} was altered on its way to the dead letters")
+        if not seen.expires and not seen.excused:
+            self._found("total-queue", stream, f"{number} became a dead letter without a reason")
+        seen.buried.add(number)
+
+    def handed_out(self, stream: int) -> dict[int, int]:
+        """What was handed out so far, for ``take_back_reader``."""
+        return dict(self.streams[stream].handed)
+
+    def accepted_up_to(self, stream: int) -> int:
+        """The number after the last that was accepted, for ``take_back_sender``."""
+        fates = self.streams[stream].fates
+        return max((number for number, fate in fates.items() if fate is Fate.ACCEPTED), default=-1) + 1
+
+    def take_back_reader(self, stream: int, handed: dict[int, int] | None) -> None:
+        """The reader's machine was taken back to an older state: what was done there since is open again.
+
+        Args:
+            stream: what it read.
+            handed: what was handed out in that older state, or None if nobody knows: any of it may come again.
+        """
+        seen = self.streams[stream]
+        seen.settled.clear()
+        seen.done = -1
+        seen.is_strict = False
+        if handed is not None:
+            seen.handed = dict(handed)
+            seen.newest = max(handed, default=-1)
+
+    def take_back_sender(self, stream: int, first: int) -> None:
+        """The sender's machine was taken back: nobody can know what it accepted since and had not sent yet.
+
+        Args:
+            stream: what it sent.
+            first: the number after the last that it had accepted in the older state.
+        """
+        seen = self.streams[stream]
+        seen.undone.update(number for number in seen.fates if number >= first)
+
+    def doubt_last(self, stream: int) -> None:
+        """The sender's disk rots: damage to the last commit cannot be told from a crash in it."""
+        for batch in reversed(self._batches):
+            parts = [part for part in batch.parts if part.stream == stream]
+            if parts and batch.fate is Fate.ACCEPTED:
+                self.streams[stream].undone.update(range(parts[0].first, parts[0].end))
+                return
+
+    # ---- the end
+
+    def missing(self, stream: int) -> list[int]:
+        """Numbers that were accepted and are nowhere."""
+        seen = self.streams[stream]
+        return [
+            number
+            for number, fate in seen.fates.items()
+            if fate is Fate.ACCEPTED
+            and number not in seen.handed
+            and number not in seen.buried
+            and number not in seen.undone
+        ]
+
+    def finish(self) -> None:
+        """All faults are over and everything had time to arrive: what is missing now is lost."""
+        for index, seen in enumerate(self.streams):
+            missing = self.missing(index) if seen.durable and not seen.excused else []
+            if missing:
+                self._found("total-queue", index, f"lost {len(missing)} accepted messages, the first is {missing[0]}")
+        for batch in self._batches:
+            self._check_whole(batch)
+        for stream, number, stage in self._claims:
+            seen = self.streams[stream]
+            if seen.durable and not seen.excused and number not in seen.handed and number not in seen.buried:
+                self._found("claims", stream, f"a receipt said that {number} is {stage}, and it never arrived")
+
+    def _check_whole(self, batch: Batch) -> None:
+        """A batch of unknown outcome that does not expire is there as a whole or not at all."""
+        parts = [part for part in batch.parts if self._is_strict(part)]
+        there = [number in self.streams[part.stream].handed for part in parts for number in range(part.first, part.end)]
+        if any(there) and not all(there):
+            self._found("unknown-outcome", parts[0].stream, f"only a part of a batch from {parts[0].first} arrived")
+
+    def _is_strict(self, part: Part) -> bool:
+        seen = self.streams[part.stream]
+        undone = any(number in seen.undone for number in range(part.first, part.end))
+        return seen.durable and not seen.expires and not seen.excused and not undone
+
+
+def body_of(stream: int, number: int, size_bytes: int) -> bytes:
+    """The body that message ``number`` of a stream has at a size; its first bytes say which it is."""
+    head = b"%03d:%08d: " % (stream, number)
+    filler = blake2b(head, digest_size=32).digest()
+    return (head + filler * (size_bytes // 32 + 1))[: max(size_bytes, HEAD_BYTES)]
+
+
+def identify(body: bytes) -> tuple[int, int]:
+    """The stream and number that a body says; (-1, -1) when it says none."""
+    try:
+        stream, number, _ = body[:HEAD_BYTES].split(b":")
+        return int(stream), int(number)
+    except ValueError:
+        return -1, -1

@@ -1,0 +1,330 @@
+"""One seed: a world is built, broken, healed and judged."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from triack.session.settings import MS, SECOND
+from triack.tools.chaos.checkers import check, check_more, parse
+from triack.tools.chaos.disk import Disk, FailAt, Snapshot
+from triack.tools.chaos.host import Host
+from triack.tools.chaos.network import Faults, Network
+from triack.tools.chaos.plan import DISHONEST, Fault, Plan, draw
+from triack.tools.chaos.workload import LAST_GAP_NS, Workload
+from triack.tools.chaos.world import Livelock, World
+
+__all__ = ["Outcome", "run_plan", "run_seed"]
+
+LIVENESS_NS = 30 * SECOND
+"""After the faults everything that can be reached is on its destination's disk within this time (promise L5)."""
+SETTLE_NS = 120 * SECOND
+"""And acknowledged in order, read and forgotten within this: lost order acks wait for their resend tier."""
+SLICE_NS = 100 * MS
+CALM_DELAY_NS = 5 * MS
+"""One way, when the faults are over: a window of one packet must still move within the 30 seconds."""
+TIMING_CHECKS = ("half_window", "idle_delay", "resend_tiers")
+"""What a process that stands still, or wakes late, cannot keep."""
+EVENTS_MAX = 500_000
+"""Ten times what a busy run takes."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        plan: what was run.
+        violations: broken rules, as (rule, sentence); empty when all promises were kept.
+        virtual_ns: how much time passed in the world.
+        events: how many events it took.
+        trace: 32 hex digits over everything that happened.
+        logs: the session logs, by the name that their file would have.
+        seen: what happened, by kind, so that a campaign can say what it covered.
+    """
+
+    plan: Plan
+    violations: list[tuple[str, str]]
+    virtual_ns: int
+    events: int
+    trace: str
+    logs: dict[str, bytes]
+    seen: Counter[str] = field(default_factory=Counter)
+
+
+def run_seed(seed: int) -> Outcome:
+    """Draw a plan and run it."""
+    return run_plan(draw(seed))
+
+
+def run_plan(plan: Plan) -> Outcome:
+    """Run a plan: faults for a while, then none, then the verdict."""
+    scene = _Scene(plan)
+    try:
+        scene.play()
+    except Livelock:
+        scene.violations.append(("liveness", f"more than {EVENTS_MAX} events: something goes on without end"))
+    try:
+        return scene.outcome()
+    finally:
+        scene.close()
+
+
+class _Scene:
+    """The world of one run, and the hand that breaks it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.world = World(plan.seed)
+        self.world.events_max = EVENTS_MAX
+        self.network = Network(self.world, plan.network)
+        self.hosts = [Host(self.world, self.network, host) for host in plan.hosts]
+        self.clones: list[Host] = []
+        self.work = Workload(plan.streams, self.hosts, self.world)
+        self.violations: list[tuple[str, str]] = []
+        self.seen: Counter[str] = Counter()
+        self.tainted: set[int] = set()
+        self._random = self.world.chance("scene")
+
+    # ---- the two phases
+
+    def play(self) -> None:
+        """Safety with faults, then liveness without."""
+        for host in self.hosts:
+            host.start()
+        self._cut_dead_path()
+        self.work.begin()
+        for fault in self.plan.faults:
+            self.world.at(fault.at_ns, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+        self.world.run(self.plan.faults_end_ns)
+        self._heal()
+        self._converge()
+        self._judge()
+
+    def _heal(self) -> None:
+        """Stop every fault, but for what is broken for good."""
+        self.network.faults = Faults(delay_ns=min(self.plan.network.delay_ns, CALM_DELAY_NS))
+        self.network.heal()
+        self._cut_dead_path()
+        for host in self.hosts:
+            host.timer_slack_ns = 0
+            host.crash_never()
+            host.calm_disk()
+            host.resume()
+            host.start()
+        self.work.finish()
+
+    def _cut_dead_path(self) -> None:
+        if self.plan.dead_path is not None:
+            one, other = self.plan.dead_path
+            self.network.cut(self.hosts[one].address, self.hosts[other].address)
+
+    def _converge(self) -> None:
+        """Within 30 s everything accepted has arrived, and soon after nothing is left to do."""
+        start_ns = self.world.now_ns
+        self.world.run(2 * LAST_GAP_NS)
+        while not self._arrived() and self.world.now_ns < start_ns + LIVENESS_NS:
+            self.world.run(SLICE_NS)
+        self.seen["heal-ms"] = (self.world.now_ns - start_ns) // MS
+        if not self._arrived():
+            self._explain("not everything arrived within 30 s after the faults")
+        while not self._idle() and self.world.now_ns < start_ns + SETTLE_NS:
+            self.world.run(SLICE_NS)
+        if not self._idle():
+            self._explain("not everything was settled within 120 s after the faults")
+
+    def _explain(self, sentence: str) -> None:
+        left = {seen.name: len(self.work.history.missing(i)) for i, seen in enumerate(self.work.history.streams)}
+        states = {host.name: "up" if host.is_up else str(host.lost or host.ends[-1:]) for host in self.hosts}
+        self.violations.append(("liveness", f"{sentence}; missing {left}, hosts {states}"))
+
+    def _arrived(self) -> bool:
+        history = self.work.history
+        for host in self.hosts:
+            self.work.read_dead_letters(host)
+        return all(
+            self._excuse(index) or not seen.durable or not history.missing(index)
+            for index, seen in enumerate(history.streams)
+        )
+
+    def _idle(self) -> bool:
+        """Whether nothing durable waits anywhere that can still move."""
+        if not self._arrived():
+            return False
+        for index, host in enumerate(self.hosts):
+            if index in self.tainted or host.lost is not None:
+                continue
+            engine = host.engine
+            if engine is None or engine.failure is not None or engine.busy_storing:
+                return False
+            if any(lane.durable and lane.busy and self._reaches(index, lane.address) for lane in engine.outbox.lanes):
+                return False
+        return True
+
+    def _reaches(self, index: int, address: str) -> bool:
+        """Whether the path from a host to an address, and back, is fit for acknowledgements."""
+        pair = {index, next((i for i, host in enumerate(self.hosts) if host.address == address), index)}
+        dead = self.plan.dead_path is not None and pair == set(self.plan.dead_path)
+        return not dead and not pair & self.tainted and all(self.hosts[i].lost is None for i in pair)
+
+    # ---- excuses
+
+    def _excuse(self, stream: int) -> str:
+        """Why a stream need not be complete: a path that is dead for good, or damage that was noticed and named."""
+        plan = self.plan.streams[stream]
+        ends = {plan.sender, plan.receiver}
+        if self.plan.dead_path is not None and ends == set(self.plan.dead_path):
+            return "dead path"
+        for index in ends & self.tainted:
+            if self._noticed(index):
+                return "damage noticed"
+        if plan.source >= 0:
+            return self._excuse(plan.source)
+        return ""
+
+    def _noticed(self, index: int) -> str:
+        """How the damage of a tainted host was noticed; empty if it was not."""
+        if self.hosts[index].lost is not None:
+            return "store-damaged"
+        if any("StoreDamaged" in end for end in self.hosts[index].ends):
+            return "damaged-read"
+        if any(host.rollbacks for host in [*self.hosts, *self.clones]):
+            return "rollback"
+        return ""
+
+    # ---- faults
+
+    def _strike(self, fault: Fault) -> None:
+        self.seen[fault.kind] += 1
+        host = self.hosts[fault.host]
+        if fault.kind in DISHONEST:
+            self._deceive(fault)
+        elif fault.kind in ("kill", "power-loss"):
+            power = fault.kind == "power-loss"
+            host.crash(fault.after, power=power, down_ns=fault.for_ns, again=fault.again)
+        elif fault.kind == "pause":
+            host.pause(fault.for_ns)
+        elif fault.kind == "stop":
+            host.stop(fault.for_ns)
+        elif fault.kind == "wall-jump":
+            host.wall_offset_ns += fault.for_ns
+        elif fault.kind == "disk-error":
+            host.disk.fail_at = FailAt(host.disk.calls + 1 + fault.after, fault.call, fault.forever)
+            self.world.at(fault.for_ns, host.calm_disk)
+        elif fault.kind == "disk-full":
+            host.disk.faults.full = 1.0
+            self.world.at(fault.for_ns, host.calm_disk)
+        else:
+            self._break_path(fault)
+
+    def _break_path(self, fault: Fault) -> None:
+        one, other = self.hosts[fault.host].address, self.hosts[fault.other].address
+        if fault.kind == "rebind":
+            self.network.rebind(one)
+            return
+        if fault.kind == "clog":
+            self.network.clog(one, other)
+            self.world.at(fault.for_ns, lambda: self.network.unclog(one, other))
+            return
+        self.network.cut(one, other)
+        if fault.kind == "cut":
+            self.network.cut(other, one)
+        self.world.at(fault.for_ns, self._mend_paths)
+
+    def _mend_paths(self) -> None:
+        self.network.heal()
+        self._cut_dead_path()
+
+    def _deceive(self, fault: Fault) -> None:
+        """Faults of which a single store cannot know; from here on the host's data may be what it should not be."""
+        host = self.hosts[fault.host]
+        self.tainted.add(fault.host)
+        if fault.kind == "lie":
+            host.disk.faults.lies = 1.0
+            sent = self._sent_at(fault.host)
+            self.world.at(fault.for_ns, lambda: self._take_back(fault.host, None, {}, sent))
+        elif fault.kind == "rot":
+            host.disk.rot(1 + fault.after // 20)
+            for stream in self._sent_at(fault.host):
+                self.work.history.doubt_last(stream)
+            for stream in self._read_at(fault.host):
+                self.work.history.take_back_reader(stream, None)
+        elif fault.kind == "old-copy":
+            snapshot = host.disk.snapshot()
+            marks = {stream: self.work.history.handed_out(stream) for stream in self._read_at(fault.host)}
+            sent = self._sent_at(fault.host)
+            self.world.at(fault.for_ns, lambda: self._take_back(fault.host, snapshot, marks, sent))
+        else:
+            self._clone(fault.host)
+
+    def _read_at(self, index: int) -> list[int]:
+        return [stream for stream, plan in enumerate(self.plan.streams) if plan.receiver == index]
+
+    def _sent_at(self, index: int) -> dict[int, int]:
+        plans = enumerate(self.plan.streams)
+        return {stream: self.work.history.accepted_up_to(stream) for stream, plan in plans if plan.sender == index}
+
+    def _take_back(
+        self, index: int, snapshot: Snapshot | None, marks: dict[int, dict[int, int]], sent: dict[int, int]
+    ) -> None:
+        """The machine goes down and comes back with older data."""
+        host = self.hosts[index]
+        host.crash(0, power=True, down_ns=300 * MS, again=-1)
+        if snapshot is not None:
+            host.disk.restore(snapshot)
+        host.disk.faults.lies = 0.0
+        for stream in self._read_at(index):
+            self.work.history.take_back_reader(stream, marks.get(stream))
+        for stream, first in sent.items():
+            self.work.history.take_back_sender(stream, first)
+
+    def _clone(self, index: int) -> None:
+        """A second process on a copy of the data, with the same identity, at an address of its own."""
+        original = self.hosts[index]
+        plan = replace(original.plan, name=f"{original.name}2", address=original.address.replace(":1", ":2"))
+        disk = Disk(self.world.chance("disk of the clone"))
+        clone = Host(self.world, self.network, plan, disk)
+        disk.restore(original.disk.snapshot())
+        self.clones.append(clone)
+        clone.start()
+
+    # ---- the verdict
+
+    def _judge(self) -> None:
+        history = self.work.history
+        for index, seen in enumerate(history.streams):
+            seen.excused = self._excuse(index)
+        history.finish()
+        self.violations += history.violations
+        if not self.tainted:
+            self._judge_records()
+
+    def _judge_records(self) -> None:
+        records = [record for log in self._logs().values() for record in parse(log)]
+        late = any(host.timer_slack_ns for host in self.plan.hosts)
+        late = late or any(fault.kind == "pause" for fault in self.plan.faults)
+        for finding in check(records) + check_more(records):
+            if late and finding.check in TIMING_CHECKS:
+                continue
+            self.violations.append((finding.check, f"{finding.node[:8]} {finding.session} {finding.evidence}"))
+
+    def outcome(self) -> Outcome:
+        """Everything about the run that outlives it."""
+        for host in [*self.hosts, *self.clones]:
+            self.seen.update(end.partition(":")[0] for end in host.ends)
+        for name, count in self.network.counts.items():
+            self.seen[f"net-{name}"] += count
+        world = self.world
+        return Outcome(self.plan, self.violations, world.now_ns, world.events, world.trace, self._logs(), self.seen)
+
+    def _logs(self) -> dict[str, bytes]:
+        """One segment for each process, as the driver writes them."""
+        return {
+            f"{host.name}-{number:06d}-000001.jsonl": b"".join(records)
+            for host in self.hosts
+            for number, records in enumerate(host.records, start=1)
+            if records
+        }
+
+    def close(self) -> None:
+        """Give back what the disks hold."""
+        for host in [*self.hosts, *self.clones]:
+            host.disk.close()

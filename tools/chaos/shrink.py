@@ -1,0 +1,90 @@
+"""Makes a failing plan small: the fewest faults, the calmest network and the least work that still fail."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from triack.tools.chaos.network import Faults
+from triack.tools.chaos.plan import Plan
+
+__all__ = ["shrink"]
+
+RUNS_MAX = 400
+
+
+def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs_max: int = RUNS_MAX) -> Plan:
+    """The smallest plan found that still fails.
+
+    Args:
+        plan: one that fails.
+        fails: runs a plan and says whether it fails in the way looked for.
+        runs_max: how many plans are tried at most.
+    """
+    left = [runs_max]
+    smaller = True
+    while smaller and left[0] > 0:
+        smaller = False
+        for candidate in _candidates(plan):
+            if left[0] <= 0:
+                break
+            left[0] -= 1
+            if fails(candidate):
+                plan, smaller = candidate, True
+                break
+    return plan
+
+
+def _candidates(plan: Plan) -> Iterator[Plan]:
+    """Plans that are a little less than this one, the boldest first."""
+    yield from _fewer_faults(plan)
+    yield from _calmer(plan)
+    yield from _less_work(plan)
+
+
+def _fewer_faults(plan: Plan) -> Iterator[Plan]:
+    faults = plan.faults
+    size = len(faults)
+    while size > 0:
+        for start in range(0, len(faults), size):
+            yield replace(plan, faults=faults[:start] + faults[start + size :])
+        size //= 2
+    if plan.dead_path is not None:
+        yield replace(plan, dead_path=None)
+
+
+def _calmer(plan: Plan) -> Iterator[Plan]:
+    calm = Faults(delay_ns=plan.network.delay_ns)
+    if plan.network != calm:
+        yield replace(plan, network=calm)
+    for name in (
+        "loss",
+        "burst",
+        "duplicate",
+        "late_duplicate",
+        "reorder",
+        "spike",
+        "corrupt",
+        "truncate",
+        "jitter_ns",
+    ):
+        if getattr(plan.network, name):
+            yield replace(plan, network=replace(plan.network, **{name: 0}))
+
+
+def _less_work(plan: Plan) -> Iterator[Plan]:
+    forwarded = {stream.source for stream in plan.streams}
+    if plan.streams and len(plan.streams) > 1 and (len(plan.streams) - 1) not in forwarded:
+        yield replace(plan, streams=plan.streams[:-1])
+    for index, stream in enumerate(plan.streams):
+        if stream.count > 1:
+            yield _with_stream(plan, index, count=stream.count // 2)
+        if stream.large_bytes:
+            yield _with_stream(plan, index, large_bytes=0)
+        if stream.live_ms:
+            yield _with_stream(plan, index, live_ms=0)
+
+
+def _with_stream(plan: Plan, index: int, **changes: Any) -> Plan:
+    streams = list(plan.streams)
+    streams[index] = replace(streams[index], **changes)
+    return replace(plan, streams=tuple(streams))

@@ -1,0 +1,259 @@
+"""The applications of a simulated world: they send, read, forward and remember, and tell the history what they saw."""
+
+from dataclasses import replace
+from random import Random
+
+from triack.errors import ProtocolError
+from triack.queues.engine import Engine
+from triack.queues.inbox import DEAD_LETTER_QUEUE
+from triack.queues.mailbox import Handed, Mailbox
+from triack.queues.packing import Outgoing
+from triack.queues.receipts import STAGES, Stage
+from triack.session.delivery import Delivery
+from triack.session.settings import MS
+from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
+from triack.tools.chaos.host import Host
+from triack.tools.chaos.plan import StreamPlan
+from triack.tools.chaos.world import World
+
+__all__ = ["Reader", "Sender", "Workload"]
+
+MESSAGE_OVERHEAD_BYTES = 64
+CLASSES = {delivery.label: delivery for delivery in Delivery}
+READ_MOST = (1, 10, 1_000)
+PAIR_CHANCE = 0.2
+"""How often a batch takes messages of another stream along, in the same commit."""
+LARGE_EVERY = 16
+"""One message in so many is large, in a stream that has large ones."""
+LAST_GAP_NS = 300 * MS
+CLAIM_CHANCE = 0.3
+"""How often somebody waits for a receipt."""
+
+
+class Sender:
+    """One stream's source. It remembers in the world's memory which number is next, as a user with a list would."""
+
+    def __init__(self, index: int, plan: StreamPlan, host: Host, to: Host, world: World, history: History) -> None:
+        self.index = index
+        self.plan = plan
+        self.host = host
+        self.to = to
+        self.next = 0
+        self.siblings: list[Sender] = []
+        self._waits = False
+        self.delivery = CLASSES[plan.delivery]
+        self._random: Random = world.chance(f"sender {index}")
+        self._world = world
+        self._history = history
+
+    def begin(self) -> None:
+        """Submit batches until all is sent."""
+        if self.next < self.plan.count and not self._waits:
+            self._waits = True
+            self._world.at(self._random.randrange(1, self.plan.gap_ns), self._turn)
+
+    def finish(self) -> None:
+        """Send one message more, and then no other."""
+        self.plan = replace(self.plan, count=self.next + 1, gap_ns=min(self.plan.gap_ns, LAST_GAP_NS))
+        self.begin()
+
+    def _turn(self) -> None:
+        self._waits = False
+        engine = self.host.engine
+        if self.host.is_up and engine is not None and not engine.draining:
+            self.host.act(lambda: self._submit(engine))
+        self.begin()
+
+    def _submit(self, engine: Engine) -> None:
+        senders = [self]
+        if self.siblings and self._random.random() < PAIR_CHANCE:
+            senders.append(self._random.choice(self.siblings))
+        parts = []
+        for sender in senders:
+            lane = engine.lane_for(sender.to.address, sender.plan.queue, sender.delivery)
+            count = min(self._random.randint(1, sender.plan.batch), sender.plan.count - sender.next)
+            if count > 0 and engine.outbox.room(lane):
+                parts.append(Part(sender.index, sender.next, sender.next + count))
+                sender.next += count
+        self.give(engine, parts, senders)
+
+    def give(self, engine: Engine, parts: list[Part], senders: list["Sender"]) -> None:
+        """Submit messages of these senders to one commit."""
+        if not parts:
+            return
+        by_index = {sender.index: sender for sender in senders}
+        batch = self._history.submitted(parts)
+        for part in parts:
+            by_index[part.stream].put(engine, part)
+        engine.await_commit(lambda error: self._note_commit(batch, error))
+
+    def _note_commit(self, batch: Batch, error: Exception | None) -> None:
+        if error is None:
+            self._history.accepted(batch)
+
+    def put(self, engine: Engine, part: Part) -> None:
+        """Submit messages of this stream; some ask for a receipt."""
+        plan = self.plan
+        lane = engine.lane_for(self.to.address, plan.queue, self.delivery)
+        ticket = -1
+        for number in range(part.first, part.end):
+            size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
+            body = body_of(self.index, number, size_bytes)
+            ticket = engine.submit(lane, self._message(engine, body), len(body) + MESSAGE_OVERHEAD_BYTES)
+        if self.delivery is not Delivery.EXPRESS and self._random.random() < CLAIM_CHANCE:
+            stage, last = STAGES[self.delivery], part.end - 1
+            engine.await_stage(lane, ticket, stage, lambda reason: self._note_claim(last, stage, reason))
+
+    def _message(self, engine: Engine, body: bytes) -> bytes | Outgoing:
+        if not self.plan.live_ms:
+            return body
+        return Outgoing(body, None, engine.wall_ms(self._world.now_ns) + self.plan.live_ms)
+
+    def _note_claim(self, number: int, stage: Stage, reason: str | None) -> None:
+        if reason is None:
+            self._history.claimed(self.index, number, stage.name.lower())
+
+
+class Reader:
+    """Reads the queue of one stream, and perhaps forwards what it reads.
+
+    A transactional reader keeps the number that it has done in the store, in the commit that acknowledges; any other
+    just acknowledges, and gives some messages back.
+    """
+
+    def __init__(self, index: int, queue: str, host: Host, forward: Sender | None, world: World, hist: History) -> None:
+        self.index = index
+        self.host = host
+        self._queue = queue
+        self._forward = forward
+        self._keeps = host.plan.transactional or forward is not None
+        self._ordered = hist.streams[index].ordered
+        self._random: Random = world.chance(f"reader {index}")
+        self._world = world
+        self._history = hist
+
+    def begin(self) -> None:
+        """Read now and then, for ever."""
+        self._world.at(self._random.randrange(1, self.host.plan.read_gap_ns), self._turn)
+
+    def _turn(self) -> None:
+        engine = self.host.engine
+        if self.host.is_up and engine is not None and not engine.draining:
+            mailbox = engine.inbox.mailboxes.get(self._queue)
+            if mailbox is not None and mailbox.length:
+                self.host.act(lambda: self._read(engine))
+        self.begin()
+
+    def _read(self, engine: Engine) -> None:
+        mailbox = engine.make_queue(self._queue)
+        taken: list[tuple[Handed, int]] = []
+        for _ in range(self._random.choice(READ_MOST)):
+            if self._forward is not None and not self._has_room(engine):
+                break
+            handed = engine.take(mailbox, self._world.now_ns)
+            if handed is None:
+                break
+            number = self._look(handed)
+            if not self._keeps and self._random.random() < self.host.plan.failure_rate:
+                engine.give_back(mailbox, handed, failed=True, now_ns=self._world.now_ns)
+                self._history.gave_back(self.index, number)
+                continue
+            taken.append((handed, number))
+        if taken:
+            self._finish(engine, mailbox, taken)
+
+    def _has_room(self, engine: Engine) -> bool:
+        assert self._forward is not None
+        plan = self._forward.plan
+        return engine.outbox.room(engine.lane_for(self._forward.to.address, plan.queue, CLASSES[plan.delivery]))
+
+    def _look(self, handed: Handed) -> int:
+        body = handed.parcel.open().bodies[handed.index]
+        stream, number = identify(body)
+        position = self._position() if self._keeps and self._ordered else None
+        self._history.handed(stream, number, body, redelivered=handed.redelivered, reader=position)
+        if position is not None:
+            self.host.state[self._key] = b"%d" % number
+        return number
+
+    @property
+    def _key(self) -> str:
+        return f"done/{self.index}"
+
+    def _position(self) -> int:
+        return int(self.host.state.get(self._key, b"-1"))
+
+    def _finish(self, engine: Engine, mailbox: Mailbox, taken: list[tuple[Handed, int]]) -> None:
+        """Acknowledge, remember and forward, in one commit."""
+        numbers = [number for _, number in taken]
+        for handed, _ in taken:
+            mailbox.acknowledge(handed)
+        if self._keeps and self._ordered:
+            engine.set_state(self._key, self.host.state[self._key])
+        if self._forward is not None:
+            parts = [Part(self._forward.index, number, number + 1) for number in numbers]
+            self._forward.give(engine, parts, [self._forward])
+        engine.await_commit(lambda error: None if error else self._history.settled(self.index, numbers))
+
+
+class Workload:
+    """All senders and readers of a world.
+
+    Args:
+        plans: the streams.
+        hosts: the machines, by the plans' indices.
+        world: the clock.
+    """
+
+    def __init__(self, plans: tuple[StreamPlan, ...], hosts: list[Host], world: World) -> None:
+        self.history = History([_history_of(index, plan, plans) for index, plan in enumerate(plans)])
+        self.senders = [
+            Sender(index, plan, hosts[plan.sender], hosts[plan.receiver], world, self.history)
+            for index, plan in enumerate(plans)
+        ]
+        own = [sender for sender in self.senders if sender.plan.source < 0]
+        for sender in own:
+            sender.siblings = [other for other in own if other.host is sender.host and other is not sender]
+        forwards = {plan.source: self.senders[index] for index, plan in enumerate(plans) if plan.source >= 0}
+        self.readers = [
+            Reader(index, plan.queue, hosts[plan.receiver], forwards.get(index), world, self.history)
+            for index, plan in enumerate(plans)
+        ]
+        self._own = own
+
+    def begin(self) -> None:
+        """Let everyone work."""
+        for sender in self._own:
+            sender.begin()
+        for reader in self.readers:
+            reader.begin()
+
+    def finish(self) -> None:
+        """Everyone sends a last message, so that all who can talk do; what is read is still forwarded."""
+        for sender in self._own:
+            sender.finish()
+
+    def read_dead_letters(self, host: Host) -> None:
+        """Tell the history what is in a host's dead-letter queue."""
+        engine = host.engine
+        if engine is None or not host.is_up:
+            return
+        mailbox = engine.inbox.mailboxes.get(DEAD_LETTER_QUEUE)
+        while mailbox is not None and (handed := engine.take(mailbox, host.world.now_ns)) is not None:
+            try:
+                body = handed.parcel.open().bodies[handed.index]
+            except ProtocolError:
+                body = b""
+            stream, number = identify(body)
+            self.history.buried(stream, number, body)
+            mailbox.acknowledge(handed)
+
+
+def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...]) -> StreamHistory:
+    ttl = plan.live_ms or (plans[plan.source].live_ms if plan.source >= 0 else 0)
+    return StreamHistory(
+        name=f"{index} ({plan.sender}>{plan.receiver}/{plan.queue} {plan.delivery})",
+        ordered=plan.delivery == "transactional",
+        durable=plan.delivery != "express",
+        expires=bool(ttl),
+    )

@@ -1,0 +1,87 @@
+"""Virtual time: a clock, the events to come, chance by concern, and the trace that two runs of one seed share.
+
+Nothing here knows of nodes. Time is integer nanoseconds and moves from event to event; events of one instant happen
+in the order in which they were planned. Every concern (the network, a disk, the workload) draws from its own stream of
+chance, so that more draws in one shift none of the others.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+
+__all__ = ["START_NS", "WALL_NS", "Livelock", "World"]
+
+START_NS = 1_000_000_000
+"""Where the virtual clock starts."""
+WALL_NS = 1_700_000_000_000_000_000
+"""What a wall clock that was never set wrong shows at virtual zero."""
+
+
+class Livelock(Exception):
+    """More events than any run should take: something goes on without getting anywhere."""
+
+
+class World:
+    """One simulated world.
+
+    Args:
+        seed: all of its chance.
+
+    Attributes:
+        now_ns: the virtual clock.
+        events: how many events have happened.
+        events_max: how many may happen.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now_ns = START_NS
+        self.events = 0
+        self.events_max = sys.maxsize
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._serial = 0
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def chance(self, concern: str) -> Random:
+        """A stream of chance of its own for a concern; the same seed and name give the same stream."""
+        return Random(hashlib.blake2b(f"{self.seed}/{concern}".encode(), digest_size=16).digest())
+
+    def at(self, delay_ns: int, action: Callable[[], None]) -> None:
+        """Plan an event, ``delay_ns`` from now."""
+        self._serial += 1
+        heappush(self._heap, (self.now_ns + max(0, delay_ns), self._serial, action))
+
+    def next_event_ns(self) -> int | None:
+        """When the next event happens, or None if none is planned."""
+        return self._heap[0][0] if self._heap else None
+
+    def step(self) -> None:
+        """Let the next event happen. Raises Livelock when there were too many."""
+        if self.events >= self.events_max:
+            raise Livelock
+        at_ns, _, action = heappop(self._heap)
+        self.now_ns = max(self.now_ns, at_ns)
+        self.events += 1
+        action()
+
+    def run(self, for_ns: int, until: Callable[[], bool] | None = None) -> bool:
+        """Let time pass. Returns whether ``until``, asked after every event, came true."""
+        end_ns = self.now_ns + for_ns
+        while self._heap and self._heap[0][0] <= end_ns:
+            self.step()
+            if until is not None and until():
+                return True
+        self.now_ns = end_ns
+        return until is not None and until()
+
+    def note(self, who: str, what: bytes) -> None:
+        """Add to the trace: what somebody did, now."""
+        self._hash.update(b"%d %s %d\n" % (self.now_ns, who.encode(), len(what)))
+        self._hash.update(what)
+
+    @property
+    def trace(self) -> str:
+        """32 hex digits over everything noted so far, in its order."""
+        return self._hash.hexdigest()

@@ -1,0 +1,1 @@
+"""Chaos on real sockets, real disks and real processes: what no simulation can stand for."""

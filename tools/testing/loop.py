@@ -1,0 +1,525 @@
+"""An asyncio event loop in virtual time.
+
+Nothing sleeps: when no task can go on, the next event of the world happens, or time jumps to the next timer. All runs
+in one thread and in one order, which depends on nothing but the world's seed: timers are integer nanoseconds, ties go
+by the order of planning, sets of tasks iterate in the order in which the tasks were made, and work for other threads
+is done as an event of its own.
+
+A task belongs to the process in whose context it was made. Of a process that does not run, because it is paused or
+dead, nothing happens: what is due is held, until the process goes on.
+
+What it does not know: real sockets, pipes, processes and threads. They are refused.
+"""
+
+# ruff: noqa: SLF001 - what asyncio wants every event loop to call has an underscore
+
+import asyncio
+import contextvars
+import gc
+import itertools
+import sys
+import weakref
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from heapq import heapify, heappop, heappush
+from typing import Any, NoReturn, TypeVar, TypeVarTuple
+
+from triack.queues.machine import MACHINE
+from triack.testing.errors import NotSimulated, TooMuchHappens
+from triack.tools.chaos.world import World as Time
+
+__all__ = ["PROCESS", "Process", "VirtualLoop"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+Context = dict[str, Any]
+
+NS_PER_SECOND = 1_000_000_000
+TURNS_PER_INSTANT = 100_000
+MOVES_PER_COLLECTION = 50_000
+"""What the garbage collector ends, and when, must not depend on what else is in memory: it runs at fixed moments."""
+THREAD_NS = 1_000_000
+"""The longest that a job for another thread takes."""
+CANCELS_MAX = 100
+"""A task that is cancelled so often and goes on is left alone."""
+STALE_TIMERS = 1_000
+"""So many cancelled timers are kept before the heap is made anew."""
+
+
+class Process:
+    """Something that tasks belong to, and that may stand still.
+
+    Attributes:
+        runs: whether its tasks go on.
+        held: what is due and waits for it.
+    """
+
+    def __init__(self) -> None:
+        self.runs = True
+        self.held: list[_Handle | _Timer] = []
+
+
+PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("triack_process", default=None)
+"""The process that what is planned in this context belongs to."""
+
+
+class _Handle(asyncio.Handle):
+    __slots__ = ("process",)
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        context = context or contextvars.copy_context()
+        super().__init__(callback, args, loop, context)
+        self.process = context.get(PROCESS)
+
+    def happen(self) -> None:
+        self._run()
+
+
+class _Timer(asyncio.TimerHandle):
+    __slots__ = ("process",)
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        context = context or contextvars.copy_context()
+        super().__init__(when, callback, list(args), loop, context)
+        self.process = context.get(PROCESS)
+
+    def happen(self) -> None:
+        self._run()
+
+
+class Task(asyncio.Task[Any]):
+    """A task whose place in a set depends on when it was made, not on where it is in memory."""
+
+    def __init__(self, serial: int, coro: Any, **options: Any) -> None:
+        self._serial = serial
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._serial
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """An event loop whose time is a world's.
+
+    Args:
+        time: the world's clock and events.
+        max_events: after so many the world is taken to go round in circles.
+
+    Attributes:
+        on_stuck: called when nothing will ever happen.
+        on_too_much: called with the reason when too much happens.
+        reports: what nobody handled, as given to ``call_exception_handler``.
+        tasks: those that have not ended, in the order in which they were made.
+    """
+
+    def __init__(self, time: Time, max_events: int) -> None:
+        self.on_stuck: Callable[[], None] = self.stop
+        self.on_too_much: Callable[[TooMuchHappens], None] = lambda _error: self.stop()
+        self.reports: list[Context] = []
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self._time = time
+        self._max_events = max_events
+        self._events = 0
+        self._moves = 0
+        self._turns = 0
+        self._turn_ns = 0
+        self._ready: deque[_Handle | _Timer] = deque()
+        self._timers: list[tuple[int, int, _Timer]] = []
+        self._stale_timers = 0
+        self._settling: list[tuple[int, asyncio.Future[None]]] = []
+        self._signals: dict[tuple[Process | None, int], _Handle] = {}
+        self._serial = itertools.count()
+        self._random = time.chance("threads")
+        self._generators = weakref.WeakValueDictionary[int, AsyncGenerator[Any, Any]]()
+        self._task_factory: Any = None
+        self._exception_handler: Any = None
+        self._debug = False
+        self._running = False
+        self._stopping = False
+        self._ending = False
+        self._closed = False
+
+    # ---- running
+
+    def run_forever(self) -> None:
+        """Run until ``stop`` is called."""
+        self._check_closed()
+        if self._running or asyncio._get_running_loop() is not None:
+            raise RuntimeError("cannot run a virtual event loop while another loop is running")
+        hooks = sys.get_asyncgen_hooks()
+        collecting = gc.isenabled()
+        gc.disable()
+        sys.set_asyncgen_hooks(firstiter=self._note_generator, finalizer=self._end_generator)
+        asyncio._set_running_loop(self)
+        self._running = True
+        try:
+            while not self._stopping:
+                self._turn()
+        finally:
+            self._running = self._stopping = False
+            asyncio._set_running_loop(None)
+            sys.set_asyncgen_hooks(*hooks)
+            if collecting:
+                gc.enable()
+
+    def run_until_complete(self, future: Any) -> Any:
+        """Run until a future or coroutine is done, and return its result."""
+        future = asyncio.ensure_future(future, loop=self)
+
+        def stop(_done: asyncio.Future[Any]) -> None:
+            self.stop()
+
+        future.add_done_callback(stop, context=contextvars.Context())
+        try:
+            self.run_forever()
+        finally:
+            future.remove_done_callback(stop)
+        if not future.done():
+            raise RuntimeError("the virtual event loop was stopped before its future was done")
+        return future.result()
+
+    def stop(self) -> None:
+        """End ``run_forever`` after the turn that it is in."""
+        self._stopping = True
+
+    def is_running(self) -> bool:
+        """Whether it runs now."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """End for good."""
+        if self._running:
+            raise RuntimeError("cannot close a running event loop")
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    def _check_closed(self) -> None:
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+
+    def wind_down(self, processes: Iterable[Process]) -> None:
+        """Cancel all tasks at this very instant, those of dead processes too, until none is left; then close."""
+        self._ending = True
+        self._exception_handler = lambda _loop, _context: None
+        for process in processes:
+            self.release(process)
+        for _ in range(CANCELS_MAX):
+            if not self.tasks:
+                break
+            for task in self.tasks:
+                task.cancel()
+            self.run_forever()
+        self.close()
+
+    async def shutdown_asyncgens(self) -> None:
+        """Close the asynchronous generators that were left open."""
+        for generator in list(self._generators.values()):
+            await generator.aclose()
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+    def _note_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        self._generators[next(self._serial)] = generator
+
+    def _end_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if not self._closed:
+            self.call_soon(self.create_task, generator.aclose())
+
+    # ---- the order of things
+
+    def _turn(self) -> None:
+        if self._ready:
+            self._check_progress()
+        else:
+            self._advance()
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()
+            process = handle.process
+            if handle.cancelled():
+                continue
+            if process is None or process.runs:
+                handle.happen()
+            else:
+                process.held.append(handle)
+
+    def _check_progress(self) -> None:
+        if self._turn_ns != self._time.now_ns:
+            self._turn_ns, self._turns = self._time.now_ns, 0
+        self._turns += 1
+        if self._turns > TURNS_PER_INSTANT:
+            self._turns = 0
+            self.on_too_much(
+                TooMuchHappens(f"time stands still: {TURNS_PER_INSTANT:,} turns of the loop in one instant")
+            )
+
+    def _advance(self) -> None:
+        """Nothing can go on at this instant: tell who waits for that, or let the next thing happen."""
+        if self._ending:
+            self.stop()
+            return
+        if self._settling and self._wake_settled():
+            return
+        self._events += 1
+        if self._events > self._max_events:
+            self._events = 0
+            self.on_too_much(TooMuchHappens(f"{self._max_events:,} events, and no end"))
+            return
+        event_ns, timer_ns = self._time.next_event_ns(), self._next_timer_ns()
+        if event_ns is None and timer_ns is None:
+            self.on_stuck()
+            return
+        self._moves += 1
+        if self._moves % MOVES_PER_COLLECTION == 0:
+            gc.collect()
+        if event_ns is not None and (timer_ns is None or event_ns <= timer_ns):
+            self._time.step()
+        else:
+            assert timer_ns is not None
+            self._time.now_ns = max(self._time.now_ns, timer_ns)
+            self._ready.append(heappop(self._timers)[2])
+
+    def _wake_settled(self) -> bool:
+        due = [future for moves, future in self._settling if moves < self._moves]
+        self._settling = [waiting for waiting in self._settling if waiting[0] >= self._moves]
+        for future in due:
+            if not future.done():
+                future.set_result(None)
+        return bool(due)
+
+    async def settled(self) -> None:
+        """Wait until something more has happened and everything that follows from it at the same instant, too."""
+        future = self.create_future()
+        self._settling.append((self._moves, future))
+        await future
+
+    def release(self, process: Process) -> None:
+        """A process goes on: what it missed happens now."""
+        process.runs = True
+        self._ready.extend(process.held)
+        process.held.clear()
+
+    # ---- planning
+
+    def time(self) -> float:
+        """The virtual clock in seconds."""
+        return self._time.now_ns / NS_PER_SECOND
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """Plan for this instant."""
+        self._check_closed()
+        handle = _Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """Plan for this instant; there is but one thread."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Plan for ``delay`` seconds from now, never less."""
+        delay_ns = max(0, round(delay * NS_PER_SECOND))
+        if delay_ns / NS_PER_SECOND < delay:
+            delay_ns += 1
+        return self._plan(self._time.now_ns + delay_ns, callback, args, context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Plan for the first instant at which ``time()`` is not less than ``when``."""
+        at_ns = round(when * NS_PER_SECOND)
+        while at_ns / NS_PER_SECOND < when:
+            at_ns += 1
+        return self._plan(at_ns, callback, args, context)
+
+    def _plan(
+        self, at_ns: int, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
+    ) -> asyncio.TimerHandle:
+        self._check_closed()
+        timer = _Timer(at_ns / NS_PER_SECOND, callback, args, self, context)
+        heappush(self._timers, (at_ns, next(self._serial), timer))
+        return timer
+
+    def _next_timer_ns(self) -> int | None:
+        while self._timers and self._timers[0][2].cancelled():
+            heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:  # noqa: ARG002 - asyncio's signature
+        self._stale_timers += 1
+        if self._stale_timers > STALE_TIMERS and self._stale_timers > len(self._timers) // 2:
+            self._timers = [planned for planned in self._timers if not planned[2].cancelled()]
+            heapify(self._timers)
+            self._stale_timers = 0
+
+    # ---- futures, tasks and work for other threads
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        """A future of this loop."""
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Any,
+        *,
+        name: object = None,
+        context: contextvars.Context | None = None,
+        **options: Any,
+    ) -> "asyncio.Task[Any]":
+        """Run a coroutine as a task of the current process."""
+        self._check_closed()
+        if context is None:
+            context = contextvars.copy_context()
+            machine = MACHINE.get()
+            if isinstance(machine, Process):
+                context.run(PROCESS.set, machine)
+        if self._task_factory is not None:
+            task: asyncio.Task[Any] = self._task_factory(self, coro, context=context)
+        else:
+            task = Task(next(self._serial), coro, loop=self, context=context, **options)
+        if name is not None:
+            task.set_name(str(name))
+        self.tasks[task] = None
+        task.add_done_callback(self._forget, context=contextvars.Context())
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.pop(task, None)
+
+    def set_task_factory(self, factory: Any) -> None:
+        """Let ``factory(loop, coro, context=...)`` make the tasks."""
+        self._task_factory = factory
+
+    def get_task_factory(self) -> Any:
+        """What makes the tasks; None for the loop itself."""
+        return self._task_factory
+
+    def run_in_executor(  # type: ignore[override]  # typeshed wants what asyncio does not promise
+        self,
+        executor: Any,  # noqa: ARG002 - it is not asked
+        func: Callable[..., T],
+        *args: Any,
+    ) -> "asyncio.Future[T]":
+        """Do blocking work as one event, up to a millisecond from now; ``executor`` is not asked."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def work() -> None:
+            if future.cancelled():
+                return
+            try:
+                with self._other_thread():
+                    result = func(*args)
+            except Exception as error:  # noqa: BLE001 - it is whoever waits that handles it
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.call_later(self._random.randrange(THREAD_NS) / NS_PER_SECOND, work)
+        return future
+
+    @contextmanager
+    def _other_thread(self) -> Iterator[None]:
+        """No loop runs in another thread."""
+        asyncio._set_running_loop(None)
+        try:
+            yield
+        finally:
+            asyncio._set_running_loop(self)
+
+    def set_default_executor(self, executor: Any) -> None:
+        """Nothing would ask it."""
+
+    # ---- signals
+
+    def add_signal_handler(self, sig: int, callback: Callable[[*Ts], object], *args: *Ts) -> None:
+        """Let a process handle a signal, which only ``raise_signal`` sends."""
+        self._signals[PROCESS.get(), sig] = _Handle(callback, args, self, None)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """Whether there was one."""
+        return self._signals.pop((PROCESS.get(), sig), None) is not None
+
+    def raise_signal(self, process: Process, sig: int) -> bool:
+        """Whether the process has a handler for the signal, which then runs."""
+        handle = self._signals.get((process, sig))
+        if handle is not None:
+            self._ready.append(handle)
+        return handle is not None
+
+    # ---- errors
+
+    def get_debug(self) -> bool:
+        """Whether asyncio's checks are on."""
+        return self._debug
+
+    def set_debug(self, enabled: bool) -> None:
+        """Turn asyncio's checks on or off."""
+        self._debug = enabled
+
+    def set_exception_handler(self, handler: Any) -> None:
+        """Let ``handler(loop, context)`` see what nobody handled; None lets the test fail of it."""
+        self._exception_handler = handler
+
+    def get_exception_handler(self) -> Any:
+        """What sees the errors that nobody handled."""
+        return self._exception_handler
+
+    def default_exception_handler(self, context: Context) -> None:
+        """Keep it for the end of the test."""
+        self.reports.append(context)
+
+    def call_exception_handler(self, context: Context) -> None:
+        """Something went wrong where nobody waits."""
+        if self._exception_handler is None:
+            self.default_exception_handler(context)
+        else:
+            self._exception_handler(self, context)
+
+
+def _refuse(name: str) -> Callable[..., NoReturn]:
+    def refuse(*_args: Any, **_options: Any) -> NoReturn:
+        __tracebackhide__ = True
+        raise NotSimulated(
+            f"loop.{name}: the simulated world has no real sockets, pipes or processes; in it, services talk through "
+            "triack, and what they use besides has to be replaced for the test"
+        )
+
+    refuse.__name__ = name
+    refuse.__doc__ = "Refused: raises NotSimulated."
+    return refuse
+
+
+_REFUSED = (
+    "add_reader", "add_writer", "connect_accepted_socket", "connect_read_pipe", "connect_write_pipe",
+    "create_connection", "create_datagram_endpoint", "create_server", "create_unix_connection", "create_unix_server",
+    "getaddrinfo", "getnameinfo", "remove_reader", "remove_writer", "sendfile", "sock_accept", "sock_connect",
+    "sock_recv", "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendfile",
+    "sock_sendto", "start_tls", "subprocess_exec", "subprocess_shell",
+)  # fmt: skip
+for _name in _REFUSED:
+    setattr(VirtualLoop, _name, _refuse(_name))

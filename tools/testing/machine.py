@@ -1,0 +1,242 @@
+"""A simulated machine: a disk, a clock, addresses, and services that crash with it and start again."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from contextvars import Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+from triack.errors import UsageError
+from triack.queues import machine as real
+from triack.testing.errors import MachineCrashed
+from triack.testing.loop import NS_PER_SECOND
+from triack.testing.process import SimProcess
+from triack.testing.service import Service, Work
+from triack.tools.chaos.disk import Disk, DiskFaults
+from triack.tools.chaos.world import WALL_NS
+
+if TYPE_CHECKING:
+    from triack.testing.world import World
+
+__all__ = ["Machine"]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+STOP_SECONDS = 60.0
+
+
+class Machine:
+    """One machine. Made by ``World.machine``; it runs from then on.
+
+    ``with machine:`` lets the nodes that the test itself opens run on it.
+
+    Attributes:
+        name: what it is called.
+        disk: its disk; ``disk.faults`` says how it misbehaves.
+        disk_delay: how long the disk takes for a commit, in seconds: up to half of it more or less.
+        services: what runs on it, in the order of their start.
+    """
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world = world
+        self.name = name
+        self.random = world.time.chance(f"machine {name}")
+        self.disk = Disk(world.time.chance(f"disk {name}"))
+        self.disk_delay = 0.001
+        self.services: list[Service] = []
+        self.processes: list[SimProcess] = []
+        self.works: list[Work] = []
+        self._wall_offset_ns = WALL_NS
+        self._tokens: list[Token[real.Machine]] = []
+        self._process = self._boot()
+
+    def _boot(self) -> SimProcess:
+        process = SimProcess(self)
+        self.processes.append(process)
+        return process
+
+    def __repr__(self) -> str:
+        return f"<machine {self.name}, {self.state}>"
+
+    # ---- what it runs
+
+    def start(self, service: Callable[P, Coroutine[Any, Any, Any]], *args: P.args, **kwargs: P.kwargs) -> Service:
+        """Run an async function as a service: now, and again after every ``restart``.
+
+        Raises:
+            UsageError: the machine is down.
+        """
+        self._check_up(f"start {_name_of(service)}")
+        started = Service(self, lambda: service(*args, **kwargs), f"{_name_of(service)} on {self.name}")
+        self.services.append(started)
+        self.works.append(started.start(self._process))
+        return started
+
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on this machine, and return its result.
+
+        Raises:
+            MachineCrashed: the machine crashed meanwhile.
+            UsageError: the machine is down.
+        """
+        try:
+            self._check_up(f"run {_name_of(coroutine)}")
+        except UsageError:
+            coroutine.close()
+            raise
+        work = Work(self._process, coroutine, f"{_name_of(coroutine)} on {self.name}")
+        self.works.append(work)
+        work.noticed = True
+        try:
+            result: T = await asyncio.shield(work.outcome)
+        except asyncio.CancelledError:
+            work.task.cancel()
+            raise
+        return result
+
+    async def stop(self, timeout: float = STOP_SECONDS) -> None:
+        """End its services as an operator would: by their handler for SIGTERM, or else by cancelling them.
+
+        Args:
+            timeout: seconds that they may take.
+
+        Raises:
+            TimeoutError: they took longer.
+        """
+        self._check_up("stop the services")
+        self.world.tell(f"{self.name}: stop")
+        running = [work for work in self.works if not work.outcome.done()]
+        if not self.world.loop.raise_signal(self._process, signal.SIGTERM):
+            for work in running:
+                work.task.cancel()
+        async with asyncio.timeout(timeout):
+            await asyncio.gather(*(work.outcome for work in running), return_exceptions=True)
+
+    def __enter__(self) -> Self:
+        self._check_up("open nodes")
+        self._tokens.append(real.MACHINE.set(self._process))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        real.MACHINE.reset(self._tokens.pop())
+
+    # ---- its life
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it runs, or could if it were not paused."""
+        return not self._process.is_dead
+
+    @property
+    def state(self) -> str:
+        """``up``, ``paused`` or ``down``."""
+        return "down" if not self.is_up else "up" if self._process.runs else "paused"
+
+    def _check_up(self, what: str) -> None:
+        if not self.is_up:
+            raise UsageError(f"{what} on machine {self.name}: it is down; restart() starts it again")
+
+    def crash(self) -> None:
+        """End all that runs on it at once, as ``kill -9`` does; what was written is still on the disk.
+
+        No line of its services' code runs any more before the test is over, ``finally`` blocks included. Nothing
+        happens if it is down.
+        """
+        if self.is_up:
+            self._die("crash", self.disk.kill)
+
+    def lose_power(self) -> None:
+        """As ``crash``, and of what was not synced to the disk any part may be gone, in any order."""
+        if self.is_up:
+            self._die("power loss", self.disk.lose_power)
+        else:
+            self.disk.lose_power()
+
+    def crash_after(self, effects: int | None, *, power: bool = False) -> None:
+        """Crash, or lose power, when so many more effects have happened: before the next one does. None: not any more.
+
+        An effect is a datagram sent, a change of the disk or a sync, or records added to the session log. To try each
+        possible moment, run the test with 0, 1, 2, ... until it ends with the machine still up.
+        """
+        self._check_up("plan a crash")
+        self._process.effects_left = -1 if effects is None else effects
+        self._process.doom = self.lose_power if power else self.crash
+
+    def _die(self, how: str, end_disk: Callable[[], None]) -> None:
+        self.world.tell(f"{self.name}: {how}")
+        self._process.die(end_disk)
+        for work in self.works:
+            work.crash(MachineCrashed(f"{work.name} ended: {how} of machine {self.name}"))
+
+    def restart(self) -> None:
+        """Start it again, and its services; crash it before if it is up."""
+        self.crash()
+        self.world.tell(f"{self.name}: start")
+        self._process = self._boot()
+        self.works = [work for work in self.works if work.died_unnoticed]
+        self.works += [service.start(self._process) for service in self.services]
+
+    def pause(self) -> None:
+        """Stop it in its tracks; what arrives waits, and what falls due is late."""
+        self._check_up("pause")
+        self.world.tell(f"{self.name}: pause")
+        self._process.runs, self._process.was_paused = False, True
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self.is_up and not self._process.runs:
+            self.world.tell(f"{self.name}: resume")
+            self.world.loop.release(self._process)
+
+    # ---- its clock, its disk, its address
+
+    def wall_ns(self) -> int:
+        """Its wall clock in nanoseconds."""
+        return self.world.time.now_ns + self._wall_offset_ns
+
+    def clock(self) -> float:
+        """Its wall clock, as ``time.time`` would give it; for services that let themselves be given a clock."""
+        return self.wall_ns() / NS_PER_SECOND
+
+    def jump_clock(self, seconds: float) -> None:
+        """Set its wall clock forward, or back. Virtual time goes on as before."""
+        self.world.tell(f"{self.name}: clock jumps by {seconds:g} s")
+        self._wall_offset_ns += round(seconds * NS_PER_SECOND)
+
+    def close(self) -> None:
+        """The world ends: nothing that still runs here has any effect."""
+        if self.is_up:
+            self._process.die(self.disk.kill)
+
+    def draw_disk_delay(self) -> float:
+        """How long the disk takes this time, in seconds."""
+        return self.disk_delay * (0.5 + self.random.random())
+
+    def fill_disk(self) -> None:
+        """Let every further write fail for want of space, until ``mend_disk``."""
+        self.world.tell(f"{self.name}: disk full")
+        self.disk.faults = DiskFaults(full=1.0)
+
+    def break_disk(self) -> None:
+        """Let every further write and sync fail, until ``mend_disk``."""
+        self.world.tell(f"{self.name}: disk broken")
+        self.disk.faults = DiskFaults(write=1.0, sync=1.0)
+
+    def mend_disk(self) -> None:
+        """The disk works again."""
+        self.world.tell(f"{self.name}: disk mended")
+        self.disk.faults = DiskFaults()
+
+    def rebind(self) -> None:
+        """Send from other addresses from now on, as behind a router that forgot this machine."""
+        self.world.tell(f"{self.name}: new address")
+        for route in self.world.links.routes_of(self.name):
+            self.world.network.rebind(route)
+
+
+def _name_of(work: object) -> str:
+    return str(getattr(work, "__qualname__", type(work).__name__))

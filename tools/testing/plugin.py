@@ -1,0 +1,121 @@
+"""The pytest plugin: the fixture ``triack_world``, and its options and marker.
+
+A coroutine test that uses the fixture runs in the world's virtual time, with or without other plugins for coroutine
+tests; those get to see an ordinary function. All other tests are left alone.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from triack.testing.world import World
+
+__all__ = ["triack_world"]
+
+FIXTURE = "triack_world"
+MARKER = "triack(seed=0, seeds=1, check=True, max_events=2000000): how the simulated world of a test is made"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options for seeds."""
+    group = parser.getgroup("triack", "triack: services in a simulated world")
+    group.addoption("--triack-seed", type=int, default=None, metavar="N", help="the (first) seed of simulated worlds")
+    group.addoption(
+        "--triack-seeds", type=int, default=None, metavar="N", help="run each test in a simulated world with N seeds"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", MARKER)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each seed, if there are several."""
+    if FIXTURE not in metafunc.fixturenames:
+        return
+    settings = _settings(metafunc.definition)
+    option = metafunc.config.getoption("--triack-seeds")
+    count = settings.get("seeds", 1) if option is None else option
+    if count > 1:
+        first = _seed(metafunc.definition)
+        seeds = range(first, first + count)
+        metafunc.parametrize(FIXTURE, seeds, ids=[f"seed{seed}" for seed in seeds], indirect=True)
+
+
+def _settings(item: pytest.Item | pytest.Function) -> dict[str, Any]:
+    marker = item.get_closest_marker("triack")
+    return {} if marker is None else dict(marker.kwargs)
+
+
+def _seed(item: pytest.Item) -> int:
+    option = item.config.getoption("--triack-seed")
+    return int(_settings(item).get("seed", 0) if option is None else option)
+
+
+@pytest.fixture
+def triack_world(request: pytest.FixtureRequest) -> Iterator["World"]:
+    """A simulated world (``triack.testing.World``) of the test's own; checked and closed after the test."""
+    from triack.testing.world import MAX_EVENTS, World
+
+    settings = _settings(request.node)
+    seed = getattr(request, "param", None)
+    world = World(_seed(request.node) if seed is None else seed, max_events=settings.get("max_events", MAX_EVENTS))
+    request.node.stash[_WORLD] = world
+    try:
+        yield world
+        if not world.is_checked and settings.get("check", True) and not request.node.stash.get(_FAILED, False):
+            world.check()
+    finally:
+        world.close()
+
+
+_WORLD: pytest.StashKey["World"] = pytest.StashKey()
+_FAILED: pytest.StashKey[bool] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_pycollect_makeitem() -> Generator[None, object, object]:
+    """Turn coroutine tests of a world into functions; innermost, so that no other plugin has taken them before."""
+    made = yield
+    for item in made if isinstance(made, list) else [made]:
+        if isinstance(item, pytest.Function) and FIXTURE in item.fixturenames and _is_coroutine(item):
+            item.obj = _in_world(item, item.obj)
+    return made
+
+
+def _is_coroutine(item: pytest.Function) -> bool:
+    return inspect.iscoroutinefunction(item.obj)
+
+
+def _in_world(item: pytest.Function, test: Callable[..., Any]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(**arguments: Any) -> None:
+        __tracebackhide__ = True
+        world = item.stash[_WORLD]
+        world.run(test(**arguments))
+        if _settings(item).get("check", True):
+            world.check()
+
+    # What asyncio's own marker of coroutine functions looks at, if a decorator has set it.
+    run.__dict__.pop("_is_coroutine_marker", None)
+    return run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the seed and the story of the world with each failure."""
+    report = yield
+    world = item.stash.get(_WORLD, None)
+    if world is not None and report.failed:
+        item.stash[_FAILED] = True
+        report.sections.append(("triack world", f"{world.story()}\nto run it again: --triack-seed={world.seed}"))
+    if world is not None and call.when == "teardown":
+        del item.stash[_WORLD]
+    return report

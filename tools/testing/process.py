@@ -1,0 +1,256 @@
+"""One process of a simulated machine, from its start to its crash: what its nodes run on, and what its tasks belong to.
+
+When it dies, all its effects end at once: no datagram leaves any more, nothing reaches the disk, no record the session
+log, no task goes on. A job that the disk has in hand is done by then, or not, or in part.
+"""
+
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import apsw
+
+from triack.errors import TriackError, UsageError
+from triack.queues import machine as real
+from triack.queues.store import Store
+from triack.testing.endpoint import SimEndpoint
+from triack.testing.loop import PROCESS, Process
+from triack.tools.chaos.disk import ProcessCrashed
+from triack.transport.address import Address
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from triack.testing.machine import Machine
+
+__all__ = ["Nowhere", "SimLog", "SimProcess"]
+
+T = TypeVar("T")
+
+CHECKPOINT_PAGES = 100
+"""Fewer than on a real disk, so that short tests see checkpoints, too."""
+EFFECTS_OF_A_JOB = 24
+"""A commit that is cut off gets at most so far."""
+
+
+class SimStore(Store):
+    """A store whose process may die."""
+
+    def abandon(self) -> None:
+        """Let go of the files of a dead process; SQLite must not find its file system gone when it ends by itself."""
+        with suppress(apsw.Error, ProcessCrashed):
+            self._db.close(True)
+
+
+class SimLog:
+    """The session log of one start of a node, kept in memory."""
+
+    def __init__(self, process: "SimProcess", name: str, incarnation: int) -> None:
+        machine = process.machine
+        serial = sum(len(each.logs) for each in machine.processes) + 1
+        self.name = f"{machine.name}-{name}-{incarnation:06d}-{serial:06d}"
+        self.process = process
+        self.records = bytearray()
+
+    def append(self, records: bytes) -> None:
+        """Append whole records."""
+        if records and self.process.take_effect():
+            self.records += records
+            self.process.note(records)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+
+
+class SimWorker:
+    """Does the jobs of one node, each in the time that the machine's disk takes."""
+
+    def __init__(self, process: "SimProcess") -> None:
+        self._process = process
+        self._loop = process.machine.world.loop
+        self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+        self._is_closed = False
+
+    def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+        """Begin a job, or queue it; of a dead process none ever ends."""
+        if self._is_closed:
+            raise RuntimeError("cannot start a job after the worker was closed")
+        future: asyncio.Future[T] = self._loop.create_future()
+        if not self._process.is_dead:
+            self._jobs.append((job, future))
+            if len(self._jobs) == 1:
+                self._begin()
+        return future
+
+    def _begin(self) -> None:
+        self._loop.call_later(self._process.machine.draw_disk_delay(), self._end, context=self._process.context)
+
+    def _end(self) -> None:
+        if not self._jobs:
+            return
+        self._do_first()
+        while self._jobs and self._jobs[0][1].cancelled():
+            self._jobs.popleft()
+        if self._jobs:
+            self._begin()
+
+    def _do_first(self) -> None:
+        job, future = self._jobs[0]
+        try:
+            result = job()
+        except ProcessCrashed:
+            self._jobs.clear()
+            self._process.doom()
+            return
+        except Exception as error:  # noqa: BLE001 - it is whoever waits that handles it
+            if not future.done():
+                future.set_exception(error)
+        else:
+            if not future.done():
+                future.set_result(result)
+        self._jobs.popleft()
+
+    def die(self) -> None:
+        """The process dies: the job in hand is done, or not, or in part."""
+        process, disk = self._process, self._process.machine.disk
+        fate = process.machine.random.randrange(3)
+        left = process.machine.random.randrange(EFFECTS_OF_A_JOB)
+
+        def crash_soon(_effect: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise ProcessCrashed
+
+        if self._jobs and fate:
+            disk.on_effect = crash_soon if fate == 1 else None
+            with suppress(ProcessCrashed, TriackError):
+                self._jobs[0][0]()
+        self._jobs.clear()
+
+    def close(self) -> None:
+        """End, after what was begun."""
+        self._is_closed = True
+        while self._jobs and not self._process.is_dead:
+            self._do_first()
+
+
+class SimProcess(Process, real.Machine):
+    """What the nodes of a simulated machine are given as their machine.
+
+    Args:
+        machine: where it runs.
+
+    Attributes:
+        is_dead: whether it has crashed, or the world has ended.
+        was_paused: whether it ever stood still.
+        context: what belongs to it is made in this context.
+        effects_left: it dies when so many more have happened, before the next one; negative for never.
+        doom: what ends it then.
+        logs: the session logs of its nodes.
+    """
+
+    def __init__(self, machine: "Machine") -> None:
+        super().__init__()
+        self.machine = machine
+        self.is_dead = False
+        self.was_paused = False
+        self.effects_left = -1
+        self.doom: Callable[[], None] = machine.crash
+        self.logs: list[SimLog] = []
+        self.context = contextvars.copy_context()
+        self.context.run(real.MACHINE.set, self)
+        self.context.run(PROCESS.set, self)
+        self._endpoints: list[SimEndpoint] = []
+        self._workers: list[SimWorker] = []
+        self._stores: list[SimStore] = []
+        machine.disk.on_effect = self._before_disk_effect
+
+    # ---- what a node asks of its machine
+
+    def monotonic_ns(self) -> int:
+        """The world's clock."""
+        return self.machine.world.time.now_ns
+
+    def wall_ns(self) -> int:
+        """The machine's clock, which may be set wrong."""
+        return self.machine.wall_ns()
+
+    def entropy(self, size: int) -> bytes:
+        """Bytes from the world's seed."""
+        return self.machine.random.randbytes(size)
+
+    def worker(self) -> SimWorker:
+        """A new worker."""
+        self._workers.append(SimWorker(self))
+        return self._workers[-1]
+
+    async def open_endpoint(self, scheme: str, listen: str | None) -> SimEndpoint:
+        """Open an endpoint on the simulated network."""
+        address = None if listen is None else Address.parse(listen, listening=True)
+        endpoint = SimEndpoint(self, scheme, address)
+        self._endpoints.append(endpoint)
+        return endpoint
+
+    def open_store(self, data: Path | None) -> Store:
+        """Open a store on the machine's disk."""
+        store = SimStore(data, vfs=self.machine.disk.vfs, checkpoint_pages=CHECKPOINT_PAGES)
+        self._stores.append(store)
+        return store
+
+    def open_log(self, folder: Path | None, name: str, incarnation: int) -> SimLog:  # noqa: ARG002 - always kept
+        """Keep a session log, whether the node wants one or not: the world checks it at its end."""
+        self.logs.append(SimLog(self, name, incarnation))
+        return self.logs[-1]
+
+    # ---- effects
+
+    def note(self, what: bytes) -> None:
+        """Add to the world's trace."""
+        self.machine.world.time.note(self.machine.name, what)
+
+    def take_effect(self) -> bool:
+        """Whether something that reaches beyond this process happens: not when it is dead, nor when it dies of it."""
+        if not self.is_dead and self._is_doomed():
+            self.doom()
+        return not self.is_dead
+
+    def _before_disk_effect(self, effect: str) -> None:
+        self.note(effect.encode())
+        if self._is_doomed():
+            raise ProcessCrashed
+
+    def _is_doomed(self) -> bool:
+        if self.effects_left < 0:
+            return False
+        self.effects_left -= 1
+        return self.effects_left < 0
+
+    def die(self, end_disk: Callable[[], None]) -> None:
+        """End all effects, now and for ever.
+
+        Args:
+            end_disk: what becomes of the disk, after a job that it had in hand.
+        """
+        self.runs, self.is_dead = False, True
+        for endpoint in self._endpoints:
+            endpoint.vanish()
+        for worker in self._workers:
+            worker.die()
+        end_disk()
+        for store in self._stores:
+            store.abandon()
+
+
+class Nowhere(real.Machine):
+    """The machine of code that runs in a simulated world, but on none of its machines."""
+
+    def worker(self) -> real.Worker:
+        """Refused, before anything else is asked for: raises UsageError."""
+        raise UsageError(
+            "open a node: this code runs on no machine of the simulated world; start it with machine.start(...) or "
+            "machine.run(...), or open the node inside `with machine:`"
+        )

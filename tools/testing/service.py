@@ -1,0 +1,108 @@
+"""Work that runs on a machine of a simulated world, and how it ended."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any
+
+from triack.errors import UsageError
+from triack.testing.errors import MachineCrashed
+
+if TYPE_CHECKING:
+    from triack.testing.machine import Machine
+    from triack.testing.process import SimProcess
+
+__all__ = ["Service", "Work"]
+
+
+class Work:
+    """One coroutine that runs in a process.
+
+    Attributes:
+        task: runs it.
+        outcome: how it ended, for code outside of the process.
+        noticed: whether anyone asked for the outcome.
+    """
+
+    def __init__(self, process: "SimProcess", coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+        loop = process.machine.world.loop
+        self.name = name
+        self.noticed = False
+        self.outcome: asyncio.Future[Any] = loop.create_future()
+        context = process.context.copy()
+        self.task = loop.create_task(coroutine, name=name, context=context)
+        self.task.add_done_callback(self._end, context=process.machine.world.context)
+
+    def _end(self, task: "asyncio.Task[Any]") -> None:
+        if self.outcome.done():
+            return
+        if task.cancelled():
+            self.outcome.cancel()
+        elif (error := task.exception()) is not None:
+            self._fail(error)
+        else:
+            self.outcome.set_result(task.result())
+
+    def crash(self, error: MachineCrashed) -> None:
+        """Its process has died."""
+        if not self.outcome.done():
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.outcome.set_exception(error)
+        # The world looks for errors that nobody noticed; asyncio need not.
+        self.outcome.exception()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it ended with, if it ended with an error."""
+        if not self.outcome.done() or self.outcome.cancelled():
+            return None
+        return self.outcome.exception()
+
+    @property
+    def died_unnoticed(self) -> bool:
+        """Whether it ended with an error of its own, and nobody looked."""
+        return not self.noticed and self.error is not None and not isinstance(self.error, MachineCrashed)
+
+
+class Service:
+    """A service of a machine: it starts with it, and ends when it crashes. Made by ``Machine.start``.
+
+    ``await service`` waits until it ends and gives its result, or raises its error: MachineCrashed if the machine did.
+    """
+
+    def __init__(self, machine: "Machine", function: Callable[[], Coroutine[Any, Any, Any]], name: str) -> None:
+        self.machine = machine
+        self.name = name
+        self._function = function
+        self._work: Work | None = None
+
+    def start(self, process: "SimProcess") -> Work:
+        """Run it in a process."""
+        self._work = Work(process, self._function(), self.name)
+        return self._work
+
+    @property
+    def _latest(self) -> Work:
+        if self._work is None:
+            raise UsageError(f"service {self.name} has never run")
+        return self._work
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._work is not None and not self._work.outcome.done()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it ended with, or None; to look is to notice."""
+        self._latest.noticed = True
+        return self._latest.error
+
+    def cancel(self) -> None:
+        """Ask it to end, as asyncio does."""
+        self._latest.task.cancel()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        self._latest.noticed = True
+        return asyncio.shield(self._latest.outcome).__await__()

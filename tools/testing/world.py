@@ -1,0 +1,315 @@
+"""A simulated world for tests of services: machines, a bad network, and time that passes at once."""
+
+import asyncio
+import contextvars
+import gc
+import types
+import warnings
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from triack.errors import WaitTimeout
+from triack.queues.machine import MACHINE
+from triack.testing.check import check_logs
+from triack.testing.endpoint import Links
+from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
+from triack.testing.loop import NS_PER_SECOND, VirtualLoop
+from triack.testing.machine import Machine
+from triack.testing.process import Nowhere, SimLog
+from triack.tools.chaos.network import Faults, Network
+from triack.tools.chaos.world import START_NS
+from triack.tools.chaos.world import World as Time
+
+__all__ = ["World"]
+
+T = TypeVar("T")
+
+MAX_EVENTS = 2_000_000
+TOLD_MAX = 50
+UNTIL_SECONDS = 60.0
+YOUNG = 1
+"""The garbage collector's generations with what a world has made: none of it was promoted while the world ran."""
+LIBRARY = ("asyncio", "triack")
+"""Where a task waits is said in terms of code outside of these."""
+
+
+class World:
+    """Machines, the network between them, and virtual time.
+
+    Args:
+        seed: all of its chance; the same seed and the same test give the same run.
+        max_events: after so many the test is taken to go round in circles.
+
+    Attributes:
+        seed: what it was made with.
+        loop: the event loop of everything in it.
+        network: what carries the datagrams; ``network.counts`` tells what became of them.
+    """
+
+    def __init__(self, seed: int = 0, *, max_events: int = MAX_EVENTS) -> None:
+        self.seed = seed
+        self.time = Time(seed)
+        self.network = Network(self.time)
+        self.links = Links(self.network)
+        self.loop = VirtualLoop(self.time, max_events)  # type: ignore[abstract]  # what is missing is refused
+        self.loop.on_stuck = self._be_stuck
+        self.loop.on_too_much = self._end_test
+        self.told: list[str] = []
+        self.context = contextvars.copy_context()
+        self.context.run(MACHINE.set, Nowhere())
+        self._machines: dict[str, Machine] = {}
+        self._test: asyncio.Task[Any] | None = None
+        self._verdict: Exception | None = None
+        self._is_checked = False
+
+    # ---- running
+
+    def run(self, test: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in this world's time, and return its result.
+
+        Raises:
+            NothingHappens: it waits for what will never happen.
+            TooMuchHappens: it goes round in circles.
+        """
+        __tracebackhide__ = True
+        self._test = self.loop.create_task(test, name="the test", context=self.context.copy())
+        try:
+            result: T = self.loop.run_until_complete(self._test)
+        except asyncio.CancelledError as cancelled:
+            if self._verdict is None:
+                raise
+            raise self._verdict from cancelled
+        if self._verdict is not None:
+            raise self._verdict
+        return result
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.check()
+        finally:
+            self.close()
+
+    def machine(self, name: str) -> Machine:
+        """The machine of that name; made when it is first asked for."""
+        if name not in self._machines:
+            self.links.hosts.add(name)
+            self._machines[name] = Machine(self, name)
+        return self._machines[name]
+
+    @property
+    def machines(self) -> list[Machine]:
+        """All machines so far."""
+        return list(self._machines.values())
+
+    def chance(self, name: str) -> Random:
+        """A stream of chance of its own, from the world's seed, for whatever the test wants to draw."""
+        return self.time.chance(f"user {name}")
+
+    # ---- time
+
+    @property
+    def now(self) -> float:
+        """Seconds since the world began."""
+        return (self.time.now_ns - START_NS) / NS_PER_SECOND
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        await asyncio.sleep(seconds)
+
+    async def until(self, holds: Callable[[], object], timeout: float = UNTIL_SECONDS) -> None:
+        """Wait until ``holds()`` is true; it is asked whenever something has happened.
+
+        Args:
+            holds: what to wait for.
+            timeout: the longest wait, in seconds.
+
+        Raises:
+            WaitTimeout: it is still not true.
+        """
+        __tracebackhide__ = True
+        try:
+            async with asyncio.timeout(timeout):
+                while not holds():
+                    await self.loop.settled()
+        except TimeoutError:
+            died = "".join(f"; {line}" for line in self._deaths())
+            raise WaitTimeout(f"still not true after {timeout:g} s of virtual time{died}") from None
+
+    # ---- the network
+
+    @property
+    def faults(self) -> Faults:
+        """How bad the network is, in full; the methods below set the most used parts of it."""
+        return self.network.faults
+
+    def set_loss(self, share: float) -> None:
+        """Lose this share of all datagrams, 0 to 1. A stream (``tcp://``) loses nothing, but is late."""
+        self._set(loss=share)
+
+    def set_duplicate(self, share: float) -> None:
+        """Let this share of the datagrams arrive twice."""
+        self._set(duplicate=share)
+
+    def set_reorder(self, share: float) -> None:
+        """Delay this share of the datagrams past others."""
+        self._set(reorder=share)
+
+    def set_delay(self, seconds: float, *, jitter: float = 0.0) -> None:
+        """How long a datagram takes, one way, and up to how much more."""
+        self._set(delay_ns=round(seconds * NS_PER_SECOND), jitter_ns=round(jitter * NS_PER_SECOND))
+
+    def _set(self, **faults: float) -> None:
+        for name, value in faults.items():
+            self.tell(f"network: {name} {value:g}")
+            setattr(self.network.faults, name, value)
+
+    def cut(self, one: Machine | str, *others: Machine | str, one_way: bool = False) -> None:
+        """Part a machine from others, or from all: nothing arrives. ``one_way``: only what it sends is lost."""
+        for sender, to in self._ways(one, others, one_way=one_way):
+            self.tell(f"network: cut {sender} -> {to}")
+            self.links.cut(sender, to)
+
+    def clog(self, one: Machine | str, *others: Machine | str, one_way: bool = False) -> None:
+        """As ``cut``, but what is sent is held, and arrives all at once after ``heal``."""
+        for sender, to in self._ways(one, others, one_way=one_way):
+            self.tell(f"network: clog {sender} -> {to}")
+            self.links.clog(sender, to)
+
+    def heal(self) -> None:
+        """End all cuts and clogs; loss and the like stay as they are."""
+        self.tell("network: heal")
+        self.links.heal()
+
+    def calm(self) -> None:
+        """Stop every fault of the network."""
+        self.network.faults = Faults()
+        self.heal()
+
+    def _ways(self, one: Machine | str, others: tuple[Machine | str, ...], *, one_way: bool) -> list[tuple[str, str]]:
+        name = _name(one)
+        targets = [_name(other) for other in others] or [machine for machine in self._machines if machine != name]
+        for machine in (name, *targets):
+            self.machine(machine)
+        there = [(name, target) for target in targets]
+        return there if one_way else there + [(target, name) for target in targets]
+
+    # ---- the end
+
+    def check(self) -> None:
+        """Raise if a service died unnoticed, or if the session logs show a broken promise.
+
+        Raises:
+            ServiceDied: with the error as its cause.
+            PromiseBroken: with what was found.
+        """
+        __tracebackhide__ = True
+        self._is_checked = True
+        gc.collect(YOUNG)
+        for machine in self.machines:
+            for work in machine.works:
+                if work.died_unnoticed:
+                    raise ServiceDied(f"{work.name} died: {_describe(work.error)}") from work.error
+        for report in self.loop.reports:
+            error = report.get("exception")
+            where = report.get("task") or report.get("future") or report.get("handle")
+            raise ServiceDied(f"{report.get('message')}: {_describe(error)} ({where!r})") from error
+        logs = self.logs
+        paused = [log.name for log in logs if log.process.was_paused]
+        check_logs({log.name: bytes(log.records) for log in logs}, paused)
+
+    @property
+    def logs(self) -> list[SimLog]:
+        """The session logs of all starts of all nodes, those of one node in the order of its starts."""
+        processes = [process for machine in self.machines for process in machine.processes]
+        return [log for process in processes for log in process.logs]
+
+    def write_logs(self, folder: Path) -> None:
+        """Write the session logs into a directory, for ``triack replay``."""
+        for log in self.logs:
+            (folder / f"{log.name}.jsonl").write_bytes(log.records)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether ``check`` was called."""
+        return self._is_checked
+
+    def close(self) -> None:
+        """End everything. What still ran is cancelled in a world in which nothing has any effect."""
+        for machine in self.machines:
+            machine.close()
+        with warnings.catch_warnings():
+            # Coroutines that never got their turn are no mistake of the test's.
+            warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
+            self.loop.wind_down(process for machine in self.machines for process in machine.processes)
+            gc.collect(YOUNG)
+        for machine in self.machines:
+            machine.disk.close()
+
+    @property
+    def trace(self) -> str:
+        """32 hex digits over all that machines did to the network and to their disks: equal for equal runs."""
+        return self.time.trace
+
+    def tell(self, what: str) -> None:
+        """Keep a line for the story of the test."""
+        self.told.append(f"{self.now:12.6f} s  {what}")
+
+    def story(self) -> str:
+        """What was done to the world, for a test that failed."""
+        lines = self.told[-TOLD_MAX:]
+        return "\n".join([f"seed {self.seed}, {self.now:.3f} s of virtual time, trace {self.trace}", *lines])
+
+    def _deaths(self) -> list[str]:
+        works = [work for machine in self.machines for work in machine.works]
+        return [f"{work.name} died: {_describe(work.error)}" for work in works if work.died_unnoticed]
+
+    def _be_stuck(self) -> None:
+        waiting = [f"  {task.get_name()} waits {_where(task)}" for task in self.loop.tasks if _is_users(task)]
+        down = [f"  machine {machine.name} is {machine.state}" for machine in self.machines if machine.state != "up"]
+        deaths = [f"  {line}" for line in self._deaths()]
+        self._end_test(NothingHappens("\n".join(["nothing will ever happen:", *waiting, *down, *deaths])))
+
+    def _end_test(self, verdict: NothingHappens | TooMuchHappens) -> None:
+        """Let the test end at the place where it waits."""
+        if isinstance(verdict, TooMuchHappens):
+            waiting = [f"  {task.get_name()} is {_where(task)}" for task in self.loop.tasks if _is_users(task)]
+            verdict = TooMuchHappens("\n".join([f"{verdict} ({self.now:.3f} s of virtual time):", *waiting]))
+        if self._verdict is not None or self._test is None:
+            raise verdict
+        self._verdict = verdict
+        self._test.cancel()
+
+
+def _name(machine: Machine | str) -> str:
+    return machine if isinstance(machine, str) else machine.name
+
+
+def _describe(error: object) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _is_users(task: "asyncio.Task[Any]") -> bool:
+    return not task.get_name().startswith("triack-")
+
+
+def _where(task: "asyncio.Task[Any]") -> str:
+    """The innermost line of the user's code in which a task is."""
+    place = "at an unknown place"
+    coroutine: Any = task.get_coro()
+    while isinstance(coroutine, types.CoroutineType):
+        frame = coroutine.cr_frame
+        if frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] not in LIBRARY:
+            path, here = Path(frame.f_code.co_filename), Path.cwd()
+            path = path.relative_to(here) if path.is_relative_to(here) else path
+            place = f"at {path}:{frame.f_lineno} in {frame.f_code.co_name}"
+        coroutine = coroutine.cr_await
+    return place
