@@ -74,6 +74,12 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
+    @property
+    def pid(self) -> int:
+        """The running process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start it, and wait until it says that it listens."""
         self._process = start(

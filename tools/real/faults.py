@@ -201,11 +201,15 @@ def inject(fault: Fault, nth: int, data: Path, *, task: str = "write") -> Outcom
         trace = Path(folder, "trace")
         outcome = asyncio.run(_run(_strace(fault, nth, data, trace), data, task))
         traced = trace.read_text().splitlines() if trace.exists() else []
-    struck = [line for line in traced if line.endswith(("(INJECTED)", " = ?"))]
-    if struck and (call := _CALL.search(struck[0])):
-        outcome.struck = f"{call['call']}({Path(call['open'] or call['named']).name})"
+    # A process that was killed leaves its last call without a result.
+    killed = outcome.code == -signal.SIGKILL
+    ends = (" = ?", "<unfinished ...>") if killed else ("(INJECTED)",)
+    struck = [line for line in traced if line.endswith(ends)]
+    if struck:
+        call = _CALL.search(struck[-1 if killed else 0])
+        outcome.struck = f"{call['call']}({Path(call['open'] or call['named']).name})" if call else fault.call
     _judge_end(outcome)
-    if struck and (sync := _SYNC.search(struck[0])):
+    if struck and not killed and (sync := _SYNC.search(struck[0])):
         _judge_sync(outcome, sync, traced)
     return outcome
 

@@ -101,6 +101,8 @@ class Witness:
             engine: the node.
             heard: the datagram that it was given, if that was the input.
         """
+        if engine.rollbacks:
+            raise Violation(f"the store of {', '.join(engine.rollbacks.values())} is taken for an older copy of itself")
         for connection, conversation in conversations(engine).items():
             session = conversation.session
             talk = self.talks.get(connection)

@@ -5,10 +5,10 @@ engine over tables. What one of them missed or made up would have to be missed o
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DAMAGED = 220
-RUNS = 14
+RUNS = 10
 RUN_RECORDS = range(60, 420)
 """Runs with so many records are taken: all that can happen does, and Spark reads 200 of them in some seconds."""
 
@@ -87,14 +87,14 @@ def readings(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) ->
     from triack.tools.replay.spark_engine import replay_spark
 
     directory = tmp_path_factory.mktemp("logs")
-    sound = [*built(), *ran()]
+    kinds = [list(built()), list(ran())]
     worlds: dict[str, str] = {}
     texts = []
-    for name, nodes in sound:
+    for name, nodes in chain(*kinds):
         texts.append(rename(worlds, name, nodes))
     for seed in range(DAMAGED):
         random = Random(seed)
-        name, nodes = random.choice(sound)
+        name, nodes = random.choice(kinds[seed % 2])
         some = {node: damage(random, nodes[node]) for node in random.sample(sorted(nodes), random.choice([1, 1, 2]))}
         texts.append(rename(worlds, f"{name}, damage {seed}", {**nodes, **some}))
     for part in range(8):
@@ -131,14 +131,14 @@ def test_three_readers_agree(readings: Readings) -> None:
 
 
 def test_there_is_something_to_agree_on(readings: Readings) -> None:
-    """The damage breaks every promise in several worlds, and real runs are among them."""
+    """Every promise is broken in several worlds; the damage shows, and not only in what was made by hand."""
     broken: defaultdict[str, set[str]] = defaultdict(set)
     for key in readings.readers["chaos"]:
         broken[key[0]].add(readings.world(key))
-    assert {check: len(worlds) for check, worlds in broken.items() if len(worlds) >= 5}.keys() == set(CHECKS)
+    assert {check for check, worlds in broken.items() if len(worlds) >= 3} == set(CHECKS)
     damaged = {world for worlds in broken.values() for world in worlds if "damage" in world}
     assert len(damaged) > DAMAGED // 3
-    assert Counter(world.startswith("seed") for world in damaged)[True] > 20
+    assert len([world for world in damaged if world.startswith("seed")]) > DAMAGED // 6
 
 
 def test_sound_records_pass(readings: Readings) -> None:

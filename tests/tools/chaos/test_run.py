@@ -15,7 +15,7 @@ from triack.tools.chaos.run import Outcome, run_plan, run_seed
 from triack.tools.replay.run import replay
 
 SEEDS = 2_000
-BLOCK = 100
+BLOCK = 500
 # What every few hundred seeds must meet, or they do not look: faults, ends of processes, fates of datagrams.
 RARE = {
     *("kill", "power-loss", "pause", "stop", "cut", "cut-one-way", "clog", "rebind", "wall-jump", "disk-error"),
@@ -28,7 +28,7 @@ RARE = {
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_two_thousand_seeds_keep_every_promise(first: int) -> None:
     """The gate of every change; ``triack chaos --seed N`` repeats a failing one."""
-    campaign = run_campaign(first, BLOCK, jobs=1)
+    campaign = run_campaign(first, BLOCK)
     assert not [(failure.seed, failure.violations[0]) for failure in campaign.failures]
     assert campaign.seeds == BLOCK
 

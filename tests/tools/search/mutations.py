@@ -8,58 +8,37 @@ import pytest
 
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome
-from triack.ordering.order_ack import OrderAck
 from triack.ordering.outgoing import OutgoingSequence
 from triack.queues import inbox
 from triack.queues.handshake import Handshakes
+from triack.queues.history import History
 from triack.queues.inbox import Inbox
 from triack.queues.mailbox import Mailbox
 from triack.queues.outbox import Outbox
 from triack.session import frames
 from triack.session.delivery import FREED_BY, Ack, Delivery
+from triack.session.frames import Point
 from triack.session.ranges import NumberSet
 from triack.session.sending import PacketState, SendWindow
 from triack.session.session import Session
 from triack.session.states import State
 from triack.tools.search.scope import Part, Scope
 
-QUIET = frozenset({"CLEANUP", "CONNECT_LIMIT", "STORE_ACK_LIMIT"})
-TRANSACTIONAL = Scope(
-    "two messages", "", (Part(ready=2), Part()), still=QUIET | {"ACK_LIMIT"}, echoes=False, history=False
-)
-RECEIVER_DIES = Scope(
-    "the receiver dies",
-    "",
-    (Part(ready=1, sessions=2), Part(sessions=2, crashes=1)),
-    still=QUIET,
-    echoes=False,
-    history=False,
-)
-SENDER_DIES = Scope(
-    "the sender dies",
-    "",
-    (Part(ready=1, sends=1, sessions=2, crashes=1), Part(sessions=2)),
-    still=QUIET,
-    echoes=False,
-    history=False,
+QUIET = frozenset({"CLEANUP", "CONNECT_LIMIT", "CONNECT_RESEND", "STORE_ACK_LIMIT"})
+PLAIN = Scope("two messages", "", (Part(ready=2), Part()), still=QUIET | {"ACK_LIMIT"}, echoes=False, history=False)
+RECEIVER_DIES = replace(PLAIN, parts=(Part(ready=1, sessions=2), Part(sessions=2, crashes=1)), still=QUIET)
+SENDER_DIES = replace(
+    PLAIN,
+    parts=(Part(ready=1, sends=1, sessions=2, crashes=1), Part(sessions=2)),
+    still=QUIET | {"ACK_LIMIT", "PROBE", "LOSS", "retry"},
 )
 RECOVERABLE = replace(
     RECEIVER_DIES, parts=(Part(ready=1, delivery=Delivery.RECOVERABLE, sessions=2), Part(sessions=2, crashes=1))
 )
-EXPRESS = Scope(
-    "express", "", (Part(sends=2, delivery=Delivery.EXPRESS, sessions=2), Part(sessions=2)), still=QUIET, history=False
-)
-WINDOW = Scope(
-    "window", "", (Part(sends=4, delivery=Delivery.EXPRESS), Part()), still=QUIET | {"ACK_LIMIT"}, history=False
-)
-LOSSY = Scope(
-    "probes",
-    "",
-    (Part(sends=1, delivery=Delivery.EXPRESS, patience=1), Part()),
-    still=QUIET | {"ACK_LIMIT"},
-    history=False,
-)
 READING = replace(RECEIVER_DIES, parts=(Part(ready=1, sessions=2), Part(sessions=2, crashes=1, reads=True)))
+EXPRESS = replace(PLAIN, parts=(Part(sends=2, delivery=Delivery.EXPRESS, sessions=2), Part(sessions=2)), still=QUIET)
+WINDOW = replace(PLAIN, parts=(Part(sends=4, delivery=Delivery.EXPRESS), Part()))
+LOSSY = replace(PLAIN, parts=(Part(sends=1, delivery=Delivery.EXPRESS, patience=1), Part()))
 
 Patch = pytest.MonkeyPatch
 
@@ -161,7 +140,7 @@ def forgotten_at_the_session_ack(patch: Patch) -> None:
     patch.setitem(FREED_BY, Delivery.TRANSACTIONAL, Ack.SESSION)
 
 
-def forgotten_at_the_store_ack_of_a_held_packet(patch: Patch) -> None:
+def store_acked_while_held(patch: Patch) -> None:
     on_ordered = Inbox._handle_ordered
 
     def eager(self: Any, stream: Any, arrival: Any, header: Any, now_ns: int, pending: Any) -> None:
@@ -234,8 +213,19 @@ def silence_never_closes(patch: Patch) -> None:
     patch.setitem(module._EXPIRIES, Timer.ACK_LIMIT, lambda session, now_ns: None)
 
 
-def order_ack_lost_for_good(patch: Patch) -> None:
-    patch.setattr(OrderAck, "handle_request", lambda self: None)
+def order_ack_said_only_once(patch: Patch) -> None:
+    send = Inbox._send_order_ack
+
+    def once(self: Any, stream: Any, conversation: Any, now_ns: int) -> None:
+        if stream.acked != stream.sequence.committed:
+            send(self, stream, conversation, now_ns)
+
+    patch.setattr(Inbox, "_send_order_ack", once)
+
+
+def history_off_by_one(patch: Patch) -> None:
+    has = History.has
+    patch.setattr(History, "has", lambda self, point: has(self, Point(point.start, point.serial + bool(point.start))))
 
 
 def _session_handlers() -> dict[type, Any]:
@@ -245,26 +235,27 @@ def _session_handlers() -> dict[type, Any]:
 
 
 MUTATIONS = [
-    Mutation("order ack before the commit", TRANSACTIONAL, order_ack_before_the_commit, "order ack"),
-    Mutation("store ack before the commit", TRANSACTIONAL, store_ack_before_the_commit, "store ack"),
-    Mutation("accepted out of order", TRANSACTIONAL, accepted_out_of_order, "number 1 is not on disk"),
+    Mutation("order ack before the commit", PLAIN, order_ack_before_the_commit, "order ack"),
+    Mutation("store ack before the commit", PLAIN, store_ack_before_the_commit, "store ack"),
+    Mutation("accepted out of order", PLAIN, accepted_out_of_order, "number 1 is not on disk"),
     Mutation("position not restored", RECEIVER_DIES, position_not_restored, "accepted twice"),
     Mutation("position not in the commit", RECEIVER_DIES, position_not_in_the_commit, "accepted twice"),
     Mutation("filter not restored", RECOVERABLE, filter_not_restored, "accepted twice"),
     Mutation("filter forgets", EXPRESS, filter_forgets_with_the_session, "accepted twice"),
     Mutation("window off by one", WINDOW, window_off_by_one, "unacknowledged"),
-    Mutation("session ack off by one", TRANSACTIONAL, session_ack_off_by_one, "never arrived"),
+    Mutation("session ack off by one", PLAIN, session_ack_off_by_one, "never arrived"),
     Mutation("resent under a new number", LOSSY, resent_under_a_new_number, "sent again as packet"),
-    Mutation("forgotten at the session ack", TRANSACTIONAL, forgotten_at_the_session_ack, "let go"),
-    Mutation("store ack of what is only held", TRANSACTIONAL, forgotten_at_the_store_ack_of_a_held_packet, "store ack"),
+    Mutation("forgotten at the session ack", PLAIN, forgotten_at_the_session_ack, "let go"),
+    Mutation("store ack of what is only held", PLAIN, store_acked_while_held, "store ack"),
     Mutation("number used twice", SENDER_DIES, number_used_twice_after_a_restart, "two packets"),
-    Mutation("open with the connect", TRANSACTIONAL, session_opens_with_the_connect, "without hearing"),
+    Mutation("open with the connect", PLAIN, session_opens_with_the_connect, "without hearing"),
     Mutation(
         "datagram of another session", replace(RECEIVER_DIES, keeps=True), datagram_taken_by_any_session, "session"
     ),
     Mutation("handed out before the commit", READING, handed_out_before_the_commit, "before it was on disk"),
     Mutation("not marked redelivered", READING, not_marked_redelivered, "not marked redelivered"),
     Mutation("not sent again", RECEIVER_DIES, closed_session_not_sent_again, "still waits"),
-    Mutation("silence never closes", RECEIVER_DIES, silence_never_closes, "still waits"),
-    Mutation("order ack lost for good", RECEIVER_DIES, order_ack_lost_for_good, "still waits"),
+    Mutation("silence never closes", RECEIVER_DIES, silence_never_closes, "for ever"),
+    Mutation("order ack said only once", RECEIVER_DIES, order_ack_said_only_once, "still waits"),
+    Mutation("history off by one", replace(RECEIVER_DIES, history=True), history_off_by_one, "older copy"),
 ]
