@@ -102,7 +102,7 @@ class Witness:
             heard: the datagram that it was given, if that was the input.
         """
         if engine.rollbacks:
-            raise Violation(f"the store of {', '.join(engine.rollbacks.values())} is taken for an older copy of itself")
+            raise Violation(f"a store is taken for an older copy of itself: {', '.join(engine.rollbacks.values())}")
         for connection, conversation in conversations(engine).items():
             session = conversation.session
             talk = self.talks.get(connection)

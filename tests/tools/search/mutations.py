@@ -255,7 +255,7 @@ MUTATIONS = [
     Mutation("handed out before the commit", READING, handed_out_before_the_commit, "before it was on disk"),
     Mutation("not marked redelivered", READING, not_marked_redelivered, "not marked redelivered"),
     Mutation("not sent again", RECEIVER_DIES, closed_session_not_sent_again, "still waits"),
-    Mutation("silence never closes", RECEIVER_DIES, silence_never_closes, "for ever"),
+    Mutation("silence never closes", RECEIVER_DIES, silence_never_closes, "still waits"),
     Mutation("order ack said only once", RECEIVER_DIES, order_ack_said_only_once, "still waits"),
     Mutation("history off by one", replace(RECEIVER_DIES, history=True), history_off_by_one, "older copy"),
 ]
