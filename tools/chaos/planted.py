@@ -269,12 +269,6 @@ BUGS = (
         "        self._last += 1\n",
         "",
     ),
-    Bug(
-        "a log without a header is damage",
-        "queues/walcheck.py",
-        "            file.xWrite(EMPTIED, 0)",
-        "            file.xWrite(bytes(HEADER_BYTES), 0)",
-    ),
 )
 
 
