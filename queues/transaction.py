@@ -88,7 +88,7 @@ class Transaction:
             A receipt for each message sent, in order.
 
         Raises:
-            StoreFailed: nothing of it happened, and the node has stopped.
+            StoreFailed: the node has stopped; all of it happened or nothing, which the next start tells.
         """
         self._check_open()
         self._ended = True
