@@ -14,7 +14,7 @@ from triack.errors import ProtocolError, RollbackDetected, TriackError
 from triack.ordering import wire
 from triack.queues.commit import Commit, Pending, Read, StoreContent
 from triack.queues.handshake import Handshakes, session_settings
-from triack.queues.inbox import Inbox, Stream
+from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox, Stream
 from triack.queues.lane import Lane
 from triack.queues.link import Control, Conversation
 from triack.queues.mailbox import Handed, Mailbox
@@ -96,7 +96,7 @@ class Engine:
         self._drops_at_ns = now_ns
         self.draining = False
         self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
-        self.inbox = Inbox(content.node_id, settings, queues, self._record)
+        self.inbox = Inbox(settings, queues, self._record)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -175,7 +175,8 @@ class Engine:
 
     def give_back(self, mailbox: Mailbox, handed: Handed, *, failed: bool, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
-        if failed and mailbox.count_failure(handed) > self.settings.max_redeliveries:
+        too_often = failed and mailbox.count_failure(handed) > self.settings.max_redeliveries
+        if too_often and mailbox.name != DEAD_LETTER_QUEUE:
             self.dead_letter(mailbox, handed, "max-redeliveries", now_ns)
         else:
             mailbox.give_back(handed)
@@ -190,9 +191,10 @@ class Engine:
         except ProtocolError:
             body, ordinal, properties = b"".join(parcel.pieces), parcel.number, {}
         properties.pop("receive_by_ms", None)
-        properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_origin=parcel.origin.hex())
+        properties.update(dead_reason=reason, dead_destination=mailbox.name)
         mailbox.acknowledge(handed)
-        self.inbox.put_dead_letter(Outgoing(body, properties), ordinal, self.wall_ms(now_ns), self._pending)
+        letter, now_ms = Outgoing(body, properties), self.wall_ms(now_ns)
+        self.inbox.put_dead_letter(letter, parcel.origin, ordinal, now_ms, self._pending)
 
     # ---- the network
 

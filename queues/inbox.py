@@ -30,6 +30,8 @@ from triack.transport.address import check_name
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Stream"]
 
 DEAD_LETTER_QUEUE = "dead-letter"
+DEAD_LETTER_LANE = 0
+"""No stream has it: dead letters are numbered by their ordinals at their origins."""
 Record = Callable[..., None]
 Arrival = tuple[Conversation, int]
 """By which conversation a packet came, and its number there."""
@@ -81,14 +83,12 @@ class Inbox:
     """All incoming streams and local queues of a node.
 
     Args:
-        node_id: this node.
         settings: limits.
         queues: the only queues there are, or None to make a queue when something arrives for it.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
     """
 
-    def __init__(self, node_id: bytes, settings: NodeSettings, queues: list[str] | None, record: Record) -> None:
-        self._node_id = node_id
+    def __init__(self, settings: NodeSettings, queues: list[str] | None, record: Record) -> None:
         self._settings = settings
         self._fixed = queues is not None
         self._record = record
@@ -137,6 +137,8 @@ class Inbox:
         pending.commit.message_deletes += [(key, key) for key in worthless]
 
     def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
+        if lane == DEAD_LETTER_LANE:
+            return Delivery.RECOVERABLE
         stream = self._streams.get((origin, lane))
         return stream.delivery if stream is not None else Delivery.TRANSACTIONAL
 
@@ -192,13 +194,13 @@ class Inbox:
             return
         self._add_row(mailbox, parcel, body, pending)
 
-    def put_dead_letter(self, message: Outgoing, ordinal: int, now_ms: int, pending: Pending) -> None:
-        """Keep a message that went nowhere, in the next commit."""
+    def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, pending: Pending) -> None:
+        """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
         properties = message.properties or {}
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
-        parcel = Parcel([], self._node_id, 0, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
+        parcel = Parcel([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
         self.put_local(DEAD_LETTER_QUEUE, parcel, body, pending)
 
     def _add_row(self, mailbox: Mailbox, parcel: Parcel, body: bytes, pending: Pending) -> None:

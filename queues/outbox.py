@@ -348,7 +348,8 @@ class Outbox:
         for index, body in enumerate(content.bodies):
             properties = dict(content.properties[index]) if content.properties else {}
             properties.update(dead_reason=reason, dead_destination=destination, dead_maybe_delivered=maybe_delivered)
-            self._inbox.put_dead_letter(Outgoing(body, properties), content.first_ordinal + index, now_ms, pending)
+            letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
+            self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, pending)
         if lane.durable:
             span = (key_of(lane.lane, group[0].number), key_of(lane.lane, group[-1].number))
             pending.commit.outgoing_deletes.append(span)

@@ -21,6 +21,8 @@ __all__ = ["Transaction"]
 class Transaction:
     """An async context manager: leaving the block commits, an exception rolls back.
 
+    An exception is a failure of the messages that were received, a cancellation is none.
+
     When ``commit`` returns, everything it sent is on this node's disk, everything it received is gone from its
     queues, and every ``remember`` holds: one disk transaction. Receiving, sending and remembering in one transaction
     is exactly-once processing across machines. If ``commit`` is cancelled or the process dies inside it, all of it
@@ -103,13 +105,17 @@ class Transaction:
         await node.flush()
         return receipts
 
-    def rollback(self) -> None:
-        """Send nothing, and put back what was received."""
+    def rollback(self, *, failed: bool = True) -> None:
+        """Send nothing, and put back what was received.
+
+        Args:
+            failed: count this as a failure of each message received, see ``Message.reject``.
+        """
         if self._ended:
             return
         self._ended = True
         for mailbox, handed in self._taken:
-            self._node.give_back(mailbox, handed, failed=True)
+            self._node.give_back(mailbox, handed, failed=failed)
 
     def _check_open(self) -> None:
         if self._ended:
@@ -122,7 +128,7 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self.rollback()
+            self.rollback(failed=issubclass(kind, Exception))
         elif not self._ended:
             await self.commit()
 

@@ -272,3 +272,35 @@ def test_a_message_that_fails_too_often_goes_to_dead_letter_alone() -> None:
             a.restart()
     assert a.read_all("dead-letter") == [b"poison"]
     assert a.read_all("q") == [b"good"]
+
+
+def test_a_dead_letter_stays_one_and_keeps_its_id() -> None:
+    """Of whichever node it came; failing in the dead-letter queue moves it nowhere; restarts change nothing."""
+    world = World(1)
+    a, b, c = world.node("a"), world.node("b"), world.node("c", NodeSettings(max_redeliveries=0))
+    a.send(c, "q", b"of a")
+    b.send(c, "q", b"of b")
+    assert world.run(10 * SECOND, lambda: c.length("q") == 2)
+    alive = {name_of(handed) for handed in fail(c, "q", 2)}
+    assert {origin for origin, _ in alive} == {a.live.node_id, b.live.node_id}
+    for _ in range(2):
+        assert {name_of(handed) for handed in fail(c, "dead-letter", 2)} == alive
+        assert (c.length("q"), c.length("dead-letter")) == (0, 2)
+        c.restart()
+        world.run(SECOND)
+    assert {handed.parcel.delivery for handed in fail(c, "dead-letter", 2)} == {Delivery.RECOVERABLE}
+
+
+def name_of(handed: Handed) -> tuple[bytes, int]:
+    return handed.parcel.origin, handed.parcel.open().first_ordinal + handed.index
+
+
+def fail(node: SimNode, queue: str, count: int) -> list[Handed]:
+    """Take so many messages and give them back as failed."""
+    mailbox = node.live.make_queue(queue)
+    taken = [take(node, queue) for _ in range(count)]
+    for handed in taken:
+        node.live.give_back(mailbox, handed, failed=True, now_ns=node.world.now_ns)
+    node.drain()
+    node.world.run(SECOND)
+    return taken

@@ -77,6 +77,27 @@ async def test_each_message_of_a_rolled_back_transaction_fails_for_itself(node: 
     assert await bodies(node, "dead-letter", 1) == [b"old"]
 
 
+async def test_a_cancelled_transaction_is_no_failure(node: triack.Node) -> None:
+    """A service that is stopped again and again keeps its message, unlike one that fails."""
+    await fill(node, b"1")
+
+    async def wait_inside() -> None:
+        async with node.transaction() as tx:
+            await tx.receive("in", WAIT)
+            taken.set()
+            await asyncio.Event().wait()
+
+    for _ in range(3):
+        taken = asyncio.Event()
+        task = asyncio.create_task(wait_inside())
+        await taken.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    async with node.receive("in") as messages:
+        message = await messages.get(WAIT)
+    assert (message.body, message.failures, message.redelivered) == (b"1", 0, True)
+
+
 async def test_receive_and_send_is_exactly_once_over_restarts(tmp_path: Path) -> None:
     """A worker that dies between its transactions: every input has one output, and the count that it remembers fits."""
     async with make(data=tmp_path / "w") as node:

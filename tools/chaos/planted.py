@@ -206,7 +206,7 @@ BUGS = (
     Bug(
         "expired messages just disappear",
         "queues/outbox.py",
-        "            self._inbox.put_dead_letter(Outgoing(body, properties), content.first_ordinal + index, now_ms, pending)\n",
+        "            self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, pending)\n",
         "",
     ),
     Bug(
