@@ -30,6 +30,18 @@ SHOWN_FAILURES = 10
 
 _COUNT = click.IntRange(min=1)
 
+_GOES_WITH = {
+    "--seed": {"--shrink", "--log"},
+    "--planted": {"--seeds"},
+    "--figures": set(),
+    "--exhaustive": {"--states"},
+    "--disk": set(),
+    "--real": {"--kills", "--minutes"},
+}
+"""What each kind of run takes beside what all of them take."""
+_MANY = {"--seeds", "--first", "--minutes", "--jobs", "--fail-fast"}
+_ALWAYS = {"--json", "-v"}
+
 
 @click.command()
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run this one seed.")
@@ -73,6 +85,7 @@ def chaos(
     Each seed draws its own faults: of the network, the disks, the processes, the clocks. The same seed does the same,
     byte for byte. The exit status is 0 if every promise was kept and 1 if one was broken.
     """
+    _check_options()
     console = Console(stderr=True)
     others: tuple[tuple[bool, Callable[[], int]], ...] = (
         (planted, lambda: _planted(console, seeds, as_json=as_json)),
@@ -85,13 +98,24 @@ def chaos(
     if other is not None:
         return other()
     if seed is not None:
-        if seeds is not None or minutes is not None:
-            raise UsageError("chaos: --seed runs one seed; --seeds and --minutes run many")
         return _one(seed, console, small=small, log=log, as_json=as_json)
-    if small or log is not None:
-        raise UsageError("chaos: --shrink and --log need --seed")
     count = SEEDS if seeds is None and minutes is None else seeds
     return _many(first, count, minutes, jobs or 0, console, fail_fast=fail_fast, as_json=as_json)
+
+
+def _check_options() -> None:
+    """Refuse what would be ignored. Raises UsageError."""
+    context = click.get_current_context()
+    given = [
+        option.opts[0]
+        for option in context.command.params
+        if context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE
+    ]
+    kind = next((option for option in given if option in _GOES_WITH), None)
+    allowed = _MANY if kind is None else {kind} | _GOES_WITH[kind]
+    for option in given:
+        if option not in allowed | _ALWAYS:
+            raise UsageError(f"chaos: {option} does not go with {kind or 'a run of many seeds'}")
 
 
 # ---- one seed

@@ -24,7 +24,7 @@ def figures(result: Result) -> dict[str, object]:
 
 def test_one_seed_says_what_it_drew_and_what_came_of_it() -> None:
     """The seed first, the figures last; the same trace each time."""
-    results = [run("--seed", "7", "--json") for _ in range(2)]
+    results = [run("--seed", "7", "--json", *more) for more in ((), ("-v",))]
     assert results[0].return_value == 0
     assert results[0].stderr.startswith("seed 7\n")
     assert figures(results[0]).keys() >= FIGURES
@@ -54,8 +54,17 @@ def test_the_logs_are_written_for_the_replay(tmp_path: Path) -> None:
     assert len(list((tmp_path / "logs").iterdir())) >= 2
 
 
-@pytest.mark.parametrize("arguments", [("--seed", "1", "--seeds", "2"), ("--shrink",), ("--log", "x")])
-def test_options_that_do_not_go_together(arguments: tuple[str, ...]) -> None:
-    """A usage error, at once."""
-    with pytest.raises(UsageError):
-        run(*arguments)
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("--seed 1 --seeds 2", "--seeds does not go with --seed"),
+        ("--shrink", "--shrink does not go with a run of many seeds"),
+        ("--log x", "--log does not go with a run of many seeds"),
+        ("--disk --planted", "does not go with"),
+        ("--real --states 5", "--states does not go with --real"),
+    ],
+)
+def test_options_that_do_not_go_together(arguments: str, named: str) -> None:
+    """Nothing that was asked for is silently ignored."""
+    with pytest.raises(UsageError, match=named):
+        run(*arguments.split())
