@@ -26,8 +26,8 @@ demo: setup  ## 100,000 messages over a bad network, checked and reported in bui
 	$(BIN)/triack demo --messages 100000 --size 100 --loss 0.10 --duplicate 0.02 --reorder 0.05 --seed 7 \
 		--report build/demo/report.html
 
-test: setup  ## run the whole test suite against the installed wheel (ARGS="-k order" to choose)
-	$(BIN)/python -m pytest $(ARGS)
+test: setup  ## run the whole test suite against the installed wheel, on all cores (ARGS="-k order" to choose)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 lint: setup  ## check style (ruff), form (ruff format) and types (mypy strict)
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ from triack.tools.chaos.network import Faults, Network
 from triack.tools.chaos.plan import HostPlan
 from triack.tools.chaos.world import START_NS, World
 
-__all__ = ["Pair", "drop_each", "drop_pairs", "handshakes", "outages", "replays", "transfers"]
+__all__ = ["Pair", "blackholes", "drop_each", "drop_pairs", "handshakes", "outages", "replays", "transfers"]
 
 DELAY_NS = 10 * MS
 """One way; a round trip is twice that."""
@@ -266,6 +266,35 @@ def _outage(length_ns: int, ways: tuple[tuple[str, str], ...]) -> int:
         return two.world.now_ns - start_ns if two.run(600 * SECOND, 2) else -1
 
 
+def blackholes(rounds: int) -> dict[str, Any]:
+    """A path that is dead for 5 s and works for 2 s, again and again, one way or both, while messages keep coming.
+
+    How long after each dead time did the next message arrive, and did all arrive once and in order?
+    """
+    with pair() as two:
+        bodies = numbered(1 + 2 * rounds)
+        hosts = {"a": two.a.address, "b": two.b.address}
+        two.send(bodies[:1])
+        two.run(10 * SECOND, 1)
+        waits_ns: list[int] = []
+        for round_ in range(rounds):
+            for here, there in ((AB, BA), (AB,), (BA,))[round_ % 3]:
+                two.network.cut(hosts[here], hosts[there])
+            two.world.run(2_500 * MS)
+            two.send(bodies[1 + 2 * round_ : 3 + 2 * round_])
+            two.world.run(2_500 * MS)
+            two.read()
+            arrived, start_ns = len(two.got), two.world.now_ns
+            two.network.heal()
+            waiting = arrived < 3 + 2 * round_
+            if two.run(2 * SECOND, arrived + waiting):
+                waits_ns.append(two.world.now_ns - start_ns)
+            two.world.run(start_ns + 2 * SECOND - two.world.now_ns)
+        two.run(60 * SECOND, len(bodies))
+        in_order_once, longest_ms = two.got == bodies, max(waits_ns, default=-1) / MS
+        return {"rounds": rounds, "answered": len(waits_ns), "longest_ms": longest_ms, "in_order_once": in_order_once}
+
+
 # ---- promise S7: duplicates at any time
 
 
@@ -311,7 +340,8 @@ def everything(say: Callable[[str, object], None]) -> dict[str, object]:
         note(f"10 MB at {loss:.0%} loss", transfers(loss, 100_000, 100))
         note(f"10 MB at {loss:.0%} corruption", transfers(loss, 100_000, 100, corrupt=True))
     note("100 messages at 90% loss", transfers(0.9, 100, 100))
-    lengths = [SECOND, 10 * SECOND, 60 * SECOND, 600 * SECOND, 3_600 * SECOND, DAY_NS]
+    lengths = [SECOND, 10 * SECOND, 60 * SECOND, 600 * SECOND, 3_600 * SECOND, DAY_NS, 30 * DAY_NS]
     note("outages", outages(lengths))
+    note("dead for 5 s of every 7 s", blackholes(1_000))
     note("replays", replays([SECOND, 3_600 * SECOND, 365 * DAY_NS, 3_285 * DAY_NS]))
     return found

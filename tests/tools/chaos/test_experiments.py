@@ -3,7 +3,16 @@
 import pytest
 
 from triack.session.settings import SECOND
-from triack.tools.chaos.experiments import DAY_NS, drop_each, drop_pairs, handshakes, outages, replays, transfers
+from triack.tools.chaos.experiments import (
+    DAY_NS,
+    blackholes,
+    drop_each,
+    drop_pairs,
+    handshakes,
+    outages,
+    replays,
+    transfers,
+)
 
 
 def test_any_single_packet_may_vanish() -> None:
@@ -45,6 +54,14 @@ def test_the_first_message_follows_the_end_of_an_outage() -> None:
     """Within a second and three round trips, however long it was, both ways and one way."""
     found = outages([SECOND, 9 * SECOND, 60 * SECOND, 700 * SECOND])
     assert all(0 <= one["first_delivery_ms"] <= 1_060 for one in found), found
+
+
+def test_a_path_that_dies_again_and_again() -> None:
+    """Two seconds of life in every seven are enough: something arrives in each of them, and all of it in the end."""
+    found = blackholes(60)
+    assert found["in_order_once"]
+    assert found["answered"] == found["rounds"]
+    assert found["longest_ms"] <= 1_060, found
 
 
 def test_recorded_packets_change_nothing_years_later() -> None:
