@@ -12,14 +12,14 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format lock build clean
+.PHONY: help setup demo test paths lint format lock build clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/project.stamp  ## make .venv with every dependency and the project's wheel, and see to Java and nft
-	@tools/setup/java.sh
 	@tools/setup/nftables.sh
+	@tools/setup/java.sh
 
 demo: setup  ## 100,000 messages over a bad network, checked and reported in build/demo
 	@mkdir -p build/demo
@@ -28,6 +28,12 @@ demo: setup  ## 100,000 messages over a bad network, checked and reported in bui
 
 test: setup  ## run the whole test suite against the installed wheel, on all cores (ARGS="-k order" to choose)
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+
+paths: setup  ## run the suite and name every error path that no test takes
+	rm -rf build/coverage
+	$(BIN)/coverage run -m pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/python tests/error_paths.py
 
 lint: setup  ## check style (ruff), form (ruff format) and types (mypy strict)
 	$(BIN)/ruff check .
