@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from triack.session.settings import MS, SECOND
+from triack.session.settings import MS, SECOND, check_numbers
 
 __all__ = ["OrderSettings"]
 
@@ -28,3 +28,6 @@ class OrderSettings:
     seq_resend_46_ns: int = 300 * SECOND
     seq_resend_79_ns: int = 1_800 * SECOND
     seq_resend_10_ns: int = 21_600 * SECOND
+
+    def __post_init__(self) -> None:
+        check_numbers(self, may_be_zero=("order_ack_idle_ns", "seq_max_ack_delay_ns"))

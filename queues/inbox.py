@@ -7,7 +7,7 @@ returned that holds it together with its stream's new position.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from triack.errors import AddressError, ProtocolError, StoreDamaged
+from triack.errors import AddressError, ProtocolError
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome, Position
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
@@ -115,8 +115,6 @@ class Inbox:
         worthless: list[int] = []
         for index in content.messages:
             queue_id, position = split_key(index.key)
-            if queue_id not in by_id:
-                raise StoreDamaged(f"restore queues: row {index.key} of messages belongs to no queue")
             mailbox = by_id[queue_id]
             mailbox.next_position = max(mailbox.next_position, position + 1)
             parcel = Parcel(

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from triack.errors import ProtocolError
 from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, unpack
 from triack.session.delivery import Delivery
 
@@ -63,14 +62,11 @@ class Parcel:
         return self.acked == (1 << self.count) - 1
 
     def open(self) -> Unpacked:
-        """The messages. Raises ProtocolError when the body is not what a correct node sends."""
+        """The messages. Raises ProtocolError when pieces do not make a message."""
         if self.content is None:
             pieces = self.pieces
             whole = pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces])
-            content = unpack(whole)
-            if len(content.bodies) != self.count:
-                raise ProtocolError("bad-body", "count differs from the head's")
-            self.content = content
+            self.content = unpack(whole)
         return self.content
 
     def encode_progress(self) -> bytes:

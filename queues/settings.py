@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from triack.ordering.settings import OrderSettings
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.settings import MS, SECOND, SessionSettings, check_datagram, check_numbers
 
 __all__ = ["NodeSettings"]
 
@@ -16,7 +16,8 @@ class NodeSettings:
         session: limits and timeouts of its sessions.
         order: those of its sequences.
         stream_datagram_bytes: largest datagram on ``tcp://`` and ``memory://``; ``session.max_datagram_bytes`` is for
-        UDP. reconnect_min_ns: first wait before another attempt to connect; doubles up to ``wait_time_ns``.
+            UDP.
+        reconnect_min_ns: first wait before another attempt to connect; doubles up to ``wait_time_ns``.
         wait_time_ns: longest wait between attempts (MSMQ ``WaitTime``).
         pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
@@ -41,3 +42,7 @@ class NodeSettings:
     max_queues: int = 10_000
     max_streams: int = 4_096
     close_timeout_ns: int = 5 * SECOND
+
+    def __post_init__(self) -> None:
+        check_numbers(self, may_be_zero=("hot_limit_bytes", "max_redeliveries", "close_timeout_ns"))
+        check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)

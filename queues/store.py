@@ -204,8 +204,6 @@ class Store:
             StoreError: the disk cannot be read.
             StoreFailed: the new incarnation cannot be written.
         """
-        if self._failure is not None:
-            raise StoreFailed(str(self._failure))
         try:
             with self._opening():
                 content = self._load()
@@ -396,7 +394,7 @@ def _make_folder(folder: Path) -> None:
         raise StoreError(f"make data directory {folder}: {cause.strerror}") from cause
     if not folder.is_dir():
         raise StoreError(f"open data directory {folder}: not a directory")
-    if not os.access(folder, os.W_OK):
+    if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise StoreError(f"open data directory {folder}: not writable")
 
 

@@ -1,6 +1,9 @@
 """What a session can be told. Durations are integer nanoseconds; names are MSMQ's where MSMQ has one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
+
+from triack.errors import UsageError
 
 __all__ = [
     "DATAGRAM_MAX_BYTES",
@@ -10,6 +13,8 @@ __all__ = [
     "WINDOW_MAX",
     "AckTrigger",
     "SessionSettings",
+    "check_datagram",
+    "check_numbers",
 ]
 
 MS = 1_000_000
@@ -19,6 +24,31 @@ WINDOW_MAX = 0xFFFF
 DATAGRAM_MIN_BYTES = 576
 """What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
 DATAGRAM_MAX_BYTES = 0xFFFF
+
+
+def check_numbers(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
+    """Refuse settings whose numbers cannot be.
+
+    Args:
+        settings: a dataclass; its fields that are numbers must be whole and at least 1.
+        may_be_zero: those for which 0 has a meaning.
+
+    Raises:
+        UsageError: names the field and its value.
+    """
+    for field in fields(settings):
+        value, least = getattr(settings, field.name), int(field.name not in may_be_zero)
+        if field.type not in (int, int | None) or (value is None and field.type is not int):
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            kind = type(settings).__name__
+            raise UsageError(f"{kind}: {field.name} must be a whole number of at least {least}, not {value!r}")
+
+
+def check_datagram(name: str, size_bytes: int) -> None:
+    """Raises UsageError if no datagram can have that size."""
+    if not DATAGRAM_MIN_BYTES <= size_bytes <= DATAGRAM_MAX_BYTES:
+        raise UsageError(f"{name} must be {DATAGRAM_MIN_BYTES} to {DATAGRAM_MAX_BYTES}, not {size_bytes}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +75,9 @@ class AckTrigger:
     on_gap: bool = True
     on_duplicate: bool = True
     on_request: bool = True
+
+    def __post_init__(self) -> None:
+        check_numbers(self, may_be_zero=("delay_ns",))
 
     @classmethod
     def half_window(cls, window: int, delay_ns: int = 500 * MS) -> "AckTrigger":
@@ -85,10 +118,15 @@ class SessionSettings:
     max_datagram_bytes: int = 1_200
 
     def __post_init__(self) -> None:
-        if not 1 <= self.max_unacked_packet <= WINDOW_MAX:
-            raise ValueError(f"max_unacked_packet must be 1 to 65535, not {self.max_unacked_packet}")
-        if not DATAGRAM_MIN_BYTES <= self.max_datagram_bytes <= DATAGRAM_MAX_BYTES:
-            raise ValueError(f"max_datagram_bytes must be {DATAGRAM_MIN_BYTES} to 65535, not {self.max_datagram_bytes}")
+        check_numbers(self, may_be_zero=("idle_ack_delay_ns", "drain_timeout_ns"))
+        if self.max_unacked_packet > WINDOW_MAX:
+            raise UsageError(f"SessionSettings: max_unacked_packet must be 1 to 65535, not {self.max_unacked_packet}")
+        check_datagram("SessionSettings: max_datagram_bytes", self.max_datagram_bytes)
+        if self.ack_timeout_min_ns > self.ack_timeout_max_ns:
+            raise UsageError(
+                f"SessionSettings: ack_timeout_min_ns is {self.ack_timeout_min_ns}, more than ack_timeout_max_ns, "
+                f"{self.ack_timeout_max_ns}"
+            )
 
     @property
     def trigger(self) -> AckTrigger:

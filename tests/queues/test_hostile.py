@@ -10,6 +10,7 @@ from tests.queues.hostile import CHANNEL, ORIGIN, Hostile, batch, mangle
 from tests.queues.world import SimNode, World, numbered
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.link import Conversation
+from triack.queues.packing import HEAD_BYTES, Outgoing, pack
 from triack.queues.settings import NodeSettings
 from triack.session.delivery import Delivery
 from triack.session.frames import (
@@ -22,7 +23,7 @@ from triack.session.frames import (
 from triack.session.ranges import NumberSet
 from triack.session.settings import MS, SECOND
 from triack.session.states import CloseReason
-from triack.transport.datagram import Kind, seal
+from triack.transport.datagram import Kind, open_datagram, seal
 
 
 def victim(settings: NodeSettings | None = None, queues: list[str] | None = None) -> tuple[World, SimNode, Hostile]:
@@ -335,6 +336,55 @@ def test_half_open_connections_do_not_shut_out_others() -> None:
         node.drain()
     assert node.live.drops["half-open-overflow"] > 400
     still_works(world, node)
+
+
+def test_open_sessions_are_not_given_up_for_new_ones() -> None:
+    """At the limit a connect is dropped and counted; who is connected stays so."""
+    world, node, _ = victim(NodeSettings(max_sessions=3))
+    friends = [world.node(f"friend{number}") for number in range(3)]
+    for number, friend in enumerate(friends):
+        friend.send(node, "q", b"%d" % number)
+        world.run(SECOND)
+    assert node.live.drops["too-many-sessions"] > 0
+    assert len(node.read_all("q")) == 2
+    assert not node.live.closes
+
+
+def test_a_node_does_not_take_its_own_connect_for_an_answer() -> None:
+    """Sent back to it as an accept; the real answer still counts."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    echoes: list[bytes] = []
+
+    def reflect(datagram: bytes, _sender: str, _to: str) -> None:
+        opened = open_datagram(CHANNEL, datagram)
+        if opened.kind is Kind.CONNECT:
+            hello = Hello.decode(opened.payload)
+            echoes.append(seal(CHANNEL, Kind.ACCEPT, hello.connection_id, 1, hello.encode()))
+
+    world.tap = reflect
+    a.send(b, "q", b"x")
+    assert world.run(SECOND, lambda: bool(echoes))
+    a.live.handle_datagram(echoes[0], b.address, world.now_ns)
+    a.drain()
+    assert a.live.drops == {"unexpected-accept": 1}
+    assert world.run(SECOND, lambda: b.length("q") == 1)
+
+
+def test_a_large_message_that_is_none_is_a_dead_letter() -> None:
+    """Each piece of it was sound. Whoever reads the queue gets what follows; a restart changes nothing."""
+    world, node, evil = victim()
+    pieces = [bytearray(packed.body) for packed in pack([Outgoing(b"x" * 3_000)], 1_000, 5, 1)[0]]
+    pieces[0][HEAD_BYTES : HEAD_BYTES + 4] = b"\xff" * 4
+    for number, piece in enumerate(pieces, 1):
+        evil.frames(evil.message(number, body=bytes(piece)))
+    evil.frames(evil.message(len(pieces) + 1))
+    world.run(SECOND)
+    node.restart()
+    assert node.read_all("q") == [b"hello"]
+    world.run(SECOND)
+    assert node.length("dead-letter") == 1
+    assert node.read_all("dead-letter") == [b"".join(pieces)]
 
 
 def test_odd_hellos_are_refused_or_harmless() -> None:

@@ -96,11 +96,11 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_is_gone_ends_the_recording_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody tidied up under the running node: neither the next segment nor the end of it raises."""
     monkeypatch.setattr(logfile, "SEGMENT_BYTES", 10)
-    for records in (b"short\n", b"longer than a segment\n"):
+    for times, records in ((1, b"short\n"), (2, b"short\n"), (2, b"longer than a segment\n")):
         log = LogFile(tmp_path / "log", "n", 1)
         for file in (tmp_path / "log").iterdir():
             file.unlink()
         (tmp_path / "log").rmdir()
-        log.append(records)
-        log.append(records)
+        for _ in range(times):
+            log.append(records)
         log.close()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -12,8 +13,9 @@ import apsw
 import pytest
 
 import triack
+from tests.queues.hostile import batch
 from tests.queues.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
-from triack.queues.commit import Commit
+from triack.queues.commit import Commit, MessageRow, key_of
 from triack.queues.receipts import Stage
 from triack.queues.store import STORE_FILE, Store
 from triack.session.settings import MS
@@ -95,6 +97,8 @@ async def test_a_node_starts_once_and_closes_as_often_as_you_like() -> None:
     node = make()
     with pytest.raises(triack.NodeClosed):
         await node.send("q", b"x")
+    with pytest.raises(triack.NodeClosed, match="not started"):
+        node.stats()
     await node.close()
     async with node:
         with pytest.raises(triack.UsageError, match="started before"):
@@ -174,6 +178,19 @@ async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(monkeypatch: p
     go_on.set()
     receipts, _ = await asyncio.wait_for(asyncio.gather(first, closing), WAIT)
     assert len(receipts) == 1
+
+
+async def test_a_process_without_file_descriptors_tries_again() -> None:
+    """What it cannot open a socket for is counted as lost on the way, and goes out when it can."""
+    async with make("a") as a, make("b", scheme="udp") as b:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            receipt = await a.send(f"{b.address}/q", b"x")
+            await until(lambda: a.stats()["drops"].get("cannot-send", 0) > 0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        await receipt.ordered(WAIT)
 
 
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
@@ -276,6 +293,17 @@ async def test_a_damaged_store_is_refused_and_named(tmp_path: Path) -> None:
         async with make(data=tmp_path / "y") as node:
             for _ in range(20):
                 assert await bodies(node, "q", 1) == [b"\xaa" * 10_000]
+
+
+async def test_a_store_whose_rows_contradict_each_other_is_refused(tmp_path: Path) -> None:
+    """Each row is what was written, but no node of this version writes such rows."""
+    store = Store(tmp_path)
+    store.load(b"n" * 16, 1)
+    store.apply(Commit(messages=[MessageRow(key_of(9, 1), b"o" * 16, 1, 1, 1, batch(b"x"))]))
+    store.close()
+    with pytest.raises(triack.StoreDamaged, match=f"{STORE_FILE}: KeyError: 9"):
+        await make(data=tmp_path).start()
+    Store(tmp_path).close()
 
 
 async def test_kill_and_restart_delivers_everything_that_was_queued(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copy
+from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
@@ -223,6 +224,21 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("in the way")
     with pytest.raises(StoreError, match="data"):
         Store(tmp_path / "data")
+
+
+def test_a_folder_that_cannot_be_written_is_named() -> None:
+    """Not even by this user; root, who may write everywhere, tries as nobody."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        as_root = os.geteuid() == 0
+        if as_root:
+            os.seteuid(65_534)
+        try:
+            with pytest.raises(StoreError, match=f"{folder}: not writable"):
+                Store(Path(folder))
+        finally:
+            if as_root:
+                os.seteuid(0)
 
 
 def edit(folder: Path, *statements: str) -> None:

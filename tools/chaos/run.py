@@ -10,7 +10,7 @@ from triack.tools.chaos.host import Host
 from triack.tools.chaos.network import Faults, Network
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan, draw
 from triack.tools.chaos.workload import LAST_GAP_NS, Workload
-from triack.tools.chaos.world import Livelock, World
+from triack.tools.chaos.world import START_NS, Livelock, World
 
 __all__ = ["Outcome", "run_plan", "run_seed"]
 
@@ -237,10 +237,12 @@ class _Scene:
         """Faults of which a single store cannot know; from here on the host's data may be what it should not be."""
         host = self.hosts[fault.host]
         self.tainted.add(fault.host)
+        # Before the last messages, which make every pair meet again: what nobody depends on, nobody can miss.
+        for_ns = min(fault.for_ns, START_NS + self.plan.faults_end_ns - 1 - self.world.now_ns)
         if fault.kind == "lie":
             host.disk.faults.lies = 1.0
             sent = self._sent_at(fault.host)
-            self.world.at(fault.for_ns, lambda: self._take_back(fault.host, None, {}, sent))
+            self.world.at(for_ns, lambda: self._take_back(fault.host, None, {}, sent))
         elif fault.kind == "rot":
             host.disk.rot(1 + fault.after // 20)
             for stream in self._sent_at(fault.host):
@@ -251,7 +253,7 @@ class _Scene:
             snapshot = host.disk.snapshot()
             marks = {stream: self.work.history.handed_out(stream) for stream in self._read_at(fault.host)}
             sent = self._sent_at(fault.host)
-            self.world.at(fault.for_ns, lambda: self._take_back(fault.host, snapshot, marks, sent))
+            self.world.at(for_ns, lambda: self._take_back(fault.host, snapshot, marks, sent))
         else:
             self._clone(fault.host)
 

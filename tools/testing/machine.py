@@ -69,9 +69,8 @@ class Machine:
             UsageError: the machine is down.
         """
         self._check_up(f"start {_name_of(service)}")
-        started = Service(self, lambda: service(*args, **kwargs), f"{_name_of(service)} on {self.name}")
+        started = Service(self, lambda: service(*args, **kwargs), f"{_name_of(service)} on {self.name}", self._process)
         self.services.append(started)
-        self.works.append(started.start(self._process))
         return started
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -178,7 +177,8 @@ class Machine:
         self.world.tell(f"{self.name}: start")
         self._process = self._boot()
         self.works = [work for work in self.works if work.died_unnoticed]
-        self.works += [service.start(self._process) for service in self.services]
+        for service in self.services:
+            service.start(self._process)
 
     def pause(self) -> None:
         """Stop it in its tracks; what arrives waits, and what falls due is late."""

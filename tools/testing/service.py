@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any
 
-from triack.errors import UsageError
 from triack.testing.errors import MachineCrashed
 
 if TYPE_CHECKING:
@@ -71,38 +70,34 @@ class Service:
     ``await service`` waits until it ends and gives its result, or raises its error: MachineCrashed if the machine did.
     """
 
-    def __init__(self, machine: "Machine", function: Callable[[], Coroutine[Any, Any, Any]], name: str) -> None:
+    def __init__(
+        self, machine: "Machine", function: Callable[[], Coroutine[Any, Any, Any]], name: str, process: "SimProcess"
+    ) -> None:
         self.machine = machine
         self.name = name
         self._function = function
-        self._work: Work | None = None
+        self.start(process)
 
-    def start(self, process: "SimProcess") -> Work:
+    def start(self, process: "SimProcess") -> None:
         """Run it in a process."""
         self._work = Work(process, self._function(), self.name)
-        return self._work
-
-    @property
-    def _latest(self) -> Work:
-        if self._work is None:
-            raise UsageError(f"service {self.name} has never run")
-        return self._work
+        self.machine.works.append(self._work)
 
     @property
     def is_running(self) -> bool:
         """Whether it has not ended."""
-        return self._work is not None and not self._work.outcome.done()
+        return not self._work.outcome.done()
 
     @property
     def error(self) -> BaseException | None:
         """What it ended with, or None; to look is to notice."""
-        self._latest.noticed = True
-        return self._latest.error
+        self._work.noticed = True
+        return self._work.error
 
     def cancel(self) -> None:
         """Ask it to end, as asyncio does."""
-        self._latest.task.cancel()
+        self._work.task.cancel()
 
     def __await__(self) -> Generator[Any, None, Any]:
-        self._latest.noticed = True
-        return asyncio.shield(self._latest.outcome).__await__()
+        self._work.noticed = True
+        return asyncio.shield(self._work.outcome).__await__()

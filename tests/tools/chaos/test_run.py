@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from triack.session.settings import SECOND
+from triack.ordering.settings import OrderSettings
+from triack.queues.settings import NodeSettings
+from triack.session.settings import MS, SECOND, SessionSettings
 from triack.tools.chaos.campaign import run_campaign
-from triack.tools.chaos.plan import Fault, Plan, draw
+from triack.tools.chaos.plan import Fault, Plan, StreamPlan, draw
 from triack.tools.chaos.run import Outcome, run_plan, run_seed
 from triack.tools.replay.run import replay
 
@@ -92,6 +94,18 @@ def test_a_pair_that_never_hears_of_each_other_does_not_hold_up_others() -> None
     """A path that is dead one way, for good."""
     plan = next(plan for plan in map(draw, range(400)) if plan.dead_path is not None)
     assert not run_plan(plan).violations
+
+
+def test_an_old_copy_that_comes_last_of_all_is_noticed_too() -> None:
+    """All was settled before it; what is said afterwards brings it to light."""
+    plan = calm(20, faults_end_ns=8 * SECOND)
+    brief = NodeSettings(SessionSettings(cleanup_interval_ns=SECOND), OrderSettings(order_ack_idle_ns=MS))
+    hosts = tuple(replace(host, settings=brief, transactional=True, read_gap_ns=5 * MS) for host in plan.hosts)
+    streams = tuple(StreamPlan(one, 1 - one, "q", "transactional", 5, 100) for one in (0, 1))
+    for host in (0, 1):
+        fault = Fault(7_900 * MS, "old-copy", host, for_ns=400 * MS)
+        outcome = run_plan(replace(plan, hosts=hosts, streams=streams, faults=(fault,)))
+        assert not outcome.violations
 
 
 # Each of these once broke a promise; the sentence says what was wrong in the product.

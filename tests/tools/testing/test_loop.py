@@ -194,3 +194,49 @@ async def test_debug_mode_and_handlers_are_kept(triack_world: World) -> None:
     loop.set_debug(True)
     assert loop.get_debug()
     loop.set_debug(False)
+
+
+async def test_one_loop_at_a_time() -> None:
+    """As with asyncio's own."""
+    with World() as world, pytest.raises(RuntimeError, match="while another loop is running"):
+        world.loop.run_forever()
+
+
+def test_a_loop_that_was_stopped_says_so() -> None:
+    """``run_until_complete`` gives no result that there is not."""
+    with World() as world:
+        world.loop.call_later(1, world.loop.stop)
+        future = world.loop.create_future()
+        with pytest.raises(RuntimeError, match="stopped before its future was done"):
+            world.loop.run_until_complete(future)
+
+
+def test_a_loop_is_closed_once_and_not_from_within() -> None:
+    """And a closed one runs nothing."""
+
+    async def close() -> None:
+        world.loop.close()
+
+    with World() as world, pytest.raises(RuntimeError, match="cannot close a running event loop"):
+        world.run(close())
+    with pytest.raises(RuntimeError, match="Event loop is closed"):
+        world.loop.run_forever()
+
+
+def test_a_test_that_cancels_itself_is_cancelled() -> None:
+    async def test() -> None:
+        raise asyncio.CancelledError
+
+    with World() as world, pytest.raises(asyncio.CancelledError):
+        world.run(test())
+
+
+def test_a_verdict_cannot_be_swallowed() -> None:
+    """A test that catches its own cancellation still hears that nothing would ever have happened."""
+
+    async def test() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    with World() as world, pytest.raises(NothingHappens):
+        world.run(test())

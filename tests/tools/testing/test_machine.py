@@ -7,6 +7,7 @@ import pytest
 
 import triack
 from tests.tools.testing.services import B, collect, feed, numbers
+from triack.queues.machine import MACHINE
 from triack.testing import MachineCrashed, ServiceDied, World
 
 
@@ -373,3 +374,35 @@ async def test_a_directory_is_for_one_node_at_a_time(triack_world: World) -> Non
     with triack_world.machine("b"):
         async with triack.open("two", data="d", insecure=True):
             pass
+
+
+async def test_work_that_is_cancelled_ends_on_its_machine(triack_world: World) -> None:
+    """Who waits for it is cancelled, and so is what runs there."""
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            ended.set()
+
+    waiting = asyncio.create_task(triack_world.machine("a").run(work()))
+    await triack_world.advance(1)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    await asyncio.wait_for(ended.wait(), 1)
+
+
+async def test_the_parts_of_a_simulated_process_keep_the_contracts_of_real_ones(triack_world: World) -> None:
+    """A closed worker takes no job; an endpoint sends to its own kind of address only."""
+    machine = triack_world.machine("a")
+    with machine:
+        process = MACHINE.get()
+        worker, endpoint = process.worker(), await process.open_endpoint("udp", None)
+    with pytest.raises(triack.AddressError, match="it is not a udp address"):
+        await endpoint.send([b"x"], "tcp://10.0.0.2:1")
+    await endpoint.close()
+    worker.close()
+    with pytest.raises(RuntimeError, match="after the worker was closed"):
+        worker.start(lambda: None)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import triack
+import triack.testing
 from tests.tools.testing.services import B, collect, feed, numbers
 from triack.testing import PromiseBroken, World
 from triack.testing.check import check_logs
@@ -168,3 +169,8 @@ def test_the_story_of_a_test() -> None:
     lines = world.story().splitlines()
     assert lines[0] == f"seed 9, 3.000 s of virtual time, trace {world.trace}"
     assert [line.split(" s  ")[1] for line in lines[1:]] == ["network: loss 0.25", "network: cut a -> b", "a: crash"]
+
+
+def test_the_package_has_what_it_says_and_no_more() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Wrold'"):
+        triack.testing.Wrold  # noqa: B018
