@@ -29,13 +29,15 @@ def test_any_two_packets_may_vanish() -> None:
 
 
 def test_handshakes_survive_extreme_loss() -> None:
-    """30 % in bursts of three each way: all open within 15 s, nearly all within 8 s; 50 %: all within 60 s."""
+    """30 % in bursts of three each way: half open within 0.5 s, nearly all within 5 s, all within 15 s; 50 %: 60 s."""
     found = handshakes(200, 0.3)
     assert found["open"] == 200
     assert found["p50_s"] <= 0.5
-    assert found["p99_s"] <= 8
+    assert found["p99_s"] <= 5
     assert found["max_s"] <= 15
-    assert handshakes(100, 0.5)["open"] == 100
+    worse = handshakes(100, 0.5)
+    assert worse["open"] == 100
+    assert worse["max_s"] <= 60
 
 
 @pytest.mark.parametrize("corrupt", [False, True], ids=["loss", "corruption"])
