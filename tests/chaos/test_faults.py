@@ -1,10 +1,13 @@
 """The kernel fails calls on the store's files: nothing is acknowledged after it, and nothing acknowledged is lost."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+import triack
 from triack.tools.real.faults import Fault, inject, missing, sweep
+from triack.tools.real.ledger import write
 
 pytestmark = pytest.mark.slow
 
@@ -62,3 +65,22 @@ def test_a_receiver_fails(tmp_path: Path, call: str, nth: int) -> None:
     outcome = inject(Fault(call, "error=EIO"), nth, tmp_path / "data", task="keep")
     assert outcome.violations == []
     assert outcome.failed.startswith("StoreFailed: ")
+
+
+def test_a_process_that_hangs_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands still in a sync: that is told, and that its store cannot be looked at."""
+    monkeypatch.setattr("triack.tools.real.faults.HANG_S", 1.5)
+    outcome = inject(Fault("fdatasync", "signal=SIGSTOP"), 1, tmp_path / "data")
+    assert outcome.code is None
+    hangs, cannot = outcome.violations
+    assert hangs == "it hangs"
+    assert cannot.startswith("afterwards: StoreInUse: open store ")
+
+
+def test_a_process_that_nobody_traces_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gives up, by name, before it has touched a store."""
+    monkeypatch.setattr("triack.tools.real.ledger.HANG_S", 0.01)
+    options = {"traced": True, "data": tmp_path / "data", "size_bytes": 0, "count": 1}
+    with pytest.raises(triack.WaitTimeout, match=r"not traced after 0\.01 s"):
+        asyncio.run(write(options, lambda _line: None))
+    assert list(tmp_path.iterdir()) == []

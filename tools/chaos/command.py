@@ -34,8 +34,8 @@ _GOES_WITH = {
     "--seed": {"--shrink", "--log"},
     "--planted": {"--seeds"},
     "--figures": set(),
-    "--exhaustive": {"--states"},
-    "--disk": set(),
+    "--exhaustive": {"--states", "--jobs"},
+    "--disk": {"--jobs"},
     "--real": {"--kills", "--minutes"},
 }
 """What each kind of run takes beside what all of them take."""
@@ -90,8 +90,8 @@ def chaos(
     others: tuple[tuple[bool, Callable[[], int]], ...] = (
         (planted, lambda: _planted(console, seeds, as_json=as_json)),
         (figures, lambda: _measure(console, as_json=as_json)),
-        (exhaustive, lambda: _exhaustive(states, console, as_json=as_json)),
-        (disk, lambda: _disk(console, as_json=as_json)),
+        (exhaustive, lambda: _exhaustive(states, jobs or 0, console, as_json=as_json)),
+        (disk, lambda: _disk(jobs or 0, console, as_json=as_json)),
         (real, lambda: _real(kills, minutes or 0.0, console, as_json=as_json)),
     )
     other = next((run for wanted, run in others if wanted), None)
@@ -261,40 +261,33 @@ def _measure(console: Console, *, as_json: bool) -> int:
     return 0
 
 
-def _exhaustive(states: int | None, console: Console, *, as_json: bool) -> int:
+def _exhaustive(states: int | None, jobs: int, console: Console, *, as_json: bool) -> int:
     """Search every scope."""
+    from triack.tools.search.run import STATES, run_all
     from triack.tools.search.run import as_json as figures_of
-    from triack.tools.search.run import run_all
 
-    results = run_all(states, lambda line: console.print(line, highlight=False, soft_wrap=True))
+    start = time.monotonic()
+    results = run_all(states or STATES, lambda line: console.print(line, highlight=False, soft_wrap=True), jobs)
     found = {
         "states": sum(result.states for result in results),
         "violations": sum(result.violation is not None for result in results),
-        "seconds": round(sum(result.seconds for result in results), 1),
+        "seconds": round(time.monotonic() - start, 1),
         "scopes": [figures_of(result) for result in results],
     }
     return _conclude(found, console, as_json=as_json)
 
 
-def _disk(console: Console, *, as_json: bool) -> int:
+def _disk(jobs: int, console: Console, *, as_json: bool) -> int:
     """Loss of power at every call, every call failing, every kind of damage."""
-    from triack.tools.chaos.store_damage import prove_damage
-    from triack.tools.chaos.store_errors import prove_errors
-    from triack.tools.chaos.store_power import prove_power
+    from triack.tools.chaos.store_proofs import prove_all
 
-    proofs: dict[str, Any] = {
-        "loss of power": lambda: prove_power(thorough=True),
-        "failing calls": prove_errors,
-        "damage": prove_damage,
-        "damage after an orderly end": lambda: prove_damage(clean=True),
-    }
-    found: dict[str, Any] = {"violations": 0, "seconds": 0.0}
-    for name, prove in proofs.items():
-        proof = asdict(prove())
+    proofs, seconds = prove_all(lambda line: console.print(line, highlight=False, soft_wrap=True), jobs)
+    for name, proof in proofs.items():
         console.print(f"{name}: {proof}", highlight=False, soft_wrap=True)
-        found[name] = proof
-        found["violations"] += len(proof["violations"])
-        found["seconds"] += proof["seconds"]
+    found = {name: asdict(proof) for name, proof in proofs.items()} | {
+        "violations": sum(len(proof.violations) for proof in proofs.values()),
+        "seconds": round(seconds, 1),
+    }
     return _conclude(found, console, as_json=as_json)
 
 

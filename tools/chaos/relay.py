@@ -25,7 +25,7 @@ from triack.transport.address import Address
 from triack.transport.frames import FrameBuffer, frame
 from triack.transport.resolve import SocketAddress, cannot, lookup, resolve_listening
 
-__all__ = ["Counters", "Relay", "main"]
+__all__ = ["Counters", "Direction", "Relay", "main"]
 
 CLIENTS_MAX = 1_024
 BURST_MAX = 64  # datagrams read before other sockets have their turn
@@ -53,7 +53,7 @@ class Counters:
     reordered: int = 0
 
 
-class _Direction:
+class Direction:
     """Carries out the plan of one direction."""
 
     def __init__(self, impairments: Impairments) -> None:
@@ -112,7 +112,7 @@ class Relay:
         if self._target.scheme != self._listen.scheme or self._target.scheme == "memory":
             raise AddressError(f"cannot relay from {listen!r} to {target!r}: both must be udp, or both tcp")
         self._to_target, self._to_client = (
-            _Direction(Impairments(loss=loss, duplicate=duplicate, reorder=reorder, seed=f"{seed} {name}"))
+            Direction(Impairments(loss=loss, duplicate=duplicate, reorder=reorder, seed=f"{seed} {name}"))
             for name in ("to_target", "to_client")
         )
         self._wire: _UdpWire | _TcpWire | None = None
@@ -147,7 +147,7 @@ class Relay:
 class _UdpWire:
     """One listening socket, and one socket to the target for each client."""
 
-    def __init__(self, target: Address, to_target: _Direction, to_client: _Direction) -> None:
+    def __init__(self, target: Address, to_target: Direction, to_client: Direction) -> None:
         self._target = target
         self._target_address: SocketAddress = ()
         self._family = socket.AF_INET
@@ -179,8 +179,6 @@ class _UdpWire:
                 datagram, client = listener.recvfrom(READ_BYTES)
             except BlockingIOError:
                 return
-            except OSError:  # an ICMP answer to what went to a client that is gone
-                continue
             upstream = self._upstreams.get(client)
             if upstream is None:
                 try:
@@ -230,7 +228,7 @@ class _UdpWire:
 class _TcpWire:
     """A listening socket, and for each accepted connection one to the target; they end together."""
 
-    def __init__(self, target: Address, to_target: _Direction, to_client: _Direction) -> None:
+    def __init__(self, target: Address, to_target: Direction, to_client: Direction) -> None:
         self._target = target
         self._to_target = to_target
         self._to_client = to_client
@@ -284,7 +282,7 @@ async def _run_until_one_ends(*ways: Coroutine[object, None, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _pass_frames(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: _Direction) -> None:
+async def _pass_frames(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: Direction) -> None:
     frames = FrameBuffer()
     deliver = partial(_write_frame, writer)
     with contextlib.suppress(OSError, ProtocolError):

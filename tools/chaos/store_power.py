@@ -26,7 +26,7 @@ PARTS = 64
 GO_ON_EVERY = 8
 NESTED = 5
 NESTED_EVERY = 300
-NESTED_EVERY_THOROUGH = 4_000
+NESTED_EVERY_THOROUGH = 1_000
 """So many states are opened without being interrupted for one that is, at each step and ``NESTED`` times in a row."""
 
 

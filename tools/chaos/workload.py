@@ -3,7 +3,6 @@
 from dataclasses import replace
 from random import Random
 
-from triack.errors import ProtocolError
 from triack.queues.engine import Engine
 from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.mailbox import Handed, Mailbox
@@ -240,10 +239,7 @@ class Workload:
             return
         mailbox = engine.inbox.mailboxes.get(DEAD_LETTER_QUEUE)
         while mailbox is not None and (handed := engine.take(mailbox, host.world.now_ns)) is not None:
-            try:
-                body = handed.parcel.open().bodies[handed.index]
-            except ProtocolError:
-                body = b""
+            body = handed.parcel.open().bodies[handed.index]
             stream, number = identify(body)
             self.history.buried(stream, number, body)
             mailbox.acknowledge(handed)

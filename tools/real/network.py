@@ -17,7 +17,7 @@ import structlog
 
 import triack
 from triack.tools.chaos.impairments import Impairments, Plan
-from triack.tools.chaos.relay import Relay, _Direction
+from triack.tools.chaos.relay import Direction, Relay
 from triack.tools.real.nodes import HANG_S, body, number_of
 from triack.tools.replay.run import replay
 
@@ -92,7 +92,7 @@ class RoughRelay(Relay):
     def __init__(self, target: str, weather: Weather, seed: int) -> None:
         super().__init__(target=target, listen=f"{target.partition(':')[0]}://127.0.0.1:0")
         self.to_target, self.to_client = (RoughImpairments(weather, f"{seed} {way}") for way in ("there", "back"))
-        self._to_target, self._to_client = _Direction(self.to_target), _Direction(self.to_client)
+        self._to_target, self._to_client = Direction(self.to_target), Direction(self.to_client)
 
     def cut(self, *, both: bool = True) -> None:
         """Let nothing through any more; with ``both`` unset nothing back, while all still gets there."""

@@ -7,7 +7,7 @@ from triack.tools.search.datagrams import Datagram
 from triack.tools.search.host import NOW_NS, Action, Host
 from triack.tools.search.identity import thaw
 from triack.tools.search.inside import conversations
-from triack.tools.search.witness import Violation
+from triack.tools.search.witness import sentence
 
 __all__ = ["run_fair"]
 
@@ -25,8 +25,8 @@ def run_fair(frozen: list[bytes]) -> str | None:
     """Let two nodes go on with an empty network. Returns what is wrong in the end, or None."""
     try:
         return _Run([thaw(data) for data in frozen]).run()
-    except Violation as violation:
-        return str(violation)
+    except Exception as error:  # noqa: BLE001 - whatever the engine raises is what the run is for
+        return sentence(error)
 
 
 class _Run:

@@ -7,7 +7,7 @@ from triack.tools.search.datagrams import Datagram, Datagrams
 from triack.tools.search.host import Action, Host
 from triack.tools.search.identity import digest, freeze, short, thaw
 from triack.tools.search.scope import Scope
-from triack.tools.search.witness import Violation
+from triack.tools.search.witness import sentence
 
 __all__ = ["Node", "Nodes", "Step"]
 
@@ -121,10 +121,8 @@ class Nodes:
         host.rebuild()
         try:
             sent = host.act(action, heard)
-        except Violation as violation:
-            return Step(number, 0, str(violation))
         except Exception as error:  # noqa: BLE001 - whatever the engine raises is what the search is for
-            return Step(number, 0, f"{type(error).__name__}: {error}")
+            return Step(number, 0, sentence(error))
         if host.is_beyond:
             return None
         bits = 0

@@ -4,6 +4,7 @@ from triack.queues.commit import Pending
 from triack.tools.search.datagrams import Datagrams
 from triack.tools.search.host import Host
 from triack.tools.search.scope import Scope
+from triack.tools.search.witness import sentence
 
 __all__ = ["retrace"]
 
@@ -29,7 +30,7 @@ def retrace(scope: Scope, datagrams: Datagrams, ways: list[int]) -> list[str]:
         try:
             sent = "; ".join(map(str, host.act(action, heard)))
         except Exception as error:  # noqa: BLE001 - this is what the trace leads to
-            lines.append(f"{told}: {error}")
+            lines.append(f"{told}: {sentence(error)}")
             return lines
         host.settle()
         lines.append(f"{told}{', and sends ' if sent else ''}{sent}")

@@ -19,7 +19,7 @@ from triack.tools.search.datagrams import Datagram, describe_packet
 from triack.tools.search.inside import conversations, received
 from triack.transport.datagram import Kind
 
-__all__ = ["Talk", "Violation", "Witness"]
+__all__ = ["Talk", "Violation", "Witness", "sentence"]
 
 Place = tuple[int, int, int]
 """Lane, sequence and number of a packet."""
@@ -36,6 +36,11 @@ _LATER = {
 
 class Violation(TriackError):
     """A promise was broken."""
+
+
+def sentence(error: Exception) -> str:
+    """What an error says of a node; whatever the engine raises breaks a promise, too."""
+    return str(error) if isinstance(error, Violation) else f"{type(error).__name__}: {error}"
 
 
 @dataclass(slots=True)

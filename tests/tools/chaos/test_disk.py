@@ -193,6 +193,16 @@ def test_every_call_can_fail_by_chance(disk: Disk, call: str) -> None:
     files.unregister()
 
 
+def test_a_file_that_is_not_there_cannot_be_deleted(disk: Disk) -> None:
+    """And SQLite learns that this is why: it does not mind."""
+    files = apsw.VFS("shim-gone", disk.vfs)
+    with pytest.raises(apsw.IOError) as caught:
+        files.xDelete("log", False)
+    assert caught.value.extendedresult == apsw.SQLITE_IOERR_DELETE_NOENT  # type: ignore[attr-defined]
+    assert disk.failed == 0
+    files.unregister()
+
+
 @pytest.mark.parametrize("kind", ["full", "short"])
 def test_a_full_disk_takes_nothing_or_a_part(disk: Disk, kind: str) -> None:
     """And says so."""

@@ -46,3 +46,11 @@ def test_a_bug_that_does_not_fit_is_an_error() -> None:
     """With its name and how often its text occurs."""
     with pytest.raises(ChaosError, match=re.escape("'gone' in queues/commit.py: its text occurs 0 times")):
         run_planted(bugs=(Bug("gone", "queues/commit.py", "no such text", ""),))
+
+
+def test_a_bug_with_which_nothing_runs_is_an_error() -> None:
+    """With the end of what the campaign said: it is no bug that a seed could find."""
+    text = '"""What goes to the store in one transaction'
+    said = re.escape("'broken': the campaign ended with") + r"(?s:.*)SyntaxError"
+    with pytest.raises(ChaosError, match=said):
+        run_planted(bugs=(Bug("broken", "queues/commit.py", text, "(" + text),))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Callable
 
 import pytest
 from click.testing import CliRunner
@@ -23,6 +24,20 @@ async def gathered(endpoint: Endpoint, count: int) -> list[bytes]:
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while len(found) < count:
             found += [data for data, _ in await endpoint.receive() if data]
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that the relay counts."""
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while not condition():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.001)
+
+
+def complaints() -> list[object]:
+    """What the event loop has to complain about from now on: errors that nobody handled."""
+    found: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: found.append(context))
     return found
 
 
@@ -137,6 +152,70 @@ async def test_what_cannot_be_relayed() -> None:
     with pytest.raises(TransportError, match="address already in use"):
         await Relay(target="udp://127.0.0.1:1", listen=taken.address).start()
     await taken.close()
+
+
+@pytest.mark.asyncio
+async def test_a_target_that_nobody_knows() -> None:
+    """The error names it, and not the address to listen at."""
+    with pytest.raises(TransportError, match=r"cannot resolve udp://no-such-host\.invalid:1: "):
+        await Relay(target="udp://no-such-host.invalid:1").start()
+
+
+@pytest.mark.asyncio
+async def test_a_target_to_which_there_is_no_way() -> None:
+    """Everybody's address is not for sockets like these: what is sent there is dropped, and counted."""
+    client = await open_endpoint("udp", None)
+    relay = Relay(target="udp://255.255.255.255:1")
+    await relay.start()
+    await client.send([b"1", b"2"], relay.address)
+    await until(lambda: relay.counters["to_target"]["dropped"] == 2)
+    assert relay.counters["to_target"]["forwarded"] == 0
+    await client.close()
+    await relay.close()
+
+
+@pytest.mark.asyncio
+async def test_a_target_that_is_away_for_a_while() -> None:
+    """The kernel answers that nobody listens: some datagrams are lost, and later ones arrive."""
+    target, client = await open_endpoint("udp", None), await open_endpoint("udp", None)
+    address, unhandled = target.address, complaints()
+    relay = Relay(target=address)
+    await relay.start()
+    await target.close()
+    for sent, count in ((1, 1), (11, 10)):
+        await client.send(DATAGRAMS[:count], relay.address)
+        await until(lambda sent=sent: sum(relay.counters["to_target"].values()) == sent)  # type: ignore[misc]
+        # The relay reads the last refusal.
+        await asyncio.sleep(0.01)
+    assert relay.counters["to_target"]["dropped"] > 0
+    target = await open_endpoint("udp", address)
+    await client.send([b"here again"], relay.address)
+    assert await gathered(target, 1) == [b"here again"]
+    assert unhandled == []
+    for closing in (client, relay, target):
+        await closing.close()
+
+
+@pytest.mark.asyncio
+async def test_what_is_held_back_is_lost_when_the_relay_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In both directions, counted, and without a complaint of the event loop."""
+    target, client = await open_endpoint("udp", None), await open_endpoint("udp", None)
+    unhandled = complaints()
+    relay = Relay(target=target.address, reorder=1.0)
+    await relay.start()
+    await client.send([b"there"], relay.address)
+    data, sender = (await target.receive())[0]
+    # So long that both are still held when the relay closes.
+    for limit in ("MIN", "MAX"):
+        monkeypatch.setattr(f"triack.tools.chaos.impairments.HELD_BACK_{limit}_NS", 200_000_000)
+    await target.send([data], sender)
+    await client.send([b"late"], relay.address)
+    await until(lambda: [way["reordered"] for way in relay.counters.values()] == [2, 1])
+    await relay.close()
+    await until(lambda: [way["dropped"] for way in relay.counters.values()] == [1, 1])
+    assert unhandled == []
+    await client.close()
+    await target.close()
 
 
 def test_command_refuses_bad_addresses() -> None:

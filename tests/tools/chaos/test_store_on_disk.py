@@ -1,27 +1,28 @@
 """The store on the simulated disk: power lost at every moment, every call failing in turn, and every kind of damage.
 
-By default a part of each is tried. All of it, about an hour: ``make test ARGS=tests/tools/chaos/test_store_on_disk.py``
-with ``TRIACK_LONG=1`` in the environment.
+A part of each is tried; ``triack chaos --disk`` tries all of it.
 """
 
-import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import apsw
 import pytest
 
 from triack.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
 from triack.queues.commit import Commit, MessageRow, PeerRow
 from triack.queues.store import STORE_FILE, Store
+from triack.tools.chaos import store_proofs
 from triack.tools.chaos.disk import Disk, Kept, ProcessCrashed
-from triack.tools.chaos.store_damage import prove_damage, victim
+from triack.tools.chaos.store_damage import Damage, prove_damage, victim
 from triack.tools.chaos.store_errors import prove_errors
-from triack.tools.chaos.store_power import moments, prove_power
+from triack.tools.chaos.store_power import PowerProof, moments, prove_power
 from triack.tools.chaos.store_reference import FOLDER, NODE_ID, Life, open_store, reference, see
 
-LONG = bool(os.environ.get("TRIACK_LONG"))
 DATABASE = f"{FOLDER}/{STORE_FILE}"
 LOG = f"{DATABASE}-wal"
 
@@ -50,7 +51,7 @@ def state(disk: Disk) -> bytes | None:
 )
 def test_a_loss_of_power_takes_nothing_that_had_returned(page_bytes: int, powersafe: bool, every: int) -> None:
     """Before every call that changes the disk, with all that a disk may have kept by then; also while it is opened."""
-    proof = prove_power(page_bytes=page_bytes, powersafe=powersafe, thorough=LONG, every=1 if LONG else every)
+    proof = prove_power(page_bytes=page_bytes, powersafe=powersafe, every=every)
     assert proof.violations == []
     assert proof.states > proof.distinct > 200
     assert proof.interrupted > (0 if every > 3 else 50)
@@ -94,22 +95,36 @@ def test_a_crash_comes_out_of_every_call_of_the_store() -> None:
     disk.close()
 
 
+def test_a_store_that_does_not_sync_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof bites: a commit that had returned is gone with the power."""
+    honest = Store._open  # noqa: SLF001
+
+    def careless(store: Store, page_bytes: int) -> None:
+        honest(store, page_bytes)
+        store._db.pragma("synchronous", "OFF")  # noqa: SLF001
+
+    monkeypatch.setattr(Store, "_open", careless)
+    proof = prove_power(first=200, every=1_000)
+    assert proof.moments == 1
+    assert "allowed states" in proof.violations[0]
+
+
 # ---- errors
 
 
 @pytest.mark.slow
 def test_an_error_of_the_disk_never_becomes_a_promise() -> None:
     """Each call fails, once and for ever, in every way; then restarts, with and without a loss of power."""
-    proof = prove_errors(every=1 if LONG else 17)
+    proof = prove_errors(every=17)
     assert proof.violations == []
-    assert proof.runs * (1 if LONG else 17) >= proof.calls * 32 - 17
+    assert proof.runs * 17 >= proof.calls * 32 - 17
     assert proof.ends["StoreFailed"] > proof.ends["unharmed"] > 40
 
 
 @pytest.mark.slow
 def test_a_failed_sync_never_becomes_a_promise_although_the_next_one_works() -> None:
     """Every sync in turn drops what it should have written, and the system goes on showing it."""
-    proof = prove_errors(kinds=["drop"], effect="sync", every=1 if LONG else 2)
+    proof = prove_errors(kinds=["drop"], effect="sync", every=2)
     assert proof.violations == []
     assert proof.calls > 30
 
@@ -127,6 +142,22 @@ def test_a_sync_that_failed_can_be_survived_twice() -> None:
     disk.lose_power_with([])
     assert state(disk) == b"c", "what a start has seen stays"
     disk.close()
+
+
+def test_a_store_that_goes_on_after_a_failure_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof bites: whoever forgets that a write failed takes the next one."""
+
+    @contextmanager
+    def forgetful(_store: Store, operation: str) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as cause:
+            raise StoreFailed(operation) from cause
+
+    monkeypatch.setattr(Store, "_writing", forgetful)
+    proof = prove_errors(kinds=["eio"], effect="sync", first=80, every=1_000)
+    (said,) = proof.violations
+    assert said.endswith("then kill: AssertionError: a store that had failed took another commit")
 
 
 def start_until(disk: Disk, effect: int) -> None:
@@ -251,11 +282,20 @@ def test_the_directory_is_synced_before_anything_is_promised() -> None:
 @pytest.mark.parametrize(("clean", "every"), [(False, 149), (True, 331)])
 def test_damage_is_detected_and_never_believed(clean: bool, every: int) -> None:
     """Bits, cuts and sectors of a store of 64 KiB, in use and closed: what was written, or an error with the place."""
-    proof = prove_damage(clean=clean, every=1 if LONG else every)
+    proof = prove_damage(clean=clean, every=every)
     assert proof.violations == []
     assert {kind for kind, tried in proof.tried.items() if tried} >= {"bit", "cut", "duplicated", "swapped"}
     assert proof.ends["detected"] > proof.ends["unharmed"] > 100
     assert not clean or proof.ends["without the last commit"] == 0
+
+
+def test_a_store_that_leaves_rows_out_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof bites: a row that is listed, and cannot be read, is no store unharmed."""
+    none = "triack.tools.chaos.store_damage.every_damage"
+    monkeypatch.setattr(none, lambda files, _past, _random: [Damage("bit", DATABASE, 0, files[DATABASE][:1])])
+    assert prove_damage().ends == {"unharmed": 1}
+    monkeypatch.setattr(Store, "read", lambda _store, _read: None)
+    assert prove_damage().violations == [f"bit: {DATABASE} at 0: what was read is not what was written"]
 
 
 def test_the_victim_is_a_store_of_64_kib() -> None:
@@ -366,3 +406,18 @@ def test_names_in_a_file_system_of_sqlite_need_no_folder() -> None:
     assert list(disk.files()) == [DATABASE]
     assert not Path(FOLDER).exists()
     disk.close()
+
+
+def test_parts_of_the_proofs_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What processes share out is what one alone would have tried."""
+    lines = [("failing", prove_errors, {}), ("power", prove_power, {}), ("power", prove_power, {"powersafe": False})]
+    monkeypatch.setattr(store_proofs, "PROOFS", lines)
+    said: list[str] = []
+    found, _ = store_proofs.prove_all(said.append, 2, every=60)
+    whole = prove_errors(every=60)
+    assert found["failing"] == replace(whole, seconds=found["failing"].seconds)
+    parts = [prove_power(every=60), prove_power(every=60, powersafe=False)]
+    power = found["power"]
+    assert isinstance(power, PowerProof)
+    assert (power.moments, power.states) == (sum(p.moments for p in parts), sum(p.states for p in parts))
+    assert len(said) == 12

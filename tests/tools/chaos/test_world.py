@@ -2,7 +2,9 @@
 
 import pytest
 
-from triack.tools.chaos.world import START_NS, World
+from triack.tools.chaos.plan import draw
+from triack.tools.chaos.run import run_plan
+from triack.tools.chaos.world import START_NS, Livelock, World
 
 
 def test_events_happen_in_order_and_those_of_one_instant_as_planned() -> None:
@@ -56,3 +58,25 @@ def test_the_trace_tells_what_who_and_in_which_order(notes: list[tuple[str, byte
     other = World(1)
     other.note("a", b"xb")
     assert other.trace not in traces
+
+
+def test_a_world_has_only_so_many_events() -> None:
+    """What goes on without getting anywhere would go on for ever."""
+    world = World(1)
+    world.events_max = 3
+
+    def again() -> None:
+        world.at(0, again)
+
+    again()
+    with pytest.raises(Livelock):
+        world.run(1)
+    assert world.events == 3
+
+
+def test_a_run_without_end_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends, says so, and still tells what happened until then."""
+    monkeypatch.setattr("triack.tools.chaos.run.EVENTS_MAX", 20)
+    outcome = run_plan(draw(1))
+    assert outcome.violations == [("liveness", "more than 20 events: something goes on without end")]
+    assert outcome.events == 20

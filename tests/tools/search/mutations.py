@@ -250,7 +250,10 @@ MUTATIONS = [
     Mutation("number used twice", SENDER_DIES, number_used_twice_after_a_restart, "two packets"),
     Mutation("open with the connect", PLAIN, session_opens_with_the_connect, "without hearing"),
     Mutation(
-        "datagram of another session", replace(RECEIVER_DIES, keeps=True), datagram_taken_by_any_session, "session"
+        "datagram of another session",
+        replace(RECEIVER_DIES, keeps=True),
+        datagram_taken_by_any_session,
+        "went from open to accepting",
     ),
     Mutation("handed out before the commit", READING, handed_out_before_the_commit, "before it was on disk"),
     Mutation("not marked redelivered", READING, not_marked_redelivered, "not marked redelivered"),

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.tools.search.mutations import EXPRESS, MUTATIONS, PLAIN
+from triack.ordering.incoming import IncomingSequence
 from triack.tools.search.identity import digest, thaw
 from triack.tools.search.scope import Scope
 from triack.tools.search.search import Search
@@ -42,3 +43,30 @@ def test_a_trace_tells_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
         "b: timer idle of order ack 1 runs out: order ack to 1 left, and number 1 is not on disk",
     ]
     assert result.violation == "order ack to 1 left, and number 1 is not on disk"
+
+
+@pytest.mark.parametrize(
+    ("limit", "last"), [(1_000, "a1]: RuntimeError: planted"), (1, "from here on nothing is lost")]
+)
+def test_an_engine_that_fails_is_found_in_the_search_and_when_the_faults_stop(
+    monkeypatch: pytest.MonkeyPatch, limit: int, last: str
+) -> None:
+    """Whatever it raises is told with the steps that lead there."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(IncomingSequence, "_judge", fail)
+    result = Search(PLAIN).run(limit, fair_runs=1)
+    assert result.violation == "RuntimeError: planted"
+    assert result.trace[-1].endswith(last)
+
+
+def test_a_promise_that_breaks_when_the_faults_stop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence is that of the promise, and no error's name."""
+    (mutation,) = (mutation for mutation in MUTATIONS if mutation.name == "order ack before the commit")
+    mutation.plant(monkeypatch)
+    result = Search(mutation.scope).run(1, fair_runs=1)
+    assert result.violation is not None
+    assert result.violation.startswith("order ack to ")
+    assert result.trace[-1] == "from here on nothing is lost"
