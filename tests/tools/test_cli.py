@@ -164,6 +164,14 @@ def test_what_is_asked_wrongly_is_one_clear_line(tmp_path: Path, arguments: list
     assert reason in complaint
 
 
+def test_nobody_would_reach_a_server_in_memory(tmp_path: Path) -> None:
+    refused = triack(
+        "serve", "--name", "x", "--listen", "memory://x", "--data", tmp_path / "x", "--insecure", seconds=20
+    )
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    assert message_of(refused) == "listen on memory://x: other processes cannot reach memory"
+
+
 def test_a_directory_has_one_server(server: Server) -> None:
     second = triack("serve", "--name", "c", "--listen", "udp://127.0.0.1:0", "--data", server.data, "--insecure")
     assert second.returncode == 1

@@ -54,7 +54,7 @@ class Link:
         text, _, body = frame.partition(b"\n")
         try:
             header = json.loads(text)
-        except ValueError as cause:
+        except (ValueError, RecursionError) as cause:
             raise ProtocolError("bad-frame", "the header is not JSON") from cause
         if not isinstance(header, dict) or not isinstance(header.get("op"), str):
             raise ProtocolError("bad-frame", "the header has no op")

@@ -122,8 +122,10 @@ async def wait(data: Path) -> Link:
 
 async def find_soon(data: Path) -> Link | None:
     """Wait a moment for a process that is about to serve the directory."""
-    try:
-        async with asyncio.timeout(SOON_S):
-            return await wait(data)
-    except TimeoutError:
-        return None
+    loop = asyncio.get_running_loop()
+    end = loop.time() + SOON_S
+    link = None
+    while link is None and loop.time() < end:
+        await asyncio.sleep(RETRY_S)
+        link = await _dial(data)
+    return link

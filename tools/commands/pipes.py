@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
+from triack.errors import TriackError
+
 __all__ = ["CHUNK_BYTES", "CHUNK_LINES", "Chunk", "LineSink", "LineSource", "LineTooLong"]
 
 CHUNK_LINES = 1_000
@@ -59,11 +61,17 @@ class LineSource:
         threading.Thread(target=self._read, name="triack-input", daemon=True).start()
 
     async def next(self) -> Chunk | LineTooLong | None:
-        """The next lines, None at the end. May be cancelled without losing any. Raises OSError."""
+        """The next lines, None at the end.
+
+        May be cancelled without losing any.
+
+        Raises:
+            TriackError: the input cannot be read.
+        """
         item = await self._chunks.get()
         self._room.release()
         if isinstance(item, OSError):
-            raise item
+            raise TriackError(f"read standard input: {item}") from item
         return item
 
     def _read(self) -> None:

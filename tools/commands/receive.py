@@ -46,6 +46,10 @@ class _OutputLost(Exception):
     """Standard output takes no more."""
 
 
+class _NodeGone(WaitTimeout):
+    """No message came, because the serving process ended and no other took its place."""
+
+
 class _Output:
     """Standard output, how many messages still go there, and the queues that there were at first."""
 
@@ -118,7 +122,8 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
     output = _Output(count)
     try:
         await _transfer(order, output, timeout)
-    except WaitTimeout:
+    except WaitTimeout as error:
+        gone = ", and the node went away" if isinstance(error, _NodeGone) else ""
         if not output.written and output.queues is not None and order.queue not in output.queues:
             others = ", ".join(output.queues)
             raise QueueNotFound(
@@ -127,7 +132,7 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
         if count is None:
             return 0
         raise WaitTimeout(
-            f"only {output.written} of {count} messages: none came to queue {order.queue} for {timeout:g} s"
+            f"only {output.written} of {count} messages: none came to queue {order.queue} for {timeout:g} s{gone}"
         ) from None
     except _OutputLost as lost:
         if not isinstance(lost.__cause__, BrokenPipeError):
@@ -218,7 +223,7 @@ class _HandedOver:
             if self._output.left == 0 or self._ending:
                 unsure = len(self._doubtful)
                 raise TriackError(f"written, but the node went away; it may hand out {unsure} messages again") from None
-            raise WaitTimeout("no message came, and the node went away") from None
+            raise _NodeGone("no message came, and the node went away") from None
 
     async def _converse(self, link: Link) -> None:
         await link.send("hello", v=VERSION, do="receive", queue=self._order.queue)

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Timeline, Verdict
 
 ENGINES: Final = ("spark", "local")
+_NO_REASON: Final = re.compile(r"^\s*(at |\.\.\. |$)|spark-class: ")
 
 
 def replay(
@@ -60,8 +62,8 @@ def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tup
 
     from triack.tools.replay.spark_engine import open_spark, replay_spark
 
-    # PySpark brings py4j along, and hands out its errors when the virtual machine dies.
-    py4j_error = importlib.import_module("py4j.protocol").Py4JError
+    # PySpark brings py4j along, and hands out its errors when the virtual machine dies, or those of its sockets.
+    died = (importlib.import_module("py4j.protocol").Py4JError, ConnectionError)
     running = SparkSession.getActiveSession()
     spark = running
     try:
@@ -69,13 +71,14 @@ def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tup
             with _quiet_start():
                 spark = open_spark(master, sum(log.path.stat().st_size for log in logs))
         return replay_spark(spark, logs, timeline=timeline)
-    except (PySparkException, py4j_error) as error:
+    except (PySparkException, *died) as error:
         reason = str(error).strip().splitlines()[0]
         raise ReplayError(f"Spark failed: {reason}; --engine local needs no Spark") from error
     finally:
         # A session that the caller opened stays open.
         if running is None and spark is not None:
-            spark.stop()
+            with contextlib.suppress(*died):  # it cannot be stopped any more
+                spark.stop()
 
 
 def _require_spark() -> None:
@@ -100,8 +103,14 @@ def _quiet_start() -> Iterator[None]:
             yield
         except Exception as error:
             chatter.seek(0)
-            said = chatter.read().decode("utf-8", "replace").strip().splitlines()
-            raise ReplayError(f"Spark did not start: {said[-1] if said else error}; try --engine local") from error
+            said = _last_words(chatter.read().decode("utf-8", "replace"))
+            raise ReplayError(f"Spark did not start: {said or error}; try --engine local") from error
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)
+
+
+def _last_words(chatter: str) -> str:
+    """What Java said last: not where in its code, nor what the script around it makes of that."""
+    said = [line for line in chatter.splitlines() if not _NO_REASON.search(line)]
+    return said[-1].strip() if said else ""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.tools.replay.faults import FAULTS, HARMLESS, ready, rename
 from triack.errors import ReplayError
+from triack.tools.replay import run
 from triack.tools.replay.files import find_logs
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import CHECKS, Timeline, Verdict, Violation
@@ -102,9 +103,30 @@ def test_spark_names_the_damaged_line(spark: "SparkSession", tmp_path: Path) -> 
 
     HARMLESS["forwarded"]().save(tmp_path)
     file = tmp_path / "beta" / "beta-000001-000002.jsonl.open"
-    file.write_text(file.read_text().replace('"n"', "n", 1).replace("}\n", "\n", 1))
-    with pytest.raises(ReplayError, match=r"beta-000001-000002\.jsonl\.open line 1 is damaged"):
-        replay_spark(spark, find_logs([tmp_path]), timeline=False)
+    lines = file.read_text().splitlines(keepends=True)
+    lines[1] = lines[1].replace('"n"', "n")
+    file.write_text("".join(lines))
+    logs = find_logs([tmp_path])  # the first line of each is whole
+    with pytest.raises(ReplayError, match=r"beta-000001-000002\.jsonl\.open line 2 is damaged"):
+        replay_spark(spark, logs, timeline=False)
+
+
+def test_what_spark_cannot_do_is_said_in_one_line(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log vanishes after it was found. The Spark session is not ours, and stays open."""
+    HARMLESS["forwarded"]().save(tmp_path)
+    logs = find_logs([tmp_path])
+    logs[0].path.unlink()
+    monkeypatch.setattr(run, "find_logs", lambda _: logs)
+    with pytest.raises(ReplayError) as failed:
+        run.replay([tmp_path])
+    said = str(failed.value)
+    assert said.startswith("Spark failed: [PATH_NOT_FOUND] ")
+    assert f"{logs[0].path}" in said
+    assert said.endswith("; --engine local needs no Spark")
+    assert "\n" not in said
+    assert spark.range(3).count() == 3
 
 
 def test_the_engines_agree(everything: Everything) -> None:

@@ -1,6 +1,10 @@
 """The numbers of the verdict, the files, the report and the command line; on the local engine, which is quick."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,6 +121,44 @@ def test_no_logs_is_an_error(tmp_path: Path, name: str, said: str) -> None:
         replay([tmp_path / name], engine="local")
 
 
+def test_no_path_is_an_error() -> None:
+    """A library user may have found nothing to give."""
+    with pytest.raises(ReplayError, match=r"^no directory with session logs was given$"):
+        replay([], engine="local")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"v": 1, "event": "node_started", "node": 7}', "field 'node' is missing or of the wrong type"),
+        ('{"v": 1, "ev', "Invalid control character at: line 1 column 13 (char 12)"),
+    ],
+)
+def test_a_first_line_that_does_not_fit_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    """It says where the segment belongs, so both engines look at it before they start."""
+    directories = healthy().save(tmp_path)
+    file = tmp_path / "alpha" / "alpha-000001-000001.jsonl"
+    damage(file, 1, f"{text}\n")
+    with pytest.raises(ReplayError) as refused:
+        replay(directories, engine="local")
+    assert str(refused.value) == f"{file} line 1 is damaged: {reason}"
+
+
+def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Here it is a directory that is called like a log."""
+    directories = healthy().save(tmp_path)
+    (tmp_path / "alpha" / "alpha-000009-000001.jsonl").mkdir()
+    with pytest.raises(ReplayError) as refused:
+        replay(directories, engine="local")
+    assert str(refused.value) == f"cannot read {tmp_path}/alpha/alpha-000009-000001.jsonl: Is a directory"
+
+
+def test_an_engine_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    """And those that do exist."""
+    with pytest.raises(ReplayError, match=r"^no engine 'steam'; there are spark and local$"):
+        replay(healthy().save(tmp_path), engine="steam")
+
+
 def test_a_peer_without_log_is_named(tmp_path: Path) -> None:
     """With one side only, the verdict says whose log is missing."""
     healthy().save(tmp_path)
@@ -128,6 +170,59 @@ def test_without_java_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.M
     pytest.importorskip("pyspark")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ReplayError, match=r"needs Java 17 .* --engine local"):
+        replay(healthy().save(tmp_path))
+
+
+def test_without_pyspark_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Spark engine without PySpark says what to install, and what works without."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(ReplayError, match=r"^replay on Spark needs PySpark: .* --engine local$"):
+        replay(healthy().save(tmp_path))
+
+
+def test_without_matplotlib_no_report_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said before the work, not after it."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ReplayError, match=r"^the report needs matplotlib: pip install 'triack\[replay\]'$"):
+        replay([tmp_path / "nowhere"], engine="local", report=tmp_path / "page.html")
+
+
+def test_a_java_that_does_not_start_is_said_in_its_own_words(tmp_path: Path) -> None:
+    """Its chatter stays off the terminal, but for the last line that is a reason."""
+    pytest.importorskip("pyspark")
+    healthy().save(tmp_path / "logs")
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    trace = "Exception in thread main: out of luck\\n\\tat java.Main(Main.java)\\n\\t... 3 more\\n"
+    java.write_text(f"#!/bin/sh\nprintf 'chatter\\n{trace}' >&2\nexit 1\n")
+    java.chmod(0o755)
+    finished = subprocess.run(
+        [sys.executable, "-m", "triack", "replay", tmp_path / "logs"],
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert finished.returncode == 2
+    said = "triack replay: Spark did not start: Exception in thread main: out of luck; try --engine local"
+    assert finished.stderr.decode().splitlines() == [said]
+
+
+def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nobody answers, neither the replay nor who wants to stop Spark; that is no broken promise."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    from triack.tools.replay import spark_engine
+
+    class Dead:
+        def stop(self) -> None:
+            socket.create_connection(("127.0.0.1", 9))
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(spark_engine, "open_spark", lambda master, size_bytes: Dead())
+    monkeypatch.setattr(spark_engine, "replay_spark", lambda spark, logs, timeline: spark.stop())
+    with pytest.raises(ReplayError, match=r"^Spark failed: .*Connection refused; --engine local needs no Spark$"):
         replay(healthy().save(tmp_path))
 
 
@@ -177,6 +272,15 @@ def test_the_report_is_one_page_with_its_data_beside(tmp_path: Path) -> None:
     assert "src=" not in text
     assert "number 65" in text
     assert len((page.parent / "violations.jsonl").read_text().splitlines()) == len(verdict.findings)
+
+
+def test_a_report_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """Its directory's name is taken by a file."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "out").write_text("")
+    with pytest.raises(ReplayError) as refused:
+        replay(healthy().save(tmp_path / "logs"), engine="local", report=tmp_path / "out" / "page.html")
+    assert str(refused.value) == f"cannot write the report {tmp_path}/out/page.html: File exists"
 
 
 def damage(file: Path, line: int, text: str) -> None:

@@ -1,0 +1,33 @@
+"""Processes that serve a data directory, as their clients see them: real sockets, with the test on the other end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from triack.tools.commands import handover
+from triack.tools.commands.frames import Link
+
+Conversation = Callable[[Link], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(data: Path, *conversations: Conversation) -> AsyncIterator[None]:
+    """Serve a directory badly: each client meets the next conversation, and after the last one nobody is there."""
+    left = list(conversations)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        conversation = left.pop(0)
+        if not left:
+            path.unlink()
+        link = Link(reader, writer)
+        await conversation(link)
+        await link.close()
+
+    path = handover.make_socket_path()
+    served = handover.Served(str(path), 0, "udp://127.0.0.1:9")
+    await asyncio.to_thread(data.mkdir)
+    async with await asyncio.start_unix_server(accept, path):
+        handover.publish(data, served)
+        yield
+    handover.retract(data, served)

@@ -1,0 +1,153 @@
+"""``triack receive`` when its output, its node or its user lets it down."""
+
+import asyncio
+import fcntl
+import os
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.tools.commands.serving import serving
+from triack.errors import ProtocolError, StoreInUse, TriackError, WaitTimeout
+from triack.tools.commands import handover, receive
+from triack.tools.commands.frames import VERSION, Link
+
+PIPE_BYTES = 65_536
+BODY = b"x" * 2 * PIPE_BYTES
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The end of standard output, which is a pipe, where somebody may read."""
+    out, into = os.pipe()
+    monkeypatch.setattr(receive, "STDOUT", into)
+    yield out
+    os.close(out)
+    os.close(into)
+
+
+async def run(data: Path, *, count: int | None = None, timeout: float | None = None) -> int:
+    """The command, without its process."""
+    order = receive._Order("orders", data, None, "b", None, insecure=True)  # noqa: SLF001
+    async with asyncio.timeout(10):
+        return await receive._receive(order, count, timeout)  # noqa: SLF001
+
+
+async def put(data: Path, *bodies: bytes) -> None:
+    """Leave messages in a queue of a node that nobody runs."""
+    async with triack.open("b", data=data, insecure=True) as node:
+        for body in bodies:
+            await (await node.send("orders", body)).ordered(10)
+
+
+async def left(data: Path) -> int:
+    """How many messages the node would hand out."""
+    async with triack.open("b", data=data, insecure=True) as node:
+        return node.queue_lengths()["orders"]
+
+
+async def until_full(pipe: int) -> None:
+    """Wait until who writes to a pipe waits for who reads it."""
+    async with asyncio.timeout(10):
+        while int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) < PIPE_BYTES:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def read(pipe: int, size_bytes: int) -> bytes:
+    """Read that much."""
+    data = b""
+    while len(data) < size_bytes:
+        data += os.read(pipe, size_bytes)
+    return data
+
+
+async def test_a_signal_lets_a_write_end_and_what_was_written_does_not_come_again(tmp_path: Path, reader: int) -> None:
+    await put(tmp_path, BODY)
+    task = asyncio.create_task(run(tmp_path))
+    await until_full(reader)
+    task.cancel()
+    assert await asyncio.to_thread(read, reader, len(BODY) + 1) == BODY + b"\n"
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 5)
+    assert await left(tmp_path) == 0
+
+
+async def test_a_signal_does_not_wait_for_ever_for_a_write(
+    tmp_path: Path, reader: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reads: what was not written whole comes again."""
+    monkeypatch.setattr(receive, "GRACE_S", 0.05)
+    await put(tmp_path, BODY)
+    task = asyncio.create_task(run(tmp_path))
+    await until_full(reader)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 5)
+    read(reader, len(BODY) + 1)
+    assert await left(tmp_path) == 1
+
+
+async def test_output_that_takes_no_more_is_said_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(tmp_path, b"kept")
+    full = os.open("/dev/full", os.O_WRONLY)
+    monkeypatch.setattr(receive, "STDOUT", full)
+    try:
+        with pytest.raises(TriackError, match=r"^write to standard output: .*No space left on device"):
+            await run(tmp_path)
+    finally:
+        os.close(full)
+    assert await left(tmp_path) == 1
+
+
+async def test_a_directory_in_use_by_a_program_is_said_to_be(
+    tmp_path: Path, reader: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "SOON_S", 0.05)
+    async with triack.open("b", data=tmp_path, insecure=True):
+        with pytest.raises(StoreInUse, match="in use by another process"):
+            await run(tmp_path)
+
+
+async def welcome(link: Link, **changes: Any) -> None:
+    """Begin a conversation as a node does."""
+    await link.receive()
+    await link.send("welcome", **{"v": VERSION, "queues": ["orders"], **changes})
+
+
+async def test_another_version_is_refused(tmp_path: Path, reader: int) -> None:
+    async def other(link: Link) -> None:
+        await welcome(link, v=2)
+
+    async with serving(tmp_path / "b", other):
+        with pytest.raises(ProtocolError, match=r"^bad-welcome: the serving process speaks version 2$"):
+            await run(tmp_path / "b")
+
+
+async def test_a_node_that_goes_away_before_a_message_came_is_told(tmp_path: Path, reader: int) -> None:
+    async with serving(tmp_path / "b", welcome):
+        with pytest.raises(WaitTimeout) as failed:
+            await run(tmp_path / "b", count=3, timeout=0.15)
+    said = "only 0 of 3 messages: none came to queue orders for 0.15 s, and the node went away"
+    assert str(failed.value) == said
+
+
+async def test_a_node_that_goes_away_without_its_confirmation_is_told(tmp_path: Path, reader: int) -> None:
+    """Everything was written, but whether the node knows is not known."""
+
+    async def hand_out(link: Link) -> None:
+        await welcome(link)
+        await link.send("messages", b"onetwo", serial=1, ids=["1", "2"], sizes=[3, 3])
+        assert (await link.receive())[0] == {"op": "ack", "serial": 2}
+
+    async with serving(tmp_path / "b", hand_out):
+        with pytest.raises(TriackError) as failed:
+            await run(tmp_path / "b", count=2, timeout=0.15)
+    assert str(failed.value) == "written, but the node went away; it may hand out 2 messages again"
+    assert read(reader, 8) == b"one\ntwo\n"

@@ -1,0 +1,79 @@
+"""``triack send`` when the process that serves its directory lets it down."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.tools.commands.serving import serving
+from triack.errors import ProtocolError
+from triack.queues.receipts import STAGES
+from triack.tools.commands import send
+from triack.tools.commands.frames import VERSION, Link
+
+
+@pytest.fixture
+def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The end of standard input, which is a pipe, where lines are written."""
+    out, into = os.pipe()
+    monkeypatch.setattr(send, "STDIN", out)
+    os.write(into, b"one\ntwo\n")
+    yield into
+    os.close(into)
+
+
+async def run(data: Path, delivery: triack.Delivery = triack.TRANSACTIONAL) -> int:
+    """The command, without its process."""
+    order = send._Order("orders", delivery, STAGES[delivery], data, "a", None, insecure=True)  # noqa: SLF001
+    return await send._send(order, 10)  # noqa: SLF001
+
+
+async def welcome(link: Link, **changes: Any) -> None:
+    """Begin a conversation as a node does."""
+    await link.receive()
+    await link.send("welcome", **{"v": VERSION, "accepted": 0, **changes})
+
+
+async def take(link: Link) -> None:
+    """Say that two lines are safe."""
+    await welcome(link)
+    assert (await link.receive())[0] == {"op": "chunk", "first": 1, "count": 2}
+    await link.send("safe", last=2)
+
+
+async def test_another_version_is_refused(tmp_path: Path, writer: int) -> None:
+    async def other(link: Link) -> None:
+        await welcome(link, v=2)
+
+    async with serving(tmp_path / "a", other):
+        with pytest.raises(ProtocolError, match=r"^bad-welcome: the serving process speaks version 2$"):
+            await run(tmp_path / "a")
+
+
+async def test_express_lines_are_not_sent_twice(
+    tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """When the node goes away it is not known which have left."""
+    async with serving(tmp_path / "a", take):
+        assert await run(tmp_path / "a", triack.EXPRESS) == 1
+    lost = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
+    assert capsys.readouterr().err.splitlines() == [
+        f"triack: lines 1-2 not received: {lost}",
+        f"triack: what follows line 2 was not sent: {lost}",
+    ]
+
+
+async def test_a_node_that_has_forgotten_lines_is_another_store(
+    tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were safe, says the first; the one that comes in its place has never heard of them."""
+    async with serving(tmp_path / "a", take, welcome):
+        assert await run(tmp_path / "a") == 1
+    lost = f"the node of {tmp_path / 'a'} has lost lines 1-2: it is not the same store"
+    assert capsys.readouterr().err.splitlines() == [
+        f"triack: lines 1-2 not ordered: {lost}",
+        f"triack: what follows line 2 was not sent: {lost}",
+    ]
