@@ -162,13 +162,17 @@ class WriteAheadLog:
         return _checksum(header.magic, written, *before) != frame[4:]
 
     def _frames(self, start: int) -> Iterator[tuple[int, _Frame]]:
-        """What stands where frames would, from the place ``start`` on."""
+        """What stands where frames would, from the place ``start`` on. One that the file's end cuts short is none."""
         read, size_bytes = self._file.xRead, self.size_bytes
         for slot in count(start):
             offset = self._offset(slot)
-            if offset + FRAME_BYTES > size_bytes:
+            if offset + FRAME_BYTES + self._page_bytes > size_bytes:
                 return
             yield slot, _Frame(*_FRAME.unpack(read(FRAME_BYTES, offset)))
+
+    def _slots(self, size_bytes: int) -> int:
+        """The number of frames for which a file of that size has some room."""
+        return -(-(size_bytes - HEADER_BYTES) // (FRAME_BYTES + self._page_bytes))
 
     def _offset(self, slot: int) -> int:
         return HEADER_BYTES + slot * (FRAME_BYTES + self._page_bytes)
@@ -193,9 +197,11 @@ class WriteAheadLog:
         elif self.size_bytes:
             file.xWrite(EMPTIED, 0)
         # Also when the file is that long already: its size may be one of the things that never reached the disk.
-        size_bytes = max(size_bytes, self.size_bytes)
+        # A frame that was cut short is made whole with it, so that its head is erased, too.
+        size_bytes = self._offset(self._slots(max(size_bytes, self.size_bytes)))
         last = file.xRead(1, size_bytes - 1) if self.size_bytes == size_bytes else b"\0"
         file.xWrite(last, size_bytes - 1)
+        self.size_bytes = size_bytes
         file.xSync(apsw.SQLITE_SYNC_NORMAL)
         # Only now: as long as the disk may have an older header, the frames that belong to it must stay.
         remains = [slot for slot, frame in self._frames(frames) if any(frame)]

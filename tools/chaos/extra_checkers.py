@@ -75,12 +75,15 @@ class Queue(Checker):
 
 
 class Once(Checker):
-    """No express packet enters a queue twice in one life of its node; nothing is marked once and unmarked later."""
+    """No express packet enters a queue twice in one life of its node; nothing is marked once and unmarked later.
+
+    Of express packets a new life of the node knows nothing.
+    """
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
         self._committed: defaultdict[tuple[str, int, Stream], set[int]] = defaultdict(set)
-        self._marked: defaultdict[tuple[str, Stream, int], set[int]] = defaultdict(set)
+        self._marked: defaultdict[tuple[str, int, Stream, int], set[int]] = defaultdict(set)
 
     def on_committed(self, record: Record) -> None:
         if record["class"] == EXPRESS:
@@ -92,7 +95,8 @@ class Once(Checker):
 
     def on_handed(self, record: Record) -> None:
         node, stream, number = record["node"], stream_of(record), record["number"]
-        marked = self._marked[(node, stream, number)]
+        life = record["incarnation"] if record["class"] == EXPRESS else 0
+        marked = self._marked[(node, life, stream, number)]
         if record["redelivered"]:
             marked.update(numbers_from(record))
         elif not marked.isdisjoint(numbers_from(record)):

@@ -6,7 +6,7 @@ lose nothing; loss only delays them, and a cut ends the path. Cuts and clogs are
 another address than the one that it listens at, as behind a router that forgot it.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -97,7 +97,7 @@ class Network:
         self._seen_as: dict[str, str] = {}
         self._reached_at: dict[str, str] = {}
         self._rebound = 0
-        self._stream_free_ns: dict[Path, int] = {}
+        self._streams: dict[Path, deque[tuple[int, bytes]]] = {}
 
     # ---- who is there
 
@@ -109,6 +109,7 @@ class Network:
         """Nobody listens there any more; stream peers learn it."""
         self._ports.pop(address, None)
         if address.startswith("tcp:"):
+            self._break_off(address)
             for other in list(self._ports):
                 if other.startswith("tcp:"):
                     self._later(self.faults.delay_ns, other, lambda port: port.path_lost(address))
@@ -230,15 +231,15 @@ class Network:
         return delay_ns
 
     def _later(self, delay_ns: int, to: str, action: Callable[[Port], None]) -> None:
-        def arrive() -> None:
-            port = self._ports.get(to)
-            if port is None:
-                self.counts["unreachable"] += 1
-            else:
-                self.counts["arrived"] += 1
-                action(port)
+        self.world.at(delay_ns, lambda: self._arrive(to, action))
 
-        self.world.at(delay_ns, arrive)
+    def _arrive(self, to: str, action: Callable[[Port], None]) -> None:
+        port = self._ports.get(to)
+        if port is None:
+            self.counts["unreachable"] += 1
+        else:
+            self.counts["arrived"] += 1
+            action(port)
 
     # ---- streams
 
@@ -247,17 +248,40 @@ class Network:
         if to not in self._ports:
             self._later(self.faults.delay_ns, sender, lambda port: port.path_lost(to))
             return
+        path = sender, to
+        stream = self._streams.setdefault(path, deque())
+        stream.append((self.world.now_ns + self._delay_ns(), datagram))
+        if len(stream) == 1:
+            self._carry_on(path, stream)
+
+    def _carry_on(self, path: Path, stream: deque[tuple[int, bytes]]) -> None:
+        """Bring the first datagram of a stream, then the next."""
+
+        def arrive() -> None:
+            if self._streams.get(path) is not stream:
+                return
+            _, datagram = stream.popleft()
+            if stream:
+                self._carry_on(path, stream)
+            self._arrive(path[1], lambda port: port.receive(datagram, path[0]))
+
         now_ns = self.world.now_ns
-        free_ns = max(now_ns + self._delay_ns(), self._stream_free_ns.get((sender, to), 0))
-        while self._is_lost(sender, to):
-            free_ns += RETRANSMIT_NS
-        self._stream_free_ns[sender, to] = free_ns
-        self._later(free_ns - now_ns, to, lambda port: port.receive(datagram, sender))
+        at_ns = max(stream[0][0], now_ns)
+        while self._is_lost(*path):
+            at_ns += RETRANSMIT_NS
+        self.world.at(at_ns - now_ns, arrive)
+
+    def _break_off(self, address: str, other: str = "") -> None:
+        """The streams of an address, or those with one other, end with all that is in them."""
+        for path in list(self._streams):
+            if address in path and (not other or other in path):
+                self.counts["broken-off"] += len(self._streams.pop(path))
 
     def _give_up(self, sender: str, to: str, cut_at_ns: int) -> None:
         """A stream that is still cut ends, and what it held is lost."""
         if self._cuts.get((sender, to)) == cut_at_ns:
             self._held.pop((sender, to), None)
+            self._break_off(sender, to)
             self._later(0, sender, lambda port: port.path_lost(to))
             self._later(0, to, lambda port: port.path_lost(sender))
             self.world.at(STREAM_PATIENCE_NS, lambda: self._give_up(sender, to, cut_at_ns))

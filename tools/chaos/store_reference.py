@@ -143,6 +143,12 @@ def commits() -> Iterator[Commit]:
     yield Commit(message_deletes=[(2, 8)], lanes={1: LaneRow(1, "udp://b:1", "orders", 2, 1, 9)}, serial=13)
 
 
+def _beyond_the_log(page_bytes: int) -> Commit:
+    """A commit that the log has no room for: it has to grow."""
+    body = BODY * (4 * CHECKPOINT_PAGES * page_bytes // len(BODY))
+    return Commit(messages=[MessageRow(11, ORIGIN, 1, 1, 11, body)])
+
+
 def reference(
     disk: Disk,
     life: Life,
@@ -161,7 +167,8 @@ def reference(
         opened: called with each store.
     """
     todo = list(commits())
-    for number, part in enumerate((todo[:6], todo[6:10], todo[10:])):
+    todo.insert(9, _beyond_the_log(page_bytes))
+    for number, part in enumerate((todo[:6], todo[6:11], todo[11:])):
         store = open_store(disk, page_bytes)
         if opened is not None:
             opened(store)

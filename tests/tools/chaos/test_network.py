@@ -19,8 +19,11 @@ class Net:
         self.got: dict[str, list[tuple[bytes, str]]] = {a: [], b: []}
         self.gone: dict[str, list[str]] = {a: [], b: []}
         for address in (a, b):
-            got, gone = self.got[address], self.gone[address]
-            self.network.attach(address, Port(lambda data, sender, got=got: got.append((data, sender)), gone.append))  # type: ignore[misc]
+            self.listen(address)
+
+    def listen(self, address: str) -> None:
+        got, gone = self.got[address], self.gone[address]
+        self.network.attach(address, Port(lambda data, sender: got.append((data, sender)), gone.append))
 
     def send(self, count: int, sender: str = A, to: str = B, size_bytes: int = 100) -> None:
         for number in range(count):
@@ -159,6 +162,24 @@ def test_a_stream_keeps_order_and_loses_nothing() -> None:
     net.send(200, TCP_A, TCP_B)
     net.world.run(60 * SECOND)
     assert net.numbers(TCP_B) == list(range(200))
+
+
+def test_what_a_stream_holds_follows_when_the_loss_ends() -> None:
+    """However much has gathered behind it; and nothing of it outlives the process that it was for."""
+    net = Net(Faults(loss=0.9), a=TCP_A, b=TCP_B)
+    for restarted in (False, True):
+        net.network.faults = Faults(loss=0.9)
+        net.send(500, TCP_A, TCP_B)
+        net.world.run(SECOND)
+        before = net.numbers(TCP_B)
+        assert len(before) < 50
+        if restarted:
+            net.network.detach(TCP_B)
+            net.listen(TCP_B)
+        net.network.faults = Faults()
+        net.world.run(30 * SECOND)
+        assert net.numbers(TCP_B) == (before if restarted else list(range(500)))
+        net.got[TCP_B].clear()
 
 
 def test_a_stream_survives_a_short_cut_and_ends_with_a_long_one() -> None:

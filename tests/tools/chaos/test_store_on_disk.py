@@ -47,14 +47,14 @@ def state(disk: Disk) -> bytes | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("page_bytes", "powersafe", "every"), [(1024, True, 3), (512, True, 20), (4096, True, 20), (1024, False, 8)]
+    ("page_bytes", "powersafe", "every"), [(1024, True, 7), (512, True, 30), (4096, True, 70), (1024, False, 20)]
 )
 def test_a_loss_of_power_takes_nothing_that_had_returned(page_bytes: int, powersafe: bool, every: int) -> None:
     """Before every call that changes the disk, with all that a disk may have kept by then; also while it is opened."""
     proof = prove_power(page_bytes=page_bytes, powersafe=powersafe, every=every)
     assert proof.violations == []
-    assert proof.states > proof.distinct > 200
-    assert proof.interrupted > (0 if every > 3 else 50)
+    assert proof.states > proof.distinct > 150
+    assert proof.interrupted > (0 if every > 7 else 50)
 
 
 def test_the_reference_life_has_what_makes_it_hard() -> None:
@@ -115,10 +115,10 @@ def test_a_store_that_does_not_sync_is_found_out(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 def test_an_error_of_the_disk_never_becomes_a_promise() -> None:
     """Each call fails, once and for ever, in every way; then restarts, with and without a loss of power."""
-    proof = prove_errors(every=17)
+    proof = prove_errors(every=31)
     assert proof.violations == []
-    assert proof.runs * 17 >= proof.calls * 32 - 17
-    assert proof.ends["StoreFailed"] > proof.ends["unharmed"] > 40
+    assert proof.runs * 31 >= proof.calls * 32 - 31
+    assert proof.ends["StoreFailed"] > proof.ends["unharmed"] > 10
 
 
 @pytest.mark.slow
@@ -236,6 +236,31 @@ def test_the_head_of_a_frame_that_is_half_old_is_no_commit() -> None:
     disk.lose_power_with([Kept(place) for place in range(1, len(disk.unsynced))])
     disk.damage(LOG, straddling, (9).to_bytes(4) + (14).to_bytes(4))
     assert state(disk) == b"%d" % (number - 1)
+    disk.close()
+
+
+def test_a_log_that_ends_within_a_frame_lacks_that_commit_only() -> None:
+    """Power was lost while a large commit made it grow; the head of the last frame lies in two sectors."""
+    disk = Disk(Random(1))
+    store = started(disk, b"a")
+    straddling = next(at for at in range(32, 1_000_000, 1_048) if at % 512 > 488)
+
+    def crash(what: str) -> None:
+        if what == f"sync {LOG}":
+            raise ProcessCrashed(what)
+
+    disk.on_effect = crash
+    with pytest.raises(ProcessCrashed):
+        store.apply(Commit(messages=[MessageRow(1, NODE_ID, 1, 1, 1, b"m" * 60 * 1024)], state={"key": b"b"}))
+    disk.on_effect = None
+    whole = disk.snapshot()
+    head = [change.offset for change in disk.unsynced].index(straddling)
+    torn = [Kept(head, 0, size) for size in range(1, 24)] + [Kept(head + 1, 0, size) for size in range(1, 1_024, 7)]
+    for last in torn:
+        disk.restore(whole)
+        disk.lose_power_with([*(Kept(place) for place in range(last.place)), last])
+        assert state(disk) == b"a"
+        assert (len(disk.files()[LOG]) - 32) % 1_048 == 0
     disk.close()
 
 
@@ -413,10 +438,10 @@ def test_parts_of_the_proofs_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> 
     lines = [("failing", prove_errors, {}), ("power", prove_power, {}), ("power", prove_power, {"powersafe": False})]
     monkeypatch.setattr(store_proofs, "PROOFS", lines)
     said: list[str] = []
-    found, _ = store_proofs.prove_all(said.append, 2, every=60)
-    whole = prove_errors(every=60)
+    found, _ = store_proofs.prove_all(said.append, 2, every=200)
+    whole = prove_errors(every=200)
     assert found["failing"] == replace(whole, seconds=found["failing"].seconds)
-    parts = [prove_power(every=60), prove_power(every=60, powersafe=False)]
+    parts = [prove_power(every=200), prove_power(every=200, powersafe=False)]
     power = found["power"]
     assert isinstance(power, PowerProof)
     assert (power.moments, power.states) == (sum(p.moments for p in parts), sum(p.states for p in parts))
