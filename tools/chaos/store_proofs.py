@@ -25,7 +25,6 @@ PROOFS: list[tuple[str, Callable[..., Proof], dict[str, Any]]] = [
     ("loss of power", prove_power, {"page_bytes": 1_024, "thorough": True}),
     ("loss of power", prove_power, {"page_bytes": 1_024, "thorough": True, "powersafe": False}),
     ("loss of power", prove_power, {"page_bytes": 2_048, "thorough": True}),
-    ("loss of power", prove_power, {"page_bytes": 4_096, "thorough": True}),
     ("failing calls", prove_errors, {}),
     ("damage", prove_damage, {}),
     ("damage after an orderly end", prove_damage, {"clean": True}),
