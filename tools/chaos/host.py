@@ -45,8 +45,7 @@ class Host:
         rollbacks: rollbacks that its processes have detected.
         effects: effects of all processes so far.
         lives: how many processes were started.
-        on_start: called with the host when a node has started.
-        on_end: called with the host when its process is gone.
+        on_power_loss: called when the power is gone, before anything starts again.
         ends: how processes ended, for the coverage of a campaign.
     """
 
@@ -66,8 +65,7 @@ class Host:
         self.effects = 0
         self.lives = 0
         self.ends: list[str] = []
-        self.on_start: Callable[[Host], None] = lambda _host: None
-        self.on_end: Callable[[Host], None] = lambda _host: None
+        self.on_power_loss: Callable[[], None] = lambda: None
         self.wall_offset_ns = WALL_NS
         self.commit_ns = plan.commit_ns
         self.timer_slack_ns = plan.timer_slack_ns
@@ -129,7 +127,6 @@ class Host:
             raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
         self.state = content.state
         self.network.attach(self.address, Port(self._receive, self._lose_path))
-        self.on_start(self)
         self._drain()
 
     def crash(self, after: int, *, power: bool, down_ns: int, again: int) -> None:
@@ -152,7 +149,7 @@ class Host:
         if self.engine is not None:
             self._end("power-loss" if self.power_fails else "killed")
         elif self.power_fails:
-            self.disk.lose_power()
+            self._lose_power()
         self.power_fails = False
         self.world.at(self._down_ns, self.start)
 
@@ -163,7 +160,7 @@ class Host:
         self.network.detach(self.address)
         # The disk first: a store that is let go while its process lives would close in good order.
         if self.power_fails:
-            self.disk.lose_power()
+            self._lose_power()
         else:
             self.disk.kill()
         self.engine, self._store = None, None
@@ -171,9 +168,12 @@ class Host:
         self._timer_ns = None
         self._backlog = 0
         self.lives += 1
-        self.on_end(self)
         if how == "crashed-in-recovery":
             self.world.at(self._down_ns or MS, self.start)
+
+    def _lose_power(self) -> None:
+        self.disk.lose_power()
+        self.on_power_loss()
 
     def crash_never(self) -> None:
         """Forget planned crashes."""

@@ -242,6 +242,7 @@ class _Scene:
         if fault.kind == "lie":
             host.disk.faults.lies = 1.0
             sent = self._sent_at(fault.host)
+            host.on_power_loss = lambda: self._take_back_history(fault.host, {}, sent)
             self.world.at(for_ns, lambda: self._take_back(fault.host, None, {}, sent))
         elif fault.kind == "rot":
             host.disk.rot(1 + fault.after // 20)
@@ -270,9 +271,13 @@ class _Scene:
         """The machine goes down and comes back with older data."""
         host = self.hosts[index]
         host.crash(0, power=True, down_ns=300 * MS, again=-1)
+        host.on_power_loss = lambda: None
         if snapshot is not None:
             host.disk.restore(snapshot)
         host.disk.faults.lies = 0.0
+        self._take_back_history(index, marks, sent)
+
+    def _take_back_history(self, index: int, marks: dict[int, dict[int, int]], sent: dict[int, int]) -> None:
         for stream in self._read_at(index):
             self.work.history.take_back_reader(stream, marks.get(stream))
         for stream, first in sent.items():
