@@ -109,3 +109,15 @@ def test_an_old_copy_that_comes_last_of_all_is_noticed_too() -> None:
         fault = Fault(7_900 * MS, "old-copy", host, for_ns=400 * MS)
         outcome = run_plan(replace(plan, hosts=hosts, streams=streams, faults=(fault,)))
         assert not outcome.violations
+
+
+@pytest.mark.parametrize("delivery", ["recoverable", "transactional"])
+def test_what_a_lying_disk_loses_at_once_is_its_own_fault(delivery: str) -> None:
+    """Acknowledged messages come again after a loss of power in the middle of the lie: no promise of the store's."""
+    plan = calm(320, faults_end_ns=8 * SECOND)
+    hosts = tuple(
+        replace(host, transactional=False, read_gap_ns=5 * MS, commit_ns=MS, failure_rate=0.0) for host in plan.hosts
+    )
+    streams = (StreamPlan(0, 1, "q", delivery, 200, 100, gap_ns=20 * MS),)
+    faults = (Fault(100 * MS, "lie", 1, for_ns=6 * SECOND), Fault(350 * MS, "power-loss", 1, for_ns=10 * MS))
+    assert not run_plan(replace(plan, hosts=hosts, streams=streams, faults=faults)).violations
