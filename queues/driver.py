@@ -8,9 +8,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import structlog
-
 from triack.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
+from triack.queues import operations
 from triack.queues.commit import Pending, Read
 from triack.queues.engine import Engine, Job
 from triack.queues.machine import Log, Machine, Worker
@@ -18,8 +17,6 @@ from triack.queues.store import Store
 from triack.transport.endpoint import Endpoint
 
 __all__ = ["Driver"]
-
-_log = structlog.get_logger("triack")
 
 
 class Driver:
@@ -124,9 +121,9 @@ class Driver:
         self._start_job(now_ns)
         self._write_records(now_ns)
         for address in engine.take_silent():
-            _log.warning("no answer, trying on", node=engine.name, to=address, drops=self.drops)
+            operations.warning("no answer, trying on", node=engine.name, to=address, drops=self.drops)
         for rollback in engine.take_rollbacks():
-            _log.error(
+            operations.error(
                 "rollback detected",
                 node=engine.name,
                 peer=rollback.peer,
@@ -139,7 +136,7 @@ class Driver:
                 await endpoint.send(datagrams, address)
             except (TransportError, AddressError) as error:
                 engine.drops["cannot-send"] += len(datagrams)
-                _log.warning("cannot send", to=address, cause=str(error))
+                operations.warning("cannot send", to=address, cause=str(error))
 
     def _write_records(self, now_ns: int) -> None:
         if self._log_file is not None:
@@ -208,10 +205,10 @@ class Driver:
         self._wake.set()
 
     def _fail(self, job: Job, error: TriackError) -> None:
-        _log.error("node failed", node=self.engine.name, cause=str(error))
         self.engine.handle_store_failed(job, error, self._now_ns())
         if self.on_failure is not None:
             self.on_failure(error)
+        operations.error("node failed", node=self.engine.name, cause=str(error))
 
     # ---- the end
 

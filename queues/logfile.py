@@ -6,16 +6,13 @@ Segments grow by whole records and are renamed when they are full.
 import os
 from pathlib import Path
 
-import structlog
-
 from triack.errors import StoreError
+from triack.queues import operations
 
 __all__ = ["LogFile"]
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 OPEN_SUFFIX = ".open"
-
-_log = structlog.get_logger("triack")
 
 
 class LogFile:
@@ -70,7 +67,7 @@ class LogFile:
             self._give_up(cause)
 
     def _give_up(self, cause: OSError) -> None:
-        _log.error("recording stopped", folder=str(self._folder), cause=cause.strerror)
+        operations.error("recording stopped", folder=str(self._folder), cause=cause.strerror)
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)

@@ -24,7 +24,7 @@ BLOCK = 250
 # What every block of seeds must meet, or it does not look: faults, ends of processes, fates of datagrams.
 RARE = {
     *("kill", "power-loss", "pause", "stop", "cut", "cut-one-way", "clog", "rebind", "wall-jump", "disk-error"),
-    *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed", "crashed-in-recovery", "store-damaged"),
+    *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed", "crashed-in-recovery"),
     *("net-lost", "net-duplicated-late", "net-corrupted", "net-truncated", "net-held"),
 }
 

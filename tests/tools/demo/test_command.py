@@ -1,11 +1,20 @@
 """What a demo would miss at its end is said before it begins."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from triack.tools.cli import main
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """A command decides where its process logs to."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.mark.parametrize(
