@@ -6,13 +6,13 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-FOLDERS := api session transport ordering queues tools
+FOLDERS := api base session ordering transport queues store node tools
 # Folders are listed too: their time changes when a file is removed from them.
 SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pycache__' -prune -o -print)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test paths lint format lock build clean
+.PHONY: help setup demo test check paths lint format lock build clean planted exhaustive disk figures real
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,12 +33,27 @@ paths: setup  ## run the suite and name every error path that no test takes
 	rm -rf build/coverage
 	$(BIN)/coverage run -m pytest -n auto --dist loadgroup $(ARGS)
 	$(BIN)/coverage combine --quiet
-	$(BIN)/python tests/error_paths.py
+	$(BIN)/python proof/error_paths.py
+
+planted: setup  ## plant known bugs, and see each one found
+	$(BIN)/python -m proof planted $(ARGS)
+
+exhaustive: setup  ## search every state of small worlds
+	$(BIN)/python -m proof exhaustive $(ARGS)
+
+disk: setup  ## break a store at every call to its disk, in every way
+	$(BIN)/python -m proof disk $(ARGS)
+
+figures: setup  ## measure lost packets, handshakes, transfers, outages and replays
+	$(BIN)/python -m proof figures $(ARGS)
+
+real: setup  ## real sockets, namespaces, kills and failing system calls
+	$(BIN)/python -m proof real $(ARGS)
 
 lint: setup  ## check style (ruff), form (ruff format) and types (mypy strict)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p triack -p tests
+	$(BIN)/mypy -p triack -p tests -p proof
 
 format: $(VENV)/lock.stamp  ## put the code in form and mend what ruff can mend
 	$(BIN)/ruff format .

@@ -5,18 +5,18 @@ async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801",
     await receipt.ordered(timeout=10)
 """
 
-from triack import errors
-from triack.errors import *  # noqa: F403 - the error tree is public as a whole
+from triack.base import errors
+from triack.base.delivery import Delivery
+from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
+from triack.node.consumer import Consumer
+from triack.node.message import Message
+from triack.node.node import Node
+from triack.node.node import open_node as open
+from triack.node.receipt import Receipt
+from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
-from triack.queues.consumer import Consumer
-from triack.queues.message import Message
-from triack.queues.node import Node
-from triack.queues.node import open_node as open
-from triack.queues.receipt import Receipt
-from triack.queues.receipts import Stage
 from triack.queues.settings import NodeSettings
-from triack.queues.transaction import Transaction
-from triack.session.delivery import Delivery
+from triack.queues.stages import Stage
 from triack.session.settings import AckTrigger, SessionSettings
 
 __version__ = "0.1.0"

@@ -9,9 +9,9 @@ process.
 from collections import deque
 from struct import Struct
 
-from triack.errors import StoreDamaged
+from triack.base.errors import StoreDamaged
+from triack.base.ranges import NumberSet, Range
 from triack.ordering.wire import SequenceHeader
-from triack.session.ranges import NumberSet, Range
 
 __all__ = ["DuplicateFilter"]
 

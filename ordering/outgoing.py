@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
+from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.ordering.settings import OrderSettings
 from triack.ordering.tiers import ResendTimer
-from triack.session.delivery import FREED_BY, Ack, Delivery
 
 __all__ = ["Entry", "EntryState", "OutgoingSequence"]
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from triack.session.settings import MS, SECOND, check_numbers
+from triack.base.checks import check_numbers
+from triack.base.units import MS, SECOND
 
 __all__ = ["OrderSettings"]
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 
-from triack.errors import ProtocolError
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
 
 __all__ = [
     "OrderAckPacket",
@@ -102,14 +103,14 @@ def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket:
     try:
         return _DECODERS[content[0]](content)
     except (StructError, KeyError, IndexError, UnicodeDecodeError) as cause:
-        raise ProtocolError("bad-packet", "not a sequence packet") from cause
+        raise ProtocolError(DropReason.BAD_PACKET, "not a sequence packet") from cause
 
 
 def _decode_data(content: bytes) -> SequenceHeader:
     _, flags, origin, lane, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
     at = _DATA.size + queue_bytes
     if at > len(content) or not sequence or previous >= number or max(sequence, number) > NUMBER_MAX:
-        raise ProtocolError("bad-packet", "sequence header out of range")
+        raise ProtocolError(DropReason.BAD_PACKET, "sequence header out of range")
     queue = content[_DATA.size : at].decode()
     return SequenceHeader(origin, lane, sequence, number, previous, queue, bool(flags & _FLAG_ASK), content[at:])
 
@@ -123,7 +124,7 @@ def _decode_reject(content: bytes) -> RejectPacket:
     _, _, origin, lane, sequence, number = _ACK.unpack_from(content)
     reason = content[_ACK.size + 1 :]
     if len(reason) != content[_ACK.size]:
-        raise ProtocolError("bad-packet", "reason length")
+        raise ProtocolError(DropReason.BAD_PACKET, "reason length")
     return RejectPacket(origin, lane, sequence, number, reason.decode())
 
 

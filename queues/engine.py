@@ -10,32 +10,34 @@ says when to call ``handle_timer`` if nothing happens before.
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from triack.errors import ProtocolError, RollbackDetected, TriackError
+from triack.base.commit import Commit, Read, StoreContent
+from triack.base.datagram import Channel, Datagram, Kind, open_datagram, seal
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import ProtocolError, RollbackDetected, TriackError
+from triack.base.reasons import DeadReason, DropReason
 from triack.ordering import wire
-from triack.queues.commit import Commit, Pending, Read, StoreContent
+from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
-from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox, Stream
-from triack.queues.lane import Lane
+from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox, IncomingTransfer
 from triack.queues.link import Control, Conversation
-from triack.queues.mailbox import Handed, Mailbox
-from triack.queues.outbox import Outbox, Token
+from triack.queues.mailbox import Lease, Mailbox
+from triack.queues.outbox import Outbox, PacketContext
+from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing, check
-from triack.queues.receipts import Stage, Waiter
 from triack.queues.recorder import Recorder
 from triack.queues.settings import NodeSettings
+from triack.queues.stages import Stage, Waiter
 from triack.session import events
-from triack.session.delivery import DURABLE, Delivery
 from triack.session.frames import Hello
 from triack.session.session import Session, content_limit_bytes
 from triack.session.states import CloseReason, State
-from triack.transport.datagram import Channel, Datagram, Kind, open_datagram, seal
 
 if TYPE_CHECKING:
     from random import Random
 
 __all__ = ["Engine", "Job"]
 
-Job = Pending | Read
+Job = GroupCommit | Read
 LANE_TURN_PACKETS = 16
 """Packets that one lane may give to a session before the next lane has its turn."""
 DROPS_EVERY_NS = 1_000_000_000
@@ -82,17 +84,17 @@ class Engine:
         self.name = name
         self.address = address
         self.settings = settings
-        self.drops: Counter[str] = Counter()
+        self.drops: Counter[DropReason] = Counter()
         self.closes: Counter[str] = Counter()
         self.failure: TriackError | None = None
         self._channel = channel
         self._wall_offset_ns = wall_offset_ns
         self.recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns) if recording else None
-        self._pending = Pending()
+        self._pending = GroupCommit()
         self._silent: list[str] = []
         self._job_out = False
         self._read_next = False
-        self._drops_recorded: Counter[str] = Counter()
+        self._drops_recorded: Counter[DropReason] = Counter()
         self._drops_at_ns = now_ns
         self.draining = False
         self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
@@ -124,15 +126,15 @@ class Engine:
 
     # ---- the application
 
-    def lane_for(self, address: str, queue: str, delivery: Delivery) -> Lane:
+    def lane_for(self, address: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The stream to a queue; ``address`` empty, or our own, for a queue of this node."""
         return self.outbox.lane_for("" if address == self.address else address, queue, delivery, self._pending)
 
-    def submit(self, lane: Lane, message: bytes | Outgoing, size_bytes: int) -> int:
+    def submit(self, lane: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll_job`` is committed together."""
         return self.outbox.submit(lane, message, size_bytes)
 
-    def await_stage(self, lane: Lane, ticket: int, stage: Stage, waiter: Waiter) -> None:
+    def await_stage(self, lane: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
         entries = lane.receipts.wait(ticket, stage, waiter)
         link = self.outbox.links.get(lane.address)
@@ -153,7 +155,7 @@ class Engine:
         """The queue of that name."""
         return self.inbox.make_queue(name, self._pending)
 
-    def take(self, mailbox: Mailbox, now_ns: int) -> Handed | None:
+    def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue that is still worth reading, or None."""
         while (handed := self.inbox.take(mailbox, now_ns)) is not None:
             reason = self._unreadable(handed, now_ns)
@@ -162,26 +164,26 @@ class Engine:
             self.dead_letter(mailbox, handed, reason, now_ns)
         return None
 
-    def _unreadable(self, handed: Handed, now_ns: int) -> str | None:
+    def _unreadable(self, handed: Lease, now_ns: int) -> str | None:
         try:
             content = handed.parcel.open()
         except ProtocolError:
-            return "bad-body"
+            return DeadReason.BAD_BODY
         if content.properties is None:
             return None
         receive_by_ms = content.properties[handed.index].get("receive_by_ms")
         expired = isinstance(receive_by_ms, int) and self.wall_ms(now_ns) > receive_by_ms
-        return "receive-timeout" if expired else None
+        return DeadReason.RECEIVE_TIMEOUT if expired else None
 
-    def give_back(self, mailbox: Mailbox, handed: Handed, *, failed: bool, now_ns: int) -> None:
+    def give_back(self, mailbox: Mailbox, handed: Lease, *, failed: bool, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
         too_often = failed and mailbox.count_failure(handed) > self.settings.max_redeliveries
         if too_often and mailbox.name != DEAD_LETTER_QUEUE:
-            self.dead_letter(mailbox, handed, "max-redeliveries", now_ns)
+            self.dead_letter(mailbox, handed, DeadReason.MAX_REDELIVERIES, now_ns)
         else:
             mailbox.give_back(handed)
 
-    def dead_letter(self, mailbox: Mailbox, handed: Handed, reason: str, now_ns: int) -> None:
+    def dead_letter(self, mailbox: Mailbox, handed: Lease, reason: str, now_ns: int) -> None:
         """Move a message from a queue to the dead-letter queue, in one commit."""
         parcel, index = handed.parcel, handed.index
         try:
@@ -207,7 +209,7 @@ class Engine:
                 return
             conversation = self._by_connection.get(datagram.connection_id)
             if conversation is None:
-                self.drops["unknown-connection"] += 1
+                self.drops[DropReason.UNKNOWN_CONNECTION] += 1
                 return
             _HANDLERS[datagram.kind](self, conversation, datagram, now_ns)
             if datagram.counter > conversation.highest_counter:
@@ -227,7 +229,7 @@ class Engine:
 
     def _handle_connect(self, datagram: Datagram, sender: str, now_ns: int) -> None:
         if self.draining or self.failure is not None:
-            raise ProtocolError("closing")
+            raise ProtocolError(DropReason.CLOSING)
         self.handshakes.handle_connect(Hello.decode(datagram.payload), sender, now_ns)
 
     def _handle_accept(self, conversation: Conversation, datagram: Datagram, now_ns: int) -> None:
@@ -288,7 +290,7 @@ class Engine:
             self.inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._pending)
             return
         if packet.origin != self.node_id or not self.outbox.leads(packet.lane, conversation.peer_id):
-            raise ProtocolError("not-our-packet")
+            raise ProtocolError(DropReason.NOT_OUR_PACKET)
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
             self.outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._pending, now_ns)
@@ -304,7 +306,7 @@ class Engine:
         if self.recorder is not None:
             self.recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
         for sent in event.packets:
-            if isinstance(sent.token, Token):
+            if isinstance(sent.token, PacketContext):
                 self.outbox.handle_session_ack(sent.token, self._pending)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
@@ -313,7 +315,7 @@ class Engine:
         if event.packets:
             self._depend(conversation)
         for sent in event.packets:
-            if isinstance(sent.token, Token):
+            if isinstance(sent.token, PacketContext):
                 self.outbox.handle_store_ack(sent.token, self._pending)
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
@@ -392,7 +394,7 @@ class Engine:
             if link.wants_session(now_ns):
                 self.handshakes.connect(link, now_ns)
 
-    def _route(self, stream: Stream) -> Conversation | None:
+    def _route(self, stream: IncomingTransfer) -> Conversation | None:
         """The conversation for an order ack: the one its packets came by, or another with the same node."""
         via = stream.via
         if via is None or via.is_open:
@@ -416,7 +418,7 @@ class Engine:
             for lane in link.next_lanes():
                 progress = self._fill_from(session, lane, now_ns) or progress
 
-    def _fill_from(self, session: Session, lane: Lane, now_ns: int) -> bool:
+    def _fill_from(self, session: Session, lane: OutgoingQueue, now_ns: int) -> bool:
         gave = False
         for _ in range(min(session.room, LANE_TURN_PACKETS)):
             entry = lane.sequence.peek()
@@ -457,7 +459,7 @@ class Engine:
             self.inbox.seal(self._pending)
             if self._pending:
                 self._number(self._pending.commit)
-                job, self._pending = self._pending, Pending()
+                job, self._pending = self._pending, GroupCommit()
                 self._read_next = True
             else:
                 job = self._poll_read()
@@ -508,7 +510,7 @@ class Engine:
             conversation.session.close(CloseReason.STORE_FAILED)
             self._handle_events(conversation, now_ns)
         waiters = list(self._pending.waiters)
-        if isinstance(job, Pending):
+        if isinstance(job, GroupCommit):
             waiters += job.waiters
         for waiter in waiters:
             waiter(error)

@@ -18,17 +18,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from triack.errors import ProtocolError, RollbackDetected
-from triack.queues.commit import StoreContent
+from triack.base.commit import StoreContent
+from triack.base.datagram import Channel, Kind, seal
+from triack.base.errors import ProtocolError, RollbackDetected
+from triack.base.reasons import DeadReason, DropReason
 from triack.queues.history import History, Peers, covers
 from triack.queues.link import Conversation, Link
 from triack.queues.outbox import Outbox
 from triack.queues.settings import NodeSettings
-from triack.session.frames import Hello, Point, Verdict
+from triack.session.frames import Hello, HistoryPoint, RolledBack
 from triack.session.session import Session
 from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
-from triack.transport.datagram import Channel, Kind, seal
 
 if TYPE_CHECKING:
     from random import Random
@@ -38,7 +39,7 @@ __all__ = ["HALTED_MAX", "Handshakes", "session_settings"]
 HALTED_MAX = 1_024
 """Halted peers that no link of ours leads to and that are remembered; more are refused all the same."""
 
-_SIDES = {Verdict.MINE: "own", Verdict.YOURS: "peer", Verdict.UNCLEAR: "unknown"}
+_SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
 
 
 def session_settings(settings: NodeSettings, address: str) -> SessionSettings:
@@ -51,7 +52,7 @@ def session_settings(settings: NodeSettings, address: str) -> SessionSettings:
 class Halted(NamedTuple):
     """A peer that is spoken to no more, and why."""
 
-    verdict: Verdict
+    verdict: RolledBack
     error: RollbackDetected
 
 
@@ -87,7 +88,7 @@ class Handshakes:
         channel: Channel,
         random: "Random",
         outbox: Outbox,
-        drops: Counter[str],
+        drops: Counter[DropReason],
         record: Callable[..., None],
         settle: Callable[[Conversation, int], None],
     ) -> None:
@@ -124,22 +125,24 @@ class Handshakes:
         """
         session = conversation.session
         if not session.initiator or hello.session_id != session.hello.session_id:
-            raise ProtocolError("unexpected-accept")
+            raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         own_echo = hello.node_id == self._node_id and hello.point.start == self.history.start
         if own_echo or conversation.peer_id not in (b"", hello.node_id):
-            raise ProtocolError("unexpected-accept")
+            raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         if conversation.link is not None:
             self._lead(conversation.link, hello.node_id)
         if hello.verdict:
             self._halt(hello, hello.verdict.turned, now_ns, told=True)
             session.close(CloseReason.ROLLBACK)
         elif hello.node_id in self.halted or not self._is_true(hello):
-            self._halt(hello, Verdict.MINE, now_ns)
-            self._connect_again(session, hello.node_id, Point(hello.point.start, 0), self.halted[hello.node_id].verdict)
+            self._halt(hello, RolledBack.SENDER, now_ns)
+            self._connect_again(
+                session, hello.node_id, HistoryPoint(hello.point.start, 0), self.halted[hello.node_id].verdict
+            )
         elif session.state is not State.CONNECTING or self._has_enough(hello):
             session.handle_hello(hello, now_ns)
         else:
-            self._connect_again(session, hello.node_id, self.peers.of(hello.node_id), Verdict.FINE)
+            self._connect_again(session, hello.node_id, self.peers.of(hello.node_id), RolledBack.NONE)
 
     def _is_true(self, hello: Hello) -> bool:
         """Whether this is another node than we are, and what it remembers of our store is so."""
@@ -150,7 +153,7 @@ class Handshakes:
         remembered = self.peers.of(accept.node_id)
         return covers(accept.checked, remembered) or covers(accept.point, remembered)
 
-    def _connect_again(self, session: Session, receiver: bytes, remembered: Point, verdict: Verdict) -> None:
+    def _connect_again(self, session: Session, receiver: bytes, remembered: HistoryPoint, verdict: RolledBack) -> None:
         own = session.hello
         if (own.receiver, own.remembered, own.verdict) != (receiver, remembered, verdict):
             own.receiver, own.remembered, own.verdict = receiver, remembered, verdict
@@ -166,13 +169,13 @@ class Handshakes:
         """
         if hello.node_id == self._node_id:
             self._handle_own_connect(hello, sender, now_ns)
-            raise ProtocolError("own-node")
+            raise ProtocolError(DropReason.OWN_NODE)
         if self._is_told(hello):
             self._halt(hello, hello.verdict.turned, now_ns, told=True)
             self._refuse(hello, sender, hello.verdict.turned)
         if hello.receiver == self._node_id and not self.history.has(hello.remembered):
-            self._halt(hello, Verdict.MINE, now_ns)
-            self._refuse(hello, sender, Verdict.MINE)
+            self._halt(hello, RolledBack.SENDER, now_ns)
+            self._refuse(hello, sender, RolledBack.SENDER)
         if hello.node_id in self.halted:
             self._refuse(hello, sender, self.halted[hello.node_id].verdict)
         for conversation in self.conversations.values():
@@ -184,23 +187,23 @@ class Handshakes:
         link = self._outbox.links.get(hello.address)
         if link is not None and link.is_connecting and self._node_id > hello.node_id:
             # Both ends connect at once: the greater node id wins, and both know it.
-            raise ProtocolError("connecting-ourselves")
+            raise ProtocolError(DropReason.CONNECTING_OURSELVES)
         self._make_room()
         self._add_session(self._answer(hello), hello, sender, None, now_ns)
 
     def _is_told(self, hello: Hello) -> bool:
         """Whether the initiator says, having heard of our present start, that a store was rolled back."""
-        return hello.verdict is not Verdict.FINE and (hello.receiver, hello.remembered.start) == (
+        return hello.verdict is not RolledBack.NONE and (hello.receiver, hello.remembered.start) == (
             self._node_id,
             self.history.start,
         )
 
-    def _refuse(self, hello: Hello, sender: str, verdict: Verdict) -> None:
+    def _refuse(self, hello: Hello, sender: str, verdict: RolledBack) -> None:
         """Tell who connects that there will be no session. It needs none: each connect is answered by itself."""
         self._reply(hello, sender, verdict)
-        raise ProtocolError("rollback")
+        raise ProtocolError(DropReason.ROLLBACK)
 
-    def _reply(self, hello: Hello, sender: str, verdict: Verdict) -> None:
+    def _reply(self, hello: Hello, sender: str, verdict: RolledBack) -> None:
         own = self._answer(hello)
         own.verdict = verdict
         counter = self._random.getrandbits(63)
@@ -210,11 +213,11 @@ class Handshakes:
         if hello.point.start == self.history.start:
             self._handle_own_address(hello, now_ns)
         elif self._is_told(hello):
-            self._halt(hello, Verdict.MINE, now_ns)
-            self._refuse(hello, sender, Verdict.MINE)
+            self._halt(hello, RolledBack.SENDER, now_ns)
+            self._refuse(hello, sender, RolledBack.SENDER)
         else:
             # A late copy of a connect of ours, or a clone: only the clone will answer, and say what we are.
-            self._reply(hello, sender, Verdict.FINE)
+            self._reply(hello, sender, RolledBack.NONE)
 
     def _handle_own_address(self, hello: Hello, now_ns: int) -> None:
         """We have dialled ourselves, by another name: what waits there can never be delivered."""
@@ -222,7 +225,7 @@ class Handshakes:
         if link is None or link.conversation is None:
             return
         if link.conversation.session.hello.session_id == hello.session_id:
-            self._outbox.doom(link, "own-address")
+            self._outbox.doom(link, DeadReason.OWN_ADDRESS)
             link.conversation.session.close(CloseReason.LOCAL_STOP)
             self._settle(link.conversation, now_ns)
 
@@ -232,9 +235,9 @@ class Handshakes:
         for connection_id, conversation in self.conversations.items():
             if conversation.session.state is State.ACCEPTING:
                 del self.conversations[connection_id]
-                self._drops["half-open-overflow"] += 1
+                self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
                 return
-        raise ProtocolError("too-many-sessions")
+        raise ProtocolError(DropReason.TOO_MANY_SESSIONS)
 
     def confirm(self, conversation: Conversation, now_ns: int) -> None:
         """The initiator has spoken on a session that is not open yet: may it open?
@@ -248,7 +251,7 @@ class Handshakes:
         if conversation.peer_start != remembered.start and not covers(session.hello.remembered, remembered):
             session.close(CloseReason.SUPERSEDED)
             self._settle(conversation, now_ns)
-            raise ProtocolError("outdated-accept")
+            raise ProtocolError(DropReason.OUTDATED_ACCEPT)
 
     # ---- both
 
@@ -334,7 +337,7 @@ class Handshakes:
         """A session is over; a peer that closed it for a rollback is halted."""
         peer = conversation.session.peer
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
-            self._halt(peer, Verdict.UNCLEAR, now_ns, told=True)
+            self._halt(peer, RolledBack.UNKNOWN, now_ns, told=True)
 
     def remove(self, connection_id: int) -> None:
         """A closed conversation has said its last word."""
@@ -344,11 +347,11 @@ class Handshakes:
 
     # ---- rollbacks
 
-    def _halt(self, peer: Hello, verdict: Verdict, now_ns: int, *, told: bool = False) -> None:
+    def _halt(self, peer: Hello, verdict: RolledBack, now_ns: int, *, told: bool = False) -> None:
         """Speak to a peer no more, but to tell it, unless it told us."""
         node_id = peer.node_id
         if node_id == self._node_id:
-            verdict = Verdict.MINE
+            verdict = RolledBack.SENDER
         links = [link for link in self._outbox.links.values() if link.peer_id == node_id]
         if node_id not in self.halted:
             if len(self.halted) >= HALTED_MAX and not links:
@@ -363,7 +366,7 @@ class Handshakes:
         for link in links:
             link.halt(self.halted[node_id].error, told=told)
 
-    def _explain(self, peer: Hello, verdict: Verdict) -> RollbackDetected:
+    def _explain(self, peer: Hello, verdict: RolledBack) -> RollbackDetected:
         side = _SIDES[verdict]
         other = f"node {peer.name} ({peer.node_id.hex()})"
         if peer.node_id == self._node_id:

@@ -18,10 +18,10 @@ Promise: no session opens while either remembers a point that the other's store 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from triack.queues.commit import Commit, PeerRow, StoreContent
-from triack.session.frames import NOWHERE, Point
+from triack.base.commit import Commit, PeerRow, StoreContent
+from triack.session.frames import NO_POINT, HistoryPoint
 
-__all__ = ["STRANGERS_MAX", "History", "Known", "Peers", "covers"]
+__all__ = ["STRANGERS_MAX", "History", "KnownPeer", "Peers", "covers"]
 
 STRANGERS_MAX = 65_536
 """Beyond so many peers, those that nothing durable depends on are forgotten with their last session."""
@@ -44,13 +44,13 @@ class History:
         self._ends: Mapping[int, int] = content.starts
 
     @property
-    def point(self) -> Point:
+    def point(self) -> HistoryPoint:
         """Where the store is now: all of it is on the disk."""
-        return Point(self.start, self.committed)
+        return HistoryPoint(self.start, self.committed)
 
-    def has(self, point: Point) -> bool:
+    def has(self, point: HistoryPoint) -> bool:
         """Whether the store has been at this point; see the table above."""
-        if point.start == NOWHERE.start:
+        if point.start == NO_POINT.start:
             return True
         if point.start == self.start:
             return point.serial <= self.committed
@@ -67,7 +67,7 @@ class History:
 
 
 @dataclass(slots=True)
-class Known:
+class KnownPeer:
     """What is remembered of one peer.
 
     Attributes:
@@ -78,12 +78,12 @@ class Known:
     node_id: bytes
     start: int = 0
     serial: int = 0
-    written: Point = NOWHERE
+    written: HistoryPoint = NO_POINT
 
     @property
-    def point(self) -> Point:
+    def point(self) -> HistoryPoint:
         """The latest point."""
-        return Point(self.start, self.serial)
+        return HistoryPoint(self.start, self.serial)
 
     def handle_serial(self, serial: int) -> None:
         """The peer has told of a commit of its current start."""
@@ -100,24 +100,24 @@ class Peers:
     __slots__ = ("_known", "_needed")
 
     def __init__(self, rows: Iterable[PeerRow]) -> None:
-        self._known = {row.node_id: Known(*row, written=Point(row.start, row.serial)) for row in rows}
-        self._needed: dict[bytes, Known] = {}
+        self._known = {row.node_id: KnownPeer(*row, written=HistoryPoint(row.start, row.serial)) for row in rows}
+        self._needed: dict[bytes, KnownPeer] = {}
 
-    def of(self, node_id: bytes) -> Point:
-        """The latest point known of a peer, ``NOWHERE`` if there is none."""
+    def of(self, node_id: bytes) -> HistoryPoint:
+        """The latest point known of a peer, ``NO_POINT`` if there is none."""
         known = self._known.get(node_id)
-        return NOWHERE if known is None else known.point
+        return NO_POINT if known is None else known.point
 
-    def meet(self, node_id: bytes, point: Point) -> Known:
+    def meet(self, node_id: bytes, point: HistoryPoint) -> KnownPeer:
         """A session with a peer opens: its store has all that was remembered of it, and is at least here now."""
-        known = self._known.setdefault(node_id, Known(node_id))
+        known = self._known.setdefault(node_id, KnownPeer(node_id))
         if known.start == point.start:
             known.handle_serial(point.serial)
         else:
             known.start, known.serial = point
         return known
 
-    def depend(self, known: Known) -> None:
+    def depend(self, known: KnownPeer) -> None:
         """Something in the next commit depends on what this peer's store has."""
         self._needed[known.node_id] = known
 
@@ -132,7 +132,7 @@ class Peers:
     def part(self, node_id: bytes) -> None:
         """The last session with a peer is over: beyond the limit, one that nothing durable depends on is forgotten."""
         known = self._known.get(node_id)
-        if known is not None and known.written == NOWHERE and node_id not in self._needed and self.crowded:
+        if known is not None and known.written == NO_POINT and node_id not in self._needed and self.crowded:
             del self._known[node_id]
 
     @property
@@ -141,8 +141,8 @@ class Peers:
         return len(self._known) > STRANGERS_MAX
 
 
-def covers(checked: Point, remembered: Point) -> bool:
+def covers(checked: HistoryPoint, remembered: HistoryPoint) -> bool:
     """Whether a peer that has found ``checked`` in its history must have ``remembered``, too."""
-    if remembered.start == NOWHERE.start:
+    if remembered.start == NO_POINT.start:
         return True
     return checked.start == remembered.start and checked.serial >= remembered.serial

@@ -7,27 +7,22 @@ returned that holds it together with its stream's new position.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from triack.errors import AddressError, ProtocolError
+from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, StoreContent, key_of, split_key
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import AddressError, ProtocolError
+from triack.base.names import check_name
+from triack.base.ranges import as_ranges
+from triack.base.reasons import DropReason, RejectReason
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome, Position
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
-from triack.queues.commit import MessageRow, Pending, PositionRow, StoreContent, key_of, split_key
+from triack.queues.group_commit import GroupCommit
 from triack.queues.link import Conversation
-from triack.queues.mailbox import Handed, Mailbox, Parcel
-from triack.queues.packing import (
-    HEAD_BYTES,
-    MAX_PROPERTIES_BYTES,
-    Outgoing,
-    completes,
-    pack_one,
-    write_properties,
-)
+from triack.queues.mailbox import Lease, Mailbox, QueuedPacket
+from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, completes, pack_one, write_properties
 from triack.queues.settings import NodeSettings
-from triack.session.delivery import DURABLE, Delivery
-from triack.session.ranges import as_ranges
-from triack.transport.address import check_name
 
-__all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Stream"]
+__all__ = ["DEAD_LETTER_QUEUE", "Inbox", "IncomingTransfer"]
 
 DEAD_LETTER_QUEUE = "dead-letter"
 DEAD_LETTER_LANE = 0
@@ -37,7 +32,7 @@ Arrival = tuple[Conversation, int]
 """By which conversation a packet came, and its number there."""
 
 
-class Stream:
+class IncomingTransfer:
     """One incoming stream: its position if it is transactional, its duplicate filter otherwise."""
 
     __slots__ = ("acked", "delivery", "filter", "lane", "origin", "queue", "sequence", "via")
@@ -68,7 +63,7 @@ class Stream:
 class _Run:
     """Messages of one parcel that were handed out in a row; ``last`` None while it goes on."""
 
-    parcel: Parcel
+    parcel: QueuedPacket
     first: int
     last: int | None
     redelivered: bool
@@ -94,15 +89,15 @@ class Inbox:
         self._record = record
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
-        self._streams: dict[tuple[bytes, int], Stream] = {}
+        self._streams: dict[tuple[bytes, int], IncomingTransfer] = {}
         self._stream_counts: dict[bytes, int] = {}
-        self._owing: dict[Stream, None] = {}
+        self._owing: dict[IncomingTransfer, None] = {}
         self._runs: dict[Mailbox, _Run] = {}
         self._declared = queues or []
 
     # ---- starting
 
-    def restore(self, content: StoreContent, pending: Pending, now_ns: int) -> None:
+    def restore(self, content: StoreContent, pending: GroupCommit, now_ns: int) -> None:
         """Take what the store has, and make the declared queues."""
         for queue_id, name in content.queues:
             self.mailboxes[name] = Mailbox(queue_id, name)
@@ -117,7 +112,7 @@ class Inbox:
             queue_id, position = split_key(index.key)
             mailbox = by_id[queue_id]
             mailbox.next_position = max(mailbox.next_position, position + 1)
-            parcel = Parcel(
+            parcel = QueuedPacket(
                 keys=[index.key],
                 origin=index.origin,
                 lane=index.lane,
@@ -141,7 +136,7 @@ class Inbox:
         return stream.delivery if stream is not None else Delivery.TRANSACTIONAL
 
     def _restore_stream(self, row: PositionRow, now_ns: int) -> None:
-        stream = Stream(row.origin, row.lane, row.queue, Delivery(row.delivery), self._settings)
+        stream = IncomingTransfer(row.origin, row.lane, row.queue, Delivery(row.delivery), self._settings)
         if stream.ordered:
             stream.sequence = IncomingSequence(self._settings.order, (row.sequence, row.number))
             where: dict[str, object] = {"number": row.number}
@@ -161,7 +156,7 @@ class Inbox:
 
     # ---- queues
 
-    def make_queue(self, name: str, pending: Pending) -> Mailbox:
+    def make_queue(self, name: str, pending: GroupCommit) -> Mailbox:
         """The queue of that name, made in the next commit if there is none."""
         mailbox = self.mailboxes.get(name)
         if mailbox is None:
@@ -175,16 +170,16 @@ class Inbox:
         if name in self.mailboxes:
             return None
         if self._fixed:
-            return "queue-not-found"
+            return RejectReason.QUEUE_NOT_FOUND
         if len(self.mailboxes) >= self._settings.max_queues:
-            return "too-many-queues"
+            return RejectReason.TOO_MANY_QUEUES
         try:
             check_name(name)
         except AddressError:
-            return "bad-queue-name"
+            return RejectReason.BAD_QUEUE_NAME
         return None
 
-    def put_local(self, name: str, parcel: Parcel, body: bytes, pending: Pending) -> None:
+    def put_local(self, name: str, parcel: QueuedPacket, body: bytes, pending: GroupCommit) -> None:
         """Put a packet of this node itself into one of its queues, in the next commit."""
         mailbox = self.make_queue(name, pending)
         if parcel.delivery == Delivery.EXPRESS:
@@ -192,16 +187,18 @@ class Inbox:
             return
         self._add_row(mailbox, parcel, body, pending)
 
-    def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, pending: Pending) -> None:
+    def put_dead_letter(
+        self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, pending: GroupCommit
+    ) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
         properties = message.properties or {}
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
-        parcel = Parcel([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
+        parcel = QueuedPacket([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
         self.put_local(DEAD_LETTER_QUEUE, parcel, body, pending)
 
-    def _add_row(self, mailbox: Mailbox, parcel: Parcel, body: bytes, pending: Pending) -> None:
+    def _add_row(self, mailbox: Mailbox, parcel: QueuedPacket, body: bytes, pending: GroupCommit) -> None:
         key = key_of(mailbox.queue_id, mailbox.next_position)
         mailbox.next_position += 1
         parcel.keys = [key]
@@ -218,7 +215,7 @@ class Inbox:
         header: SequenceHeader,
         delivery: Delivery,
         now_ns: int,
-        pending: Pending,
+        pending: GroupCommit,
     ) -> None:
         """Take a sequence packet that a session delivered. Its body has been checked.
 
@@ -226,39 +223,39 @@ class Inbox:
             ProtocolError: the packet contradicts what its stream is known to be.
         """
         if header.origin != conversation.peer_id:
-            raise ProtocolError("foreign-origin")
+            raise ProtocolError(DropReason.FOREIGN_ORIGIN)
         stream = self._stream_of(header, delivery)
         if stream is None:
-            reason = self.accepts(header.queue) or "too-many-streams"
+            reason = self.accepts(header.queue) or RejectReason.TOO_MANY_STREAMS
             self._reject(conversation, header, delivery, reason, now_ns)
             return
         stream.via = conversation
         handle = self._handle_ordered if stream.ordered else self._handle_unordered
         handle(stream, (conversation, packet), header, now_ns, pending)
 
-    def _stream_of(self, header: SequenceHeader, delivery: Delivery) -> Stream | None:
+    def _stream_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | None:
         stream = self._streams.get((header.origin, header.lane))
         if stream is not None:
             if stream.queue == header.queue and stream.delivery is delivery:
                 return stream
             if not (delivery is stream.delivery is Delivery.EXPRESS and header.sequence > stream.filter.sequence):
-                raise ProtocolError("bad-packet", "a stream changed its queue or class")
+                raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
         elif self._stream_counts.get(header.origin, 0) >= self._settings.max_streams:
             return None
         if self.accepts(header.queue) is not None:
             return None
-        stream = Stream(header.origin, header.lane, header.queue, delivery, self._settings)
+        stream = IncomingTransfer(header.origin, header.lane, header.queue, delivery, self._settings)
         self._add_stream(stream)
         return stream
 
-    def _add_stream(self, stream: Stream) -> None:
+    def _add_stream(self, stream: IncomingTransfer) -> None:
         key = (stream.origin, stream.lane)
         if key not in self._streams:
             self._stream_counts[stream.origin] = self._stream_counts.get(stream.origin, 0) + 1
         self._streams[key] = stream
 
     def _handle_ordered(
-        self, stream: Stream, arrival: Arrival, header: SequenceHeader, now_ns: int, pending: Pending
+        self, stream: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, pending: GroupCommit
     ) -> None:
         outcome, accepted = stream.sequence.handle_packet(header, arrival, now_ns)
         self._owing[stream] = None
@@ -273,10 +270,10 @@ class Inbox:
             _store_ack(arrival, pending)
 
     def _handle_unordered(
-        self, stream: Stream, arrival: Arrival, header: SequenceHeader, now_ns: int, pending: Pending
+        self, stream: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, pending: GroupCommit
     ) -> None:
         if stream.filter.full:
-            self._record_rejected(header, stream.delivery, "hold-full", now_ns)
+            self._record_rejected(header, stream.delivery, RejectReason.HOLD_FULL, now_ns)
             return
         durable = stream.delivery in DURABLE
         mailbox = self.mailboxes.get(stream.queue)
@@ -288,21 +285,21 @@ class Inbox:
             if not durable:
                 self.handle_accepted({stream: pending.accepted.pop(stream)}, now_ns)
             return
-        self._record_rejected(header, stream.delivery, "duplicate", now_ns)
+        self._record_rejected(header, stream.delivery, RejectReason.DUPLICATE, now_ns)
         if durable and not stream.filter.has_skipped(header):
             _store_ack(arrival, pending)
 
-    def _accept(self, stream: Stream, header: SequenceHeader, arrival: Arrival, pending: Pending) -> None:
+    def _accept(self, stream: IncomingTransfer, header: SequenceHeader, arrival: Arrival, pending: GroupCommit) -> None:
         body = header.body
         pending.accepted.setdefault(stream, []).append((header.sequence, header.number, completes(body)))
-        parcel = Parcel(
+        parcel = QueuedPacket(
             [], header.origin, header.lane, header.sequence, header.number, stream.delivery, 1, len(body), [body]
         )
         if stream.delivery in DURABLE:
             _store_ack(arrival, pending)
         self.put_local(stream.queue, parcel, body, pending)
 
-    def seal(self, pending: Pending) -> None:
+    def seal(self, pending: GroupCommit) -> None:
         """Complete the commit: stream positions, acknowledged messages."""
         for stream in pending.accepted:
             pending.commit.positions[(stream.origin, stream.lane)] = stream.row()
@@ -336,7 +333,7 @@ class Inbox:
 
     # ---- after the commit
 
-    def handle_committed(self, pending: Pending, now_ns: int) -> None:
+    def handle_committed(self, pending: GroupCommit, now_ns: int) -> None:
         """The commit has returned: order acks may speak of it, the application may see it."""
         for key, row in pending.commit.positions.items():
             stream = self._streams[key]
@@ -347,10 +344,10 @@ class Inbox:
         for mailbox, parcel, head in pending.arrived:
             worthless = mailbox.put(parcel, head)
             for row_key in worthless:
-                dead = Parcel([row_key], b"", 0, 0, 0, 0, 0, 0, [])
+                dead = QueuedPacket([row_key], b"", 0, 0, 0, 0, 0, 0, [])
                 mailbox.dirty[id(dead)] = dead
 
-    def handle_accepted(self, accepted: dict[Stream, list[tuple[int, int, int]]], now_ns: int) -> None:
+    def handle_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
         """Record what is in the queues for good."""
         for stream, numbers in accepted.items():
             for sequence, first, last, count in _fold(numbers, bridge=stream.ordered):
@@ -396,7 +393,7 @@ class Inbox:
         deadlines = [stream.sequence.ack.deadline_ns for stream in self._owing]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def poll_order_acks(self, route: Callable[[Stream], Conversation | None], now_ns: int) -> None:
+    def poll_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation with its origin's side; without one it stays due."""
         for stream in list(self._owing):
             sequence = stream.sequence
@@ -413,7 +410,7 @@ class Inbox:
                 sequence.ack.handle_sent()
                 del self._owing[stream]
 
-    def _send_order_ack(self, stream: Stream, conversation: Conversation, now_ns: int) -> None:
+    def _send_order_ack(self, stream: IncomingTransfer, conversation: Conversation, now_ns: int) -> None:
         sequence, number = stream.acked = stream.sequence.committed
         conversation.put_control((stream.lane, 0), encode_order_ack(stream.origin, stream.lane, sequence, number))
         self._record(
@@ -428,14 +425,14 @@ class Inbox:
 
     # ---- handing out
 
-    def take(self, mailbox: Mailbox, now_ns: int) -> Handed | None:
+    def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue; see ``Mailbox.take``."""
         handed = mailbox.take()
         if handed is not None:
             self._note_handed(mailbox, handed, now_ns)
         return handed
 
-    def _note_handed(self, mailbox: Mailbox, handed: Handed, now_ns: int) -> None:
+    def _note_handed(self, mailbox: Mailbox, handed: Lease, now_ns: int) -> None:
         """Begin a run, unless the message belongs to the one that goes on.
 
         A run of fresh messages ends where its parcel has been read to: readers take what follows in it by themselves.
@@ -476,7 +473,7 @@ class Inbox:
         )
 
 
-def _store_ack(arrival: Arrival, pending: Pending) -> None:
+def _store_ack(arrival: Arrival, pending: GroupCommit) -> None:
     """Let a packet be store-acknowledged when the commit has returned."""
     conversation, packet = arrival
     pending.stored.setdefault(conversation, []).append(packet)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from triack.errors import RollbackDetected
-from triack.queues.history import Known
-from triack.queues.lane import Lane
+from triack.base.errors import RollbackDetected
+from triack.queues.history import KnownPeer
+from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.settings import NodeSettings
-from triack.session.frames import NOBODY
+from triack.session.frames import NO_NODE
 from triack.session.session import Session
 from triack.session.states import State
 
@@ -42,7 +42,7 @@ class Conversation:
     link: "Link | None" = None
     control: dict[tuple[int, int], bytes] = field(default_factory=dict)
     highest_counter: int = 0
-    known: Known | None = None
+    known: KnownPeer | None = None
 
     def put_control(self, key: tuple[int, int], content: bytes) -> None:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
@@ -100,9 +100,9 @@ class Link:
 
     def __init__(self, address: str, settings: NodeSettings, random: "Random") -> None:
         self.address = address
-        self.lanes: list[Lane] = []
+        self.lanes: list[OutgoingQueue] = []
         self.conversation: Conversation | None = None
-        self.peer_id = NOBODY
+        self.peer_id = NO_NODE
         self.halted: RollbackDetected | None = None
         self._told = False
         self.retry_at_ns = 0
@@ -128,7 +128,7 @@ class Link:
         """Whether it is time to connect."""
         return self.conversation is None and now_ns >= self.retry_at_ns and self.busy
 
-    def add(self, lane: Lane) -> None:
+    def add(self, lane: OutgoingQueue) -> None:
         """One more lane to that address."""
         self.lanes.append(lane)
         lane.receipts.halt(self.halted)
@@ -155,13 +155,13 @@ class Link:
         """
         self.conversation = None
         settings = self._settings
-        wait_ns = min(settings.reconnect_min_ns << min(self._attempts, 16), settings.wait_time_ns)
+        wait_ns = min(settings.reconnect_min_ns << min(self._attempts, 16), settings.reconnect_max_ns)
         self._attempts += 1
         if unanswered:
             wait_ns = min(settings.reconnect_min_ns, wait_ns)
         self.retry_at_ns = now_ns + wait_ns // 2 + self._random.randrange(wait_ns // 2 + 1)
 
-    def next_lanes(self) -> list[Lane]:
+    def next_lanes(self) -> list[OutgoingQueue]:
         """The lanes, beginning with another one each time, so that none starves."""
         self.turn += 1
         at = self.turn % len(self.lanes) if self.lanes else 0

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from triack.base.delivery import Delivery
 from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, unpack
-from triack.session.delivery import Delivery
 
-__all__ = ["Handed", "Mailbox", "Parcel"]
+__all__ = ["Lease", "Mailbox", "QueuedPacket"]
 
-HOT_BYTES = 16 * 1024 * 1024
+CACHE_BYTES = 16 * 1024 * 1024
 """Bodies that one queue keeps in memory."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
 PARTIAL_MAX = 256
@@ -27,7 +27,7 @@ PARTIAL_MAX = 256
 
 
 @dataclass(slots=True, eq=False)
-class Parcel:
+class QueuedPacket:
     """One packet of messages, or one large message of several packets.
 
     Attributes:
@@ -81,10 +81,10 @@ class Parcel:
 
 
 @dataclass(slots=True)
-class Handed:
+class Lease:
     """One message in the hands of the application. ``redelivered``: it may have been handed out before."""
 
-    parcel: Parcel
+    parcel: QueuedPacket
     index: int
     redelivered: bool
 
@@ -92,7 +92,7 @@ class Handed:
 @dataclass(slots=True)
 class _Partial:
     total_bytes: int
-    rows: dict[int, Parcel]
+    rows: dict[int, QueuedPacket]
     have_bytes: int = 0
     last_number: int = 0
 
@@ -111,9 +111,9 @@ class Mailbox:
         "_partials",
         "_ready",
         "_serial",
+        "cached_bytes",
         "dirty",
         "fetching",
-        "hot_bytes",
         "length",
         "listeners",
         "name",
@@ -126,18 +126,18 @@ class Mailbox:
         self.name = name
         self.next_position = next_position
         self.length = 0
-        self.hot_bytes = 0
+        self.cached_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
-        self.dirty: dict[int, Parcel] = {}
-        self._ready: deque[Parcel] = deque()
-        self._again: list[tuple[int, int, Handed]] = []
+        self.dirty: dict[int, QueuedPacket] = {}
+        self._ready: deque[QueuedPacket] = deque()
+        self._again: list[tuple[int, int, Lease]] = []
         self._partials: dict[tuple[bytes, int], dict[int, _Partial]] = {}
         self._serial = 0
 
     # ---- filling
 
-    def put(self, parcel: Parcel, head: bytes) -> list[int]:
+    def put(self, parcel: QueuedPacket, head: bytes) -> list[int]:
         """Add a packet whose commit has returned (express: has arrived).
 
         Args:
@@ -156,7 +156,7 @@ class Mailbox:
             self._put_fragment(parcel, *fragment)
         return worthless
 
-    def _drop_dead(self, parcel: Parcel, ordinal: int | None) -> list[int]:
+    def _drop_dead(self, parcel: QueuedPacket, ordinal: int | None) -> list[int]:
         """In an ordered stream, an unfinished message is dead as soon as something else follows: its rest expired."""
         partials = self._partials.get((parcel.origin, parcel.lane))
         if not partials or parcel.delivery != Delivery.TRANSACTIONAL:
@@ -176,7 +176,7 @@ class Mailbox:
         dead = [ordinal for ordinal, partial in partials.items() if 0 < partial.last_number <= floor]
         return [key for ordinal in dead for row in partials.pop(ordinal).rows.values() for key in row.keys]
 
-    def _put_fragment(self, parcel: Parcel, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
+    def _put_fragment(self, parcel: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
         partials = self._partials.setdefault((parcel.origin, parcel.lane), {})
         partial = partials.setdefault(ordinal, _Partial(total_bytes, {}))
         if parcel.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
@@ -192,16 +192,16 @@ class Mailbox:
             partials.pop(ordinal, None)
             self._add(_merge([partial.rows[at] for at in sorted(partial.rows)]))
 
-    def _add(self, parcel: Parcel) -> None:
+    def _add(self, parcel: QueuedPacket) -> None:
         self.length += parcel.count - parcel.acked.bit_count()
         if parcel.done:
             self.dirty[id(parcel)] = parcel
             return
         if parcel.pieces:
-            if parcel.keys and self.hot_bytes > HOT_BYTES:
+            if parcel.keys and self.cached_bytes > CACHE_BYTES:
                 parcel.pieces = []
             else:
-                self.hot_bytes += parcel.size_bytes
+                self.cached_bytes += parcel.size_bytes
         self._serial += 1
         parcel.serial = self._serial
         self._ready.append(parcel)
@@ -220,7 +220,7 @@ class Mailbox:
                 if any(key not in bodies for key in waiting.keys):
                     break
                 waiting.pieces = [bodies[key] for key in waiting.keys]
-                self.hot_bytes += waiting.size_bytes
+                self.cached_bytes += waiting.size_bytes
         self.wake()
 
     def poll_fetch(self) -> list[int]:
@@ -239,7 +239,7 @@ class Mailbox:
 
     # ---- handing out
 
-    def take(self) -> Handed | None:
+    def take(self) -> Lease | None:
         """The next message, or None when there is none, or its body is still on its way from the disk."""
         if self._again:
             return heappop(self._again)[2]
@@ -251,12 +251,12 @@ class Mailbox:
             parcel.next_index = index + 1
             if parcel.next_index >= parcel.count:
                 self._ready.popleft()
-                self.hot_bytes -= parcel.size_bytes
+                self.cached_bytes -= parcel.size_bytes
             if not parcel.acked >> index & 1:
-                return Handed(parcel, index, parcel.redelivered)
+                return Lease(parcel, index, parcel.redelivered)
         return None
 
-    def take_next(self, parcel: Parcel) -> int:
+    def take_next(self, parcel: QueuedPacket) -> int:
         """The index of the message that follows in the same parcel, or -1 when ``take`` must decide."""
         index = parcel.next_index
         if self._again or not self._ready or self._ready[0] is not parcel or parcel.acked >> index:
@@ -264,10 +264,10 @@ class Mailbox:
         parcel.next_index = index + 1
         if parcel.next_index == parcel.count:
             self._ready.popleft()
-            self.hot_bytes -= parcel.size_bytes
+            self.cached_bytes -= parcel.size_bytes
         return index
 
-    def acknowledge(self, handed: Handed) -> None:
+    def acknowledge(self, handed: Lease) -> None:
         """A message is done; a second time does nothing."""
         parcel, bit = handed.parcel, 1 << handed.index
         if parcel.acked & bit:
@@ -276,25 +276,25 @@ class Mailbox:
         self.length -= 1
         self.dirty[id(parcel)] = parcel
 
-    def count_failure(self, handed: Handed) -> int:
+    def count_failure(self, handed: Lease) -> int:
         """A message could not be processed. Returns how often that happened to it."""
         parcel, index = handed.parcel, handed.index
         failures = parcel.failures[index] = parcel.failures.get(index, 0) + 1
         self.dirty[id(parcel)] = parcel
         return failures
 
-    def give_back(self, handed: Handed) -> None:
+    def give_back(self, handed: Lease) -> None:
         """A message that is not acknowledged comes again, before anything younger."""
         parcel, index = handed.parcel, handed.index
         if not parcel.acked >> index & 1:
-            heappush(self._again, (parcel.serial, index, Handed(parcel, index, redelivered=True)))
+            heappush(self._again, (parcel.serial, index, Lease(parcel, index, redelivered=True)))
             self.wake()
 
 
-def _merge(rows: list[Parcel]) -> Parcel:
+def _merge(rows: list[QueuedPacket]) -> QueuedPacket:
     first = rows[0]
     whole = all(row.pieces for row in rows)
-    return Parcel(
+    return QueuedPacket(
         keys=[key for row in rows for key in row.keys],
         origin=first.origin,
         lane=first.lane,

@@ -8,33 +8,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from triack.base.commit import HEAD_BYTES, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
+from triack.base.delivery import Delivery
+from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
-from triack.queues.commit import LaneRow, OutgoingRow, Pending, Read, StoreContent, key_of, split_key
+from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox, Record
-from triack.queues.lane import Lane
 from triack.queues.link import Link
-from triack.queues.mailbox import Parcel
-from triack.queues.packing import HEAD_BYTES, Outgoing, Unpacked, fragment_range, join_fragments, read_fragment, unpack
+from triack.queues.mailbox import QueuedPacket
+from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.packing import Outgoing, Unpacked, fragment_range, join_fragments, read_fragment, unpack
 from triack.queues.settings import NodeSettings
-from triack.session.delivery import Delivery
 
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Outbox", "Token"]
+__all__ = ["Outbox", "PacketContext"]
 
 EXPRESS_LANES = 1 << 31
 """Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
 FETCH_AHEAD_PACKETS = 2_048
-EXPIRED = "reach-queue-timeout"
 
 
 @dataclass(slots=True)
-class Token:
+class PacketContext:
     """What a session carries along with a sequence packet. ``previous`` is what the header said when it left."""
 
-    lane: Lane
+    lane: OutgoingQueue
     entry: Entry
     previous: int
 
@@ -70,16 +71,16 @@ class Outbox:
         self._inbox = inbox
         self._random = random
         self._record = record
-        self._lanes: dict[tuple[str, str, Delivery], Lane] = {}
-        self._by_number: dict[int, Lane] = {}
+        self._lanes: dict[tuple[str, str, Delivery], OutgoingQueue] = {}
+        self._by_number: dict[int, OutgoingQueue] = {}
         self.links: dict[str, Link] = {}
         self._next_lane = 1
         self._next_express_lane = EXPRESS_LANES
         # 2^40 messages for each of 2^24 starts.
         self._ordinal = incarnation << 40
-        self._unpacked: dict[Lane, None] = {}
-        self._doomed: list[tuple[Lane, list[Entry], str]] = []
-        self.hot_bytes = 0
+        self._unpacked: dict[OutgoingQueue, None] = {}
+        self._doomed: list[tuple[OutgoingQueue, list[Entry], str]] = []
+        self.cached_bytes = 0
 
     # ---- starting
 
@@ -94,20 +95,22 @@ class Outbox:
         for lane_ in self._by_number.values():
             self._record_queued(lane_, list(lane_.sequence.entries.values()), now_ns, recovered=True)
 
-    def lane_for(self, address: str, queue: str, delivery: Delivery, pending: Pending) -> Lane:
+    def lane_for(self, address: str, queue: str, delivery: Delivery, pending: GroupCommit) -> OutgoingQueue:
         """The stream for that queue, made when there is none; ``address`` empty for a queue of this node."""
         lane = self._lanes.get((address, queue, delivery))
         if lane is not None:
             return lane
         if delivery is Delivery.EXPRESS:
             self._next_express_lane += 1
-            return self._add_lane(LaneRow(self._next_express_lane, address, queue, delivery, self._incarnation, 1))
-        row = LaneRow(self._next_lane, address, queue, delivery, 1, 1)
+            return self._add_lane(
+                OutgoingQueueRow(self._next_express_lane, address, queue, delivery, self._incarnation, 1)
+            )
+        row = OutgoingQueueRow(self._next_lane, address, queue, delivery, 1, 1)
         pending.commit.lanes[row.lane] = row
         return self._add_lane(row)
 
-    def _add_lane(self, row: LaneRow) -> Lane:
-        lane = Lane(
+    def _add_lane(self, row: OutgoingQueueRow) -> OutgoingQueue:
+        lane = OutgoingQueue(
             row.lane,
             row.address,
             row.queue,
@@ -130,18 +133,18 @@ class Outbox:
 
     # ---- submitting and packing
 
-    def submit(self, lane: Lane, message: bytes | Outgoing, size_bytes: int) -> int:
+    def submit(self, lane: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
         self._unpacked[lane] = None
         return lane.submit(message, size_bytes)
 
-    def room(self, lane: Lane) -> bool:
+    def room(self, lane: OutgoingQueue) -> bool:
         """Whether a lane takes another message without waiting."""
         if lane.durable:
             return lane.pending_bytes < self._settings.pending_limit_bytes
         return lane.pending_bytes + lane.unacked_bytes < self._settings.express_limit_bytes
 
-    def pack_express(self, pending: Pending, now_ns: int, now_ms: int) -> None:
+    def pack_express(self, pending: GroupCommit, now_ns: int, now_ms: int) -> None:
         """Make packets of submitted express messages; they need no commit."""
         for lane in [lane for lane in self._unpacked if not lane.durable]:
             del self._unpacked[lane]
@@ -153,13 +156,13 @@ class Outbox:
                 self._put_local(lane, entries, pending)
                 self._finish_local(lane, entries)
 
-    def pack_durable(self, pending: Pending, now_ms: int) -> None:
+    def pack_durable(self, pending: GroupCommit, now_ms: int) -> None:
         """Put everything submitted in a durable class into the next commit, all of it together."""
         for lane in [lane for lane in self._unpacked if lane.durable]:
             del self._unpacked[lane]
             entries, self._ordinal = lane.poll_packets(self._ordinal, now_ms)
             sequence = lane.sequence
-            pending.commit.lanes[lane.lane] = LaneRow(
+            pending.commit.lanes[lane.lane] = OutgoingQueueRow(
                 lane.lane, lane.address, lane.queue, lane.delivery, sequence.sequence, sequence.next_number
             )
             pending.started.append((lane, entries))
@@ -177,15 +180,15 @@ class Outbox:
             else:
                 self._put_local(lane, entries, pending)
 
-    def _put_local(self, lane: Lane, entries: list[Entry], pending: Pending) -> None:
+    def _put_local(self, lane: OutgoingQueue, entries: list[Entry], pending: GroupCommit) -> None:
         for entry in entries:
             body = entry.body or b""
-            parcel = Parcel(
+            parcel = QueuedPacket(
                 [], self._node_id, lane.lane, lane.sequence.sequence, entry.number, lane.delivery, 1, len(body), [body]
             )
             self._inbox.put_local(lane.queue, parcel, body, pending)
 
-    def handle_committed(self, pending: Pending, now_ns: int) -> None:
+    def handle_committed(self, pending: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent."""
         self._remove_buried(pending)
         for lane, entries in pending.started:
@@ -196,11 +199,11 @@ class Outbox:
                 continue
             lane.start(entries)
             for entry in entries:
-                self.hot_bytes += entry.size_bytes
-                if self.hot_bytes > self._settings.hot_limit_bytes:
+                self.cached_bytes += entry.size_bytes
+                if self.cached_bytes > self._settings.body_cache_bytes:
                     self._cool(entry)
 
-    def _finish_local(self, lane: Lane, entries: list[Entry]) -> None:
+    def _finish_local(self, lane: OutgoingQueue, entries: list[Entry]) -> None:
         """A packet for a queue of this node has arrived as soon as it is committed."""
         lane.start(entries)
         for entry in entries:
@@ -209,7 +212,7 @@ class Outbox:
 
     # ---- sending
 
-    def content_of(self, lane: Lane, entry: Entry) -> tuple[bytes, Token, bool]:
+    def content_of(self, lane: OutgoingQueue, entry: Entry) -> tuple[bytes, PacketContext, bool]:
         """The content of a packet that leaves now, its token, and whether someone waits for its acks."""
         awaited = lane.receipts.awaits(entry)
         previous = lane.sequence.previous_of(entry)
@@ -224,18 +227,18 @@ class Outbox:
             asks,
             entry.body or b"",
         )
-        return header.encode(), Token(lane, entry, previous), awaited
+        return header.encode(), PacketContext(lane, entry, previous), awaited
 
     # ---- acknowledgements
 
-    def handle_session_ack(self, token: Token, pending: Pending) -> None:
+    def handle_session_ack(self, token: PacketContext, pending: GroupCommit) -> None:
         """A session ack covers the packet."""
         if token.lane.sequence.handle_session_ack(token.entry):
             self._free(token.lane, [token.entry], pending)
         else:
             token.lane.receipts.handle_progress(token.entry)
 
-    def handle_store_ack(self, token: Token, pending: Pending) -> None:
+    def handle_store_ack(self, token: PacketContext, pending: GroupCommit) -> None:
         """A store ack covers the packet."""
         if token.lane.sequence.handle_store_ack(token.entry):
             self._free(token.lane, [token.entry], pending)
@@ -248,7 +251,9 @@ class Outbox:
         link = self.links.get(lane.address) if lane is not None else None
         return link is not None and link.peer_id == peer_id
 
-    def handle_order_ack(self, number_of_lane: int, sequence: int, number: int, pending: Pending, now_ns: int) -> None:
+    def handle_order_ack(
+        self, number_of_lane: int, sequence: int, number: int, pending: GroupCommit, now_ns: int
+    ) -> None:
         """The destination has a sequence up to ``number``."""
         lane = self._by_number.get(number_of_lane)
         if lane is None:
@@ -278,14 +283,14 @@ class Outbox:
             for entry in list(lane.sequence.entries.values()):
                 self._doom(lane, entry, reason)
 
-    def _doom(self, lane: Lane, entry: Entry, reason: str) -> None:
+    def _doom(self, lane: OutgoingQueue, entry: Entry, reason: str) -> None:
         """Give up the message that a packet is part of: send it no more, and bury it when its bodies are here."""
         if entry.state is not EntryState.GIVEN_UP:
             group = lane.sequence.message_of(entry)
             lane.sequence.give_up(group)
             self._doomed.append((lane, group, reason))
 
-    def _free(self, lane: Lane, entries: list[Entry], pending: Pending) -> None:
+    def _free(self, lane: OutgoingQueue, entries: list[Entry], pending: GroupCommit) -> None:
         if not entries:
             return
         self._let_go(lane, entries)
@@ -293,7 +298,7 @@ class Outbox:
             span = (key_of(lane.lane, entries[0].number), key_of(lane.lane, entries[-1].number))
             pending.commit.outgoing_deletes.append(span)
 
-    def _let_go(self, lane: Lane, entries: list[Entry]) -> None:
+    def _let_go(self, lane: OutgoingQueue, entries: list[Entry]) -> None:
         for entry in entries:
             self._cool(entry)
             lane.handle_freed(entry)
@@ -303,7 +308,7 @@ class Outbox:
 
     def _cool(self, entry: Entry) -> None:
         if entry.body is not None:
-            self.hot_bytes -= entry.size_bytes
+            self.cached_bytes -= entry.size_bytes
             entry.body = None
 
     # ---- giving up
@@ -315,9 +320,9 @@ class Outbox:
             if again:
                 self._record_resend(lane, again, now_ns)
             for entry in lane.poll_expired(now_ms):
-                self._doom(lane, entry, EXPIRED)
+                self._doom(lane, entry, DeadReason.REACH_QUEUE_TIMEOUT)
 
-    def bury(self, pending: Pending, now_ns: int, now_ms: int) -> None:
+    def bury(self, pending: GroupCommit, now_ns: int, now_ms: int) -> None:
         """Put given-up messages into the dead-letter queue, with the next commit; those whose bodies are here."""
         doomed, self._doomed = self._doomed, []
         for lane, group, reason in doomed:
@@ -330,10 +335,10 @@ class Outbox:
                 self._bury(lane, group, content, reason, pending, now_ms)
                 # Before the commit: if the process dies right after it, nothing else would tell of the removal.
                 count = sum(entry.completes for entry in group)
-                said = "expired" if reason == EXPIRED else reason
+                said = "expired" if reason == DeadReason.REACH_QUEUE_TIMEOUT else reason
                 self._record_range("removed", lane, group[0].number, group[-1].number, now_ns, count=count, reason=said)
 
-    def _wait_for_bodies(self, lane: Lane, group: list[Entry], reason: str) -> None:
+    def _wait_for_bodies(self, lane: OutgoingQueue, group: list[Entry], reason: str) -> None:
         left = [entry for entry in group if entry.number in lane.sequence.entries]
         if len(left) == len(group) and lane.durable:
             self._doomed.append((lane, group, reason))
@@ -341,7 +346,7 @@ class Outbox:
             lane.sequence.revive(left)
 
     def _bury(
-        self, lane: Lane, group: list[Entry], content: Unpacked, reason: str, pending: Pending, now_ms: int
+        self, lane: OutgoingQueue, group: list[Entry], content: Unpacked, reason: str, pending: GroupCommit, now_ms: int
     ) -> None:
         destination = f"{lane.address}/{lane.queue}"
         maybe_delivered = any(entry.sends for entry in group)
@@ -355,7 +360,7 @@ class Outbox:
             pending.commit.outgoing_deletes.append(span)
         pending.buried.append((lane, group, reason))
 
-    def _remove_buried(self, pending: Pending) -> None:
+    def _remove_buried(self, pending: GroupCommit) -> None:
         """The dead letters are on disk: only now may the packets after them go without them."""
         for lane, group, reason in pending.buried:
             left = [entry for entry in group if entry.number in lane.sequence.entries]
@@ -388,7 +393,7 @@ class Outbox:
             entry = self._by_number[lane_number].sequence.entries.get(number)
             if entry is not None and entry.body is None:
                 entry.body = body
-                self.hot_bytes += entry.size_bytes
+                self.cached_bytes += entry.size_bytes
 
     # ---- looking
 
@@ -401,7 +406,7 @@ class Outbox:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     @property
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[OutgoingQueue]:
         """Every lane."""
         return list(self._by_number.values())
 
@@ -416,25 +421,29 @@ class Outbox:
 
     # ---- records
 
-    def _record_queued(self, lane: Lane, entries: list[Entry], now_ns: int, *, recovered: bool = False) -> None:
+    def _record_queued(
+        self, lane: OutgoingQueue, entries: list[Entry], now_ns: int, *, recovered: bool = False
+    ) -> None:
         more: dict[str, object] = {"recovered": True} if recovered else {}
         for first, last, count in _runs(entries):
             self._record_range(
                 "queued", lane, first, last, now_ns, count=count, queue=lane.queue, peer_address=lane.address, **more
             )
 
-    def _record_local(self, lane: Lane, entries: list[Entry], now_ns: int) -> None:
+    def _record_local(self, lane: OutgoingQueue, entries: list[Entry], now_ns: int) -> None:
         """A packet for a queue of this node is committed at its destination in the same moment."""
         for first, last, count in _runs(entries):
             self._record_range("committed", lane, first, last, now_ns, count=count, queue=lane.queue)
 
-    def _record_resend(self, lane: Lane, again: list[Entry], now_ns: int) -> None:
+    def _record_resend(self, lane: OutgoingQueue, again: list[Entry], now_ns: int) -> None:
         tier = lane.sequence.tier
         wait_ns = tier.interval_of(tier.attempt)
         first, last = again[0].number, again[-1].number
         self._record_range("resend_scheduled", lane, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
 
-    def _record_range(self, event: str, lane: Lane, first: int, last: int, now_ns: int, **more: object) -> None:
+    def _record_range(
+        self, event: str, lane: OutgoingQueue, first: int, last: int, now_ns: int, **more: object
+    ) -> None:
         self._record(
             event,
             now_ns,

@@ -18,10 +18,11 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any
 
-from triack.errors import ProtocolError
+from triack.base.commit import HEAD_BYTES
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
 
 __all__ = [
-    "HEAD_BYTES",
     "MAX_BODY_BYTES",
     "MAX_PROPERTIES_BYTES",
     "USER_PROPERTIES_BYTES",
@@ -52,8 +53,7 @@ _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
 
-HEAD_BYTES = _HEAD.size + _FRAGMENT.size
-"""How much of a body ``count_of`` and ``fragment_range`` need to see."""
+assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
 Properties = dict[str, Any]
 
@@ -195,7 +195,7 @@ def unpack(body: bytes) -> Unpacked:
         if kind == _FRAGMENT_KIND:
             return _unpack_whole(read_fragment(body))
         if kind not in (_BATCH, _RICH) or not count:
-            raise ProtocolError("bad-body", f"kind {kind}, count {count}")
+            raise ProtocolError(DropReason.BAD_BODY, f"kind {kind}, count {count}")
         at = _HEAD.size
         lengths = _lengths(count).unpack_from(body, at)
         at += 2 * count
@@ -205,9 +205,9 @@ def unpack(body: bytes) -> Unpacked:
             at += 2 * count
         ends = list(accumulate(lengths + property_lengths, initial=at))
     except StructError as cause:
-        raise ProtocolError("bad-body", "too short") from cause
+        raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if ends[-1] != len(body):
-        raise ProtocolError("bad-body", "lengths do not add up")
+        raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
         return Unpacked(first_ordinal, sent_at_ms, pieces, None)
@@ -257,9 +257,9 @@ def _check_batch(body: bytes) -> None:
         _, count, _, _ = _HEAD.unpack_from(body)
         lengths = _lengths(count).unpack_from(body, _HEAD.size)
     except StructError as cause:
-        raise ProtocolError("bad-body", "too short") from cause
+        raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if not count or _HEAD.size + 2 * count + sum(lengths) != len(body):
-        raise ProtocolError("bad-body", "lengths do not add up")
+        raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
 
 
 def read_fragment(body: bytes) -> Fragment:
@@ -268,11 +268,11 @@ def read_fragment(body: bytes) -> Fragment:
         _, _, ordinal, sent_at_ms = _HEAD.unpack_from(body)
         total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
     except StructError as cause:
-        raise ProtocolError("bad-body", "fragment too short") from cause
+        raise ProtocolError(DropReason.BAD_BODY, "fragment too short") from cause
     piece = body[_HEAD.size + _FRAGMENT.size :]
     most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size
     if not piece or offset + len(piece) > total_bytes or total_bytes > most_bytes:
-        raise ProtocolError("bad-body", "fragment out of range")
+        raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
     return Fragment(ordinal, sent_at_ms, total_bytes, offset, piece)
 
 
@@ -296,7 +296,7 @@ def _unpack_whole(fragment: Fragment) -> Unpacked:
     piece = fragment.piece
     (length,) = _LENGTH.unpack_from(piece)
     if not fragment.is_last or fragment.offset or _LENGTH.size + length > len(piece):
-        raise ProtocolError("bad-body", "not a whole message")
+        raise ProtocolError(DropReason.BAD_BODY, "not a whole message")
     properties = _read_properties(piece[_LENGTH.size : _LENGTH.size + length])
     body = piece[_LENGTH.size + length :]
     return Unpacked(fragment.ordinal, fragment.sent_at_ms, [body], [properties] if properties else None)
@@ -311,11 +311,11 @@ def _read_properties(raw: bytes) -> Properties:
     if not raw:
         return {}
     if len(raw) > MAX_PROPERTIES_BYTES:
-        raise ProtocolError("bad-body", "properties over the limit")
+        raise ProtocolError(DropReason.BAD_BODY, "properties over the limit")
     try:
         properties = json.loads(raw)
     except (ValueError, RecursionError) as cause:
-        raise ProtocolError("bad-body", "properties are not JSON") from cause
+        raise ProtocolError(DropReason.BAD_BODY, "properties are not JSON") from cause
     if not isinstance(properties, dict):
-        raise ProtocolError("bad-body", "properties are not an object")
+        raise ProtocolError(DropReason.BAD_BODY, "properties are not an object")
     return properties

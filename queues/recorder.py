@@ -7,12 +7,12 @@ third of what the JSON encoder takes; every text in them is hexadecimal or a nam
 import json
 from typing import Any
 
+from triack.base.ranges import Range, as_ranges
 from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
-from triack.queues.outbox import Token
+from triack.queues.outbox import PacketContext
 from triack.queues.packing import completes
 from triack.session.events import PacketArrived, Transmit
-from triack.session.ranges import Range, as_ranges
-from triack.session.sending import Sent
+from triack.session.sending import SessionPacket
 
 __all__ = ["Recorder"]
 
@@ -63,13 +63,13 @@ class Recorder:
         if sent is not None:
             self._append("packet_sent", now_ns, self._packet_fields(session, sent))
 
-    def _packet_fields(self, session: str, sent: Sent) -> str:
+    def _packet_fields(self, session: str, sent: SessionPacket) -> str:
         fields = (
             f'"session":"{session}","packet":{sent.number},"class":"{sent.delivery.label}",'
             f'"resend":{_BOOLS[sent.sends > 1]},"size":{sent.size_bytes}'
         )
         token = sent.token
-        if not isinstance(token, Token):
+        if not isinstance(token, PacketContext):
             return fields
         lane, entry = token.lane, token.entry
         return (
@@ -92,7 +92,7 @@ class Recorder:
             )
         self._append("packet_received", now_ns, fields)
 
-    def add_numbers(self, event: str, session: str, packets: list[Sent], now_ns: int) -> None:
+    def add_numbers(self, event: str, session: str, packets: list[SessionPacket], now_ns: int) -> None:
         """Record which packets an ack newly covers."""
         ranges = as_ranges(sorted(sent.number for sent in packets))
         self._append(event, now_ns, f'"session":"{session}","ranges":{_ranges(ranges)}')

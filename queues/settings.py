@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from triack.base.checks import check_datagram, check_numbers
+from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
-from triack.session.settings import MS, SECOND, SessionSettings, check_datagram, check_numbers
+from triack.session.settings import SessionSettings
 
 __all__ = ["NodeSettings"]
 
@@ -17,11 +19,11 @@ class NodeSettings:
         order: those of its sequences.
         stream_datagram_bytes: largest datagram on ``tcp://`` and ``memory://``; ``session.max_datagram_bytes`` is for
             UDP.
-        reconnect_min_ns: first wait before another attempt to connect; doubles up to ``wait_time_ns``.
-        wait_time_ns: longest wait between attempts (MSMQ ``WaitTime``).
+        reconnect_min_ns: first wait before another attempt to connect; doubles up to ``reconnect_max_ns``.
+        reconnect_max_ns: longest wait between attempts (MSMQ ``WaitTime``).
         pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
-        hot_limit_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them.
+        body_cache_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them.
         max_redeliveries: a message that failed more often goes to the dead-letter queue.
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
         max_queues: queues that arrivals may create.
@@ -33,10 +35,10 @@ class NodeSettings:
     order: OrderSettings = field(default_factory=OrderSettings)
     stream_datagram_bytes: int = 65_000
     reconnect_min_ns: int = 100 * MS
-    wait_time_ns: int = 1 * SECOND
+    reconnect_max_ns: int = 1 * SECOND
     pending_limit_bytes: int = 4 * 1024 * 1024
     express_limit_bytes: int = 16 * 1024 * 1024
-    hot_limit_bytes: int = 32 * 1024 * 1024
+    body_cache_bytes: int = 32 * 1024 * 1024
     max_redeliveries: int = 10
     max_sessions: int = 16_384
     max_queues: int = 10_000
@@ -44,5 +46,5 @@ class NodeSettings:
     close_timeout_ns: int = 5 * SECOND
 
     def __post_init__(self) -> None:
-        check_numbers(self, may_be_zero=("hot_limit_bytes", "max_redeliveries", "close_timeout_ns"))
+        check_numbers(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_ns"))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)

@@ -1,7 +1,7 @@
 """Sharing the network fairly: NewReno (RFC 9002 section 7, appendix B) and pacing."""
 
+from triack.base.units import MS
 from triack.session.rtt import RoundTrip
-from triack.session.settings import MS
 
 __all__ = ["NewReno", "Pacer"]
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from triack.session.delivery import Delivery
-from triack.session.ranges import Range
-from triack.session.sending import Sent
+from triack.base.delivery import Delivery
+from triack.base.ranges import Range
+from triack.session.sending import SessionPacket
 from triack.session.states import CloseReason
 
 __all__ = [
@@ -57,7 +57,7 @@ class Transmit:
     connection_id: int
     counter: int
     payload: bytes
-    packet: Sent | None = None
+    packet: SessionPacket | None = None
     ack: AckSent | None = None
     store_ack: StoreAckSent | None = None
 
@@ -81,14 +81,14 @@ class PacketArrived:
 class PacketsAcked:
     """A session ack arrived and newly covers ``packets`` (perhaps none)."""
 
-    packets: list[Sent]
+    packets: list[SessionPacket]
 
 
 @dataclass(slots=True)
 class PacketsStored:
     """A store ack arrived and newly covers ``packets`` (perhaps none)."""
 
-    packets: list[Sent]
+    packets: list[SessionPacket]
 
 
 @dataclass(slots=True)

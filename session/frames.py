@@ -22,18 +22,20 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from triack.errors import ProtocolError
-from triack.session.delivery import Delivery
-from triack.session.ranges import NumberSet, Range
-from triack.session.settings import DATAGRAM_MIN_BYTES, WINDOW_MAX
+from triack.base.checks import DATAGRAM_MIN_BYTES
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.ranges import NumberSet, Range
+from triack.base.reasons import DropReason
+from triack.session.settings import WINDOW_MAX
 from triack.session.states import CloseReason
 
 __all__ = [
     "CLOSE_BYTES",
     "MAX_ACK_RANGES",
-    "NOBODY",
-    "NOWHERE",
     "NO_ECHO",
+    "NO_NODE",
+    "NO_POINT",
     "PACKET_HEADER_BYTES",
     "PING_BYTES",
     "SERIAL_MAX",
@@ -41,11 +43,11 @@ __all__ = [
     "CloseFrame",
     "Frame",
     "Hello",
+    "HistoryPoint",
     "PacketFrame",
     "PingFrame",
-    "Point",
+    "RolledBack",
     "StoreAckFrame",
-    "Verdict",
     "decode_frames",
     "encode_ack",
     "encode_close",
@@ -76,35 +78,35 @@ _CLOSE_CODES = {reason: code for code, reason in enumerate(CloseReason, start=1)
 _CLOSE_REASONS = {code: reason for reason, code in _CLOSE_CODES.items()}
 
 
-class Point(NamedTuple):
+class HistoryPoint(NamedTuple):
     """A point in the history of a store: one of its starts, by id, and a commit, by serial. Start 0 is no point."""
 
     start: int
     serial: int
 
 
-NOWHERE = Point(0, 0)
+NO_POINT = HistoryPoint(0, 0)
 """No point: nothing is known, or nothing is claimed."""
-NOBODY = bytes(16)
+NO_NODE = bytes(16)
 """No node's id."""
 
 
-class Verdict(IntEnum):
+class RolledBack(IntEnum):
     """Whose store was rolled back, as the sender of a hello sees it. The value is the code on the wire."""
 
-    FINE = 0
-    MINE = 1
-    YOURS = 2
-    UNCLEAR = 3
+    NONE = 0
+    SENDER = 1
+    RECEIVER = 2
+    UNKNOWN = 3
 
     @property
-    def turned(self) -> "Verdict":
+    def turned(self) -> "RolledBack":
         """The same as the receiver sees it."""
         return _TURNED.get(self, self)
 
 
-_TURNED = {Verdict.MINE: Verdict.YOURS, Verdict.YOURS: Verdict.MINE}
-_VERDICTS = {int(member): member for member in Verdict}
+_TURNED = {RolledBack.SENDER: RolledBack.RECEIVER, RolledBack.RECEIVER: RolledBack.SENDER}
+_VERDICTS = {int(member): member for member in RolledBack}
 
 
 @dataclass(slots=True)
@@ -174,7 +176,7 @@ class Hello:
         dialled: the address that the initiator connected to, echoed by the acceptor; a newer session from the same node
             to the same address takes the place of an older one.
         point: where the sender's store is now, on its disk.
-        receiver: whom the sender takes the receiver for, by node id; ``NOBODY`` when it does not know.
+        receiver: whom the sender takes the receiver for, by node id; ``NO_NODE`` when it does not know.
         remembered: the latest point of the receiver that the sender knows of.
         checked: which ``remembered`` of the receiver the sender has found in the history of its own store.
         verdict: whose store was rolled back, if one was: there will be no session then.
@@ -190,11 +192,11 @@ class Hello:
     name: str
     address: str
     dialled: str
-    point: Point = NOWHERE
-    receiver: bytes = NOBODY
-    remembered: Point = NOWHERE
-    checked: Point = NOWHERE
-    verdict: Verdict = Verdict.FINE
+    point: HistoryPoint = NO_POINT
+    receiver: bytes = NO_NODE
+    remembered: HistoryPoint = NO_POINT
+    checked: HistoryPoint = NO_POINT
+    verdict: RolledBack = RolledBack.NONE
 
     def encode(self) -> bytes:
         """The hello as bytes."""
@@ -220,24 +222,24 @@ class Hello:
     def decode(cls, data: bytes) -> "Hello":
         """Read a hello. Raises ProtocolError ``bad-hello``."""
         if len(data) < _HELLO.size:
-            raise ProtocolError("bad-hello", "too short")
+            raise ProtocolError(DropReason.BAD_HELLO, "too short")
         *fixed, verdict, name_bytes, address_bytes, dialled_bytes = _HELLO.unpack_from(data)
         ends = list(accumulate((name_bytes, address_bytes, dialled_bytes), initial=_HELLO.size))
         if ends[-1] != len(data):
-            raise ProtocolError("bad-hello", "lengths do not add up")
+            raise ProtocolError(DropReason.BAD_HELLO, "lengths do not add up")
         texts = [data[start:end].decode(errors="replace") for start, end in pairwise(ends)]
         hello = cls(*fixed[:7], *texts)
-        hello.point, hello.receiver = Point(*fixed[7:9]), fixed[9]
-        hello.remembered, hello.checked = Point(*fixed[10:12]), Point(*fixed[12:])
+        hello.point, hello.receiver = HistoryPoint(*fixed[7:9]), fixed[9]
+        hello.remembered, hello.checked = HistoryPoint(*fixed[10:12]), HistoryPoint(*fixed[12:])
         if verdict not in _VERDICTS or max(*hello.point, *hello.remembered, *hello.checked) > SERIAL_MAX:
-            raise ProtocolError("bad-hello", "history out of range")
+            raise ProtocolError(DropReason.BAD_HELLO, "history out of range")
         hello.verdict = _VERDICTS[verdict]
         if (
             not 1 <= hello.window <= WINDOW_MAX
             or hello.max_datagram_bytes < DATAGRAM_MIN_BYTES
             or not hello.connection_id
         ):
-            raise ProtocolError("bad-hello", "value out of range")
+            raise ProtocolError(DropReason.BAD_HELLO, "value out of range")
         return hello
 
 
@@ -290,7 +292,7 @@ def decode_frames(payload: bytes) -> list[Frame]:
             frame, at = _DECODERS[payload[at]](payload, at)
             frames.append(frame)
     except (StructError, KeyError, IndexError) as cause:
-        raise ProtocolError("bad-frame", f"at byte {at}") from cause
+        raise ProtocolError(DropReason.BAD_FRAME, f"at byte {at}") from cause
     return frames
 
 
@@ -299,7 +301,7 @@ def _decode_packet(payload: bytes, at: int) -> tuple[Frame, int]:
     start = at + _PACKET.size
     end = start + length
     if end > len(payload) or number == 0 or serial > SERIAL_MAX:
-        raise ProtocolError("bad-frame", "packet longer than its datagram, numbered 0, or of an impossible commit")
+        raise ProtocolError(DropReason.BAD_FRAME, "packet too long, numbered 0, or of no possible commit")
     delivery = _DELIVERY[flags & _CLASS_MASK]
     return PacketFrame(number, delivery, bool(flags & _FLAG_ASK), payload[start:end], serial), end
 
@@ -308,13 +310,13 @@ def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int
     _, count, window, delay_us, echo, base = _ACK.unpack_from(payload, at)
     at += _ACK.size
     if count > MAX_ACK_RANGES:
-        raise ProtocolError("bad-frame", "too many ranges")
+        raise ProtocolError(DropReason.BAD_FRAME, "too many ranges")
     ranges = []
     floor = 1
     for _ in range(count):
         first, last = _RANGE.unpack_from(payload, at)
         if not floor < first <= last:
-            raise ProtocolError("bad-frame", "ranges not ascending or not disjoint")
+            raise ProtocolError(DropReason.BAD_FRAME, "ranges not ascending or not disjoint")
         ranges.append((base + first, base + last))
         floor = last + 1
         at += _RANGE.size
@@ -329,7 +331,7 @@ def _decode_ack(payload: bytes, at: int) -> tuple[Frame, int]:
 def _decode_store_ack(payload: bytes, at: int) -> tuple[Frame, int]:
     base, ranges, _, _, serial, at = _decode_numbers(payload, at)
     if serial > SERIAL_MAX:
-        raise ProtocolError("bad-frame", "store ack of an impossible commit")
+        raise ProtocolError(DropReason.BAD_FRAME, "store ack of an impossible commit")
     return StoreAckFrame(base, ranges, serial), at
 
 

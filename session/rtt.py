@@ -1,6 +1,6 @@
 """Round-trip time: smoothed, with its variance (RFC 6298, RFC 9002 section 5)."""
 
-from triack.session.settings import MS
+from triack.base.units import MS
 
 __all__ = ["RoundTrip"]
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from enum import Enum
 from heapq import nsmallest
 
-from triack.errors import ProtocolError
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.ranges import Range
+from triack.base.reasons import DropReason
 from triack.session.congestion import NewReno
-from triack.session.delivery import Delivery
-from triack.session.ranges import Range
 from triack.session.rtt import RoundTrip
 
-__all__ = ["PACKET_THRESHOLD", "PacketState", "SendWindow", "Sent"]
+__all__ = ["PACKET_THRESHOLD", "PacketState", "SendWindow", "SessionPacket"]
 
 PACKET_THRESHOLD = 3
 """Acknowledged packets sent later that make one count as lost (RFC 9002 6.1.1)."""
@@ -40,7 +41,7 @@ class PacketState(Enum):
 
 
 @dataclass(slots=True)
-class Sent:
+class SessionPacket:
     """A packet of the session. ``token`` is the caller's own and comes back with the acks."""
 
     number: int
@@ -82,10 +83,10 @@ class SendWindow:
         self.peer_window = window
         self._rtt = rtt
         self._congestion = congestion
-        self._packets: dict[int, Sent] = {}
-        self._queued: deque[Sent] = deque()
-        self._lost: deque[Sent] = deque()
-        self._in_flight: dict[int, Sent] = {}
+        self._packets: dict[int, SessionPacket] = {}
+        self._queued: deque[SessionPacket] = deque()
+        self._lost: deque[SessionPacket] = deque()
+        self._in_flight: dict[int, SessionPacket] = {}
         self._next_order = 1
         self._sendings: dict[int, tuple[int, int]] = {}
         self.acked_order = 0
@@ -116,15 +117,15 @@ class SendWindow:
         span = self.cumulative + SPAN_WINDOWS * limit - (self.next_number - 1)
         return max(0, min(limit - len(self._packets), span))
 
-    def push(self, delivery: Delivery, content: bytes, token: object, *, asks: bool, size_bytes: int) -> Sent:
+    def push(self, delivery: Delivery, content: bytes, token: object, *, asks: bool, size_bytes: int) -> SessionPacket:
         """Number a packet and queue it. The caller has looked at ``room``."""
-        sent = Sent(self.next_number, delivery, content, token, asks, size_bytes)
+        sent = SessionPacket(self.next_number, delivery, content, token, asks, size_bytes)
         self.next_number += 1
         self._packets[sent.number] = sent
         self._queued.append(sent)
         return sent
 
-    def peek(self) -> Sent | None:
+    def peek(self) -> SessionPacket | None:
         """The packet that goes next: lost ones first, or None."""
         while self._lost and self._lost[0].state is not PacketState.LOST:
             self._lost.popleft()
@@ -132,14 +133,14 @@ class SendWindow:
             return self._lost[0]
         return self._queued[0] if self._queued else None
 
-    def has_credit(self, sent: Sent) -> bool:
+    def has_credit(self, sent: SessionPacket) -> bool:
         """Whether the congestion window lets this packet go."""
         congestion = self._congestion
         if congestion is None or not self._in_flight:
             return True
         return self.in_flight_bytes + sent.size_bytes <= congestion.window_bytes
 
-    def handle_sent(self, sent: Sent, counter: int, now_ns: int) -> None:
+    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> None:
         """The packet that ``peek`` returned, or a probe, is on its way in the datagram with that counter."""
         if sent.state is PacketState.QUEUED:
             self._queued.popleft()
@@ -160,11 +161,13 @@ class SendWindow:
         if self._congestion is not None:
             sent.limited = 2 * self.in_flight_bytes >= self._congestion.window_bytes
 
-    def oldest_unacked(self, most: int) -> list[Sent]:
+    def oldest_unacked(self, most: int) -> list[SessionPacket]:
         """What probes should carry: the lowest numbers that were sent and not acknowledged."""
         return nsmallest(most, self._in_flight.values(), key=_number_of)
 
-    def handle_ack(self, cumulative: int, ranges: list[Range], echo: int, delay_ns: int, now_ns: int) -> list[Sent]:
+    def handle_ack(
+        self, cumulative: int, ranges: list[Range], echo: int, delay_ns: int, now_ns: int
+    ) -> list[SessionPacket]:
         """Take a session ack. Returns the packets it newly acknowledges, ascending.
 
         Raises:
@@ -172,8 +175,8 @@ class SendWindow:
         """
         highest = ranges[-1][1] if ranges else cumulative
         if highest > self.highest_sent:
-            raise ProtocolError("ack-of-unsent", f"{highest} of {self.highest_sent}")
-        acked: list[Sent] = []
+            raise ProtocolError(DropReason.ACK_OF_UNSENT, f"{highest} of {self.highest_sent}")
+        acked: list[SessionPacket] = []
         for number in range(self.cumulative + 1, cumulative + 1):
             self._take(number, acked)
         self.cumulative = max(self.cumulative, cumulative)
@@ -184,7 +187,7 @@ class SendWindow:
         self._grow(acked)
         return acked
 
-    def _take(self, number: int, acked: list[Sent]) -> None:
+    def _take(self, number: int, acked: list[SessionPacket]) -> None:
         sent = self._packets.pop(number, None)
         if sent is None:
             return
@@ -206,7 +209,7 @@ class SendWindow:
                 break
             del self._sendings[older]
 
-    def _grow(self, acked: list[Sent]) -> None:
+    def _grow(self, acked: list[SessionPacket]) -> None:
         if self._congestion is not None:
             for sent in acked:
                 self._congestion.handle_acked(sent.size_bytes, sent.sent_at_ns, limited=sent.limited)
@@ -214,7 +217,7 @@ class SendWindow:
     def detect_losses(self, now_ns: int) -> tuple[int, int | None]:
         """Move overdue packets to the lost ones. Returns how many, and when to look again (None: not needed)."""
         overdue_ns = now_ns - self._rtt.loss_delay_ns
-        lost: list[Sent] = []
+        lost: list[SessionPacket] = []
         look_again_ns = None
         for sent in self._in_flight.values():
             if sent.order >= self.acked_order:
@@ -234,5 +237,5 @@ class SendWindow:
         return len(lost), look_again_ns
 
 
-def _number_of(sent: Sent) -> int:
+def _number_of(sent: SessionPacket) -> int:
     return sent.number

@@ -17,10 +17,14 @@ machines in ``session_ack`` and ``store_ack``.
 from collections import Counter, deque
 from collections.abc import Callable
 
-from triack.errors import ProtocolError
+from triack.base.checks import DATAGRAM_MAX_BYTES
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import ProtocolError
+from triack.base.ranges import NumberSet
+from triack.base.reasons import DropReason
+from triack.base.units import MS
 from triack.session import frames as wire
 from triack.session.congestion import NewReno, Pacer
-from triack.session.delivery import DURABLE, Delivery
 from triack.session.events import (
     AckSent,
     AcksRequested,
@@ -35,11 +39,10 @@ from triack.session.events import (
     TransmitKind,
 )
 from triack.session.frames import NO_ECHO, Hello
-from triack.session.ranges import NumberSet
 from triack.session.rtt import RoundTrip
-from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, Sent
+from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import AckState, SessionAck
-from triack.session.settings import DATAGRAM_MAX_BYTES, MS, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, Move, State, next_state
 from triack.session.store_ack import StoreAck
 from triack.session.timers import Timer, Timers
@@ -102,17 +105,17 @@ class Session:
         self.window = SendWindow(settings.max_unacked_packet, self.rtt, self._congestion)
         self._session_ack = SessionAck(settings.trigger, SPAN_WINDOWS * settings.max_unacked_packet)
         self._store_ack = StoreAck()
-        self._awaiting_store: dict[int, Sent] = {}
+        self._awaiting_store: dict[int, SessionPacket] = {}
         self._timers = Timers()
         self._events: deque[Event] = deque()
-        self.drops: Counter[str] = Counter()
+        self.drops: Counter[DropReason] = Counter()
         self._counter = 0
         self._datagram = 0
         self._hello_due = True
         self._echo_ns = hello.sent_at_ns
         self._hello_sends = 0
         self._ping_due = False
-        self._probes_due: deque[Sent] = deque()
+        self._probes_due: deque[SessionPacket] = deque()
         self._probes = 0
         self._last_asked = False
         self._last_packet_at_ns = now_ns
@@ -208,7 +211,7 @@ class Session:
         elif self.state in (State.OPEN, State.DRAINING):
             frames = wire.decode_frames(payload)
         else:
-            raise ProtocolError("not-open", self.state.value)
+            raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
         self._datagram = counter
         if self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
@@ -348,7 +351,7 @@ class Session:
         frames.append(frame)
         return len(frame)
 
-    def _next_packet(self, now_ns: int) -> Sent | None:
+    def _next_packet(self, now_ns: int) -> SessionPacket | None:
         while self._probes_due:
             if self._probes_due[0].state is PacketState.IN_FLIGHT:
                 return self._probes_due[0]
@@ -363,7 +366,7 @@ class Session:
                 return None
         return sent
 
-    def _send(self, sent: Sent, now_ns: int) -> bytes:
+    def _send(self, sent: SessionPacket, now_ns: int) -> bytes:
         probing = bool(self._probes_due)
         if probing:
             self._probes_due.popleft()
@@ -403,7 +406,7 @@ class Session:
         self.peer_serial = max(self.peer_serial, frame.serial)
         acks = self._session_ack
         if not acks.in_reach(frame.number):
-            self.drops["beyond-window"] += 1
+            self.drops[DropReason.BEYOND_WINDOW] += 1
             return
         size_bytes = len(frame.content)
         fresh = acks.handle_packet(frame.number, size_bytes, counter=self._datagram, asks=frame.ask, now_ns=now_ns)

@@ -9,7 +9,7 @@ It knows nothing of disks or of order; those are the other two acknowledgements.
 
 from enum import Enum
 
-from triack.session.ranges import NumberSet
+from triack.base.ranges import NumberSet
 from triack.session.settings import AckTrigger
 
 __all__ = ["AckState", "Cause", "SessionAck"]

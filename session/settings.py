@@ -1,54 +1,14 @@
 """What a session can be told. Durations are integer nanoseconds; names are MSMQ's where MSMQ has one."""
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
-from triack.errors import UsageError
+from triack.base.checks import check_datagram, check_numbers
+from triack.base.errors import UsageError
+from triack.base.units import MS, SECOND
 
-__all__ = [
-    "DATAGRAM_MAX_BYTES",
-    "DATAGRAM_MIN_BYTES",
-    "MS",
-    "SECOND",
-    "WINDOW_MAX",
-    "AckTrigger",
-    "SessionSettings",
-    "check_datagram",
-    "check_numbers",
-]
-
-MS = 1_000_000
-SECOND = 1_000_000_000
+__all__ = ["WINDOW_MAX", "AckTrigger", "SessionSettings"]
 
 WINDOW_MAX = 0xFFFF
-DATAGRAM_MIN_BYTES = 576
-"""What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
-DATAGRAM_MAX_BYTES = 0xFFFF
-
-
-def check_numbers(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
-    """Refuse settings whose numbers cannot be.
-
-    Args:
-        settings: a dataclass; its fields that are numbers must be whole and at least 1.
-        may_be_zero: those for which 0 has a meaning.
-
-    Raises:
-        UsageError: names the field and its value.
-    """
-    for field in fields(settings):
-        value, least = getattr(settings, field.name), int(field.name not in may_be_zero)
-        if field.type not in (int, int | None) or (value is None and field.type is not int):
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            kind = type(settings).__name__
-            raise UsageError(f"{kind}: {field.name} must be a whole number of at least {least}, not {value!r}")
-
-
-def check_datagram(name: str, size_bytes: int) -> None:
-    """Raises UsageError if no datagram can have that size."""
-    if not DATAGRAM_MIN_BYTES <= size_bytes <= DATAGRAM_MAX_BYTES:
-        raise UsageError(f"{name} must be {DATAGRAM_MIN_BYTES} to {DATAGRAM_MAX_BYTES}, not {size_bytes}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ two response states are one round trip here.
 
 from enum import Enum
 
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 
 __all__ = ["FAILURES", "MOVES", "CloseReason", "IllegalMove", "Move", "State", "next_state"]
 

@@ -11,7 +11,7 @@ pass them; no one waits for their store ack.
 
 from enum import Enum
 
-from triack.session.ranges import NumberSet
+from triack.base.ranges import NumberSet
 
 __all__ = ["StoreAck", "StoreAckState"]
 

@@ -10,7 +10,7 @@ import sys
 import click
 
 import triack
-from triack.errors import TriackError, UsageError
+from triack.base.errors import TriackError, UsageError
 
 __all__ = ["main"]
 

@@ -10,14 +10,13 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from triack.errors import AddressError
+from triack.base.errors import AddressError
+from triack.base.names import check_name
 
-__all__ = ["SCHEMES", "Address", "Destination", "check_name"]
+__all__ = ["SCHEMES", "Address", "Destination"]
 
 SCHEMES = ("udp", "tcp", "memory")
 
-NAME_BYTES_MAX = 124  # the queue name limit of MSMQ
-NAME_PUNCTUATION = frozenset("._-$")
 HOST_BYTES_MAX = 253  # RFC 1035, section 2.3.4, without the length bytes
 PORT_MAX = 65_535
 
@@ -117,26 +116,6 @@ class Destination:
     def __str__(self) -> str:
         node = self.address or self.peer
         return f"{node}/{self.queue}" if node else self.queue
-
-
-def check_name(name: str) -> str:
-    """Return ``name`` when it can name a queue, a peer or a memory endpoint.
-
-    A name has 1 to 124 bytes of UTF-8: letters, digits, ``.``, ``_``, ``-`` and ``$``, and no ``.`` at its start.
-
-    Raises:
-        AddressError: with the name and what is wrong with it.
-    """
-    if not name:
-        raise AddressError("a name must not be empty")
-    for char in name:
-        if not (char.isalpha() or char.isdecimal() or char in NAME_PUNCTUATION):
-            raise AddressError(f"name {name!r}: {char!r} is not a letter, a digit or one of . _ - $")
-    if name[0] == ".":
-        raise AddressError(f"name {name!r}: it must not start with '.'")
-    if len(name.encode()) > NAME_BYTES_MAX:
-        raise AddressError(f"name {name!r}: it is longer than {NAME_BYTES_MAX} bytes")
-    return name
 
 
 def _unreadable(text: str, why: str) -> AddressError:

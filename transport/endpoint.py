@@ -3,7 +3,8 @@
 from collections import Counter
 from typing import Protocol
 
-from triack.errors import AddressError
+from triack.base.errors import AddressError
+from triack.base.reasons import DropReason
 from triack.transport.address import SCHEMES, Address
 from triack.transport.inbox import Received
 from triack.transport.memory import DEFAULT_NETWORK
@@ -22,7 +23,7 @@ class Endpoint(Protocol):
     """
 
     address: str
-    drops: Counter[str]
+    drops: Counter[DropReason]
 
     @property
     def max_datagram_bytes(self) -> int:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from struct import Struct
 
-from triack.errors import ProtocolError
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
 
 __all__ = ["FRAME_BYTES_MAX", "FrameBuffer", "frame"]
 
@@ -54,7 +55,7 @@ class FrameBuffer:
         while len(buffer) - start >= _LENGTH_BYTES:
             (length,) = _LENGTH.unpack_from(buffer, start)
             if length > FRAME_BYTES_MAX:
-                raise ProtocolError("frame-too-large", f"{length} bytes")
+                raise ProtocolError(DropReason.FRAME_TOO_LARGE, f"{length} bytes")
             end = start + _LENGTH_BYTES + length
             if end > len(buffer):
                 self._needed_bytes = end - start

@@ -5,7 +5,8 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from triack.errors import TransportError
+from triack.base.errors import TransportError
+from triack.base.reasons import DropReason
 
 __all__ = ["Inbox", "Received"]
 
@@ -30,7 +31,7 @@ class Inbox:
 
     __slots__ = ("_address", "_arrived", "_closed", "_drops", "_held_bytes", "_items", "_room")
 
-    def __init__(self, address: str, drops: Counter[str]) -> None:
+    def __init__(self, address: str, drops: Counter[DropReason]) -> None:
         self._address = address
         self._drops = drops
         self._items: deque[Received] = deque()
@@ -47,9 +48,9 @@ class Inbox:
     def offer(self, data: bytes, sender: str) -> None:
         """Add a datagram; count it as dropped when the backlog is full, or when it is empty and so means nothing."""
         if not data:
-            self._drops["empty"] += 1
+            self._drops[DropReason.EMPTY] += 1
         elif self.is_full:
-            self._drops["receive-overflow"] += 1
+            self._drops[DropReason.RECEIVE_OVERFLOW] += 1
         else:
             self._items.append(Received(data, sender))
             self._held_bytes += len(data)

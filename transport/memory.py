@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from triack.errors import TransportError
+from triack.base.errors import TransportError
+from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.inbox import Inbox, Received
 
@@ -67,7 +68,7 @@ class MemoryEndpoint:
 
     def __init__(self, network: MemoryNetwork, address: str) -> None:
         self.address = address
-        self.drops: Counter[str] = Counter()
+        self.drops: Counter[DropReason] = Counter()
         self.inbox = Inbox(address, self.drops)
         self._network = network
         self._is_closed = False
@@ -76,11 +77,11 @@ class MemoryEndpoint:
         """Hand each datagram to its receiver at once; what cannot arrive is counted in ``drops``."""
         for datagram in datagrams:
             if self._is_closed:
-                self.drops["closed"] += 1
+                self.drops[DropReason.CLOSED] += 1
             elif len(datagram) > MAX_DATAGRAM_BYTES:
-                self.drops["too-large"] += 1
+                self.drops[DropReason.TOO_LARGE] += 1
             elif not self._network.carry(datagram, self.address, to):
-                self.drops["unreachable"] += 1
+                self.drops[DropReason.UNREACHABLE] += 1
 
     async def receive(self) -> list[Received]:
         """Wait for datagrams and return the burst that is there.

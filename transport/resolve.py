@@ -5,7 +5,7 @@ import os
 import socket
 from typing import Any, TypeAlias
 
-from triack.errors import TransportError
+from triack.base.errors import TransportError
 from triack.transport.address import Address
 
 __all__ = ["SocketAddress", "address_of", "cannot", "lookup", "lookup_numeric", "resolve_listening"]

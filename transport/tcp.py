@@ -13,7 +13,8 @@ import socket
 from asyncio.trsock import TransportSocket
 from collections import Counter
 
-from triack.errors import AddressError, ProtocolError
+from triack.base.errors import AddressError, ProtocolError
+from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.frames import FRAME_BYTES_MAX, FrameBuffer, frame
 from triack.transport.inbox import Inbox, Received
@@ -122,7 +123,7 @@ class TcpEndpoint:
 
     def __init__(self) -> None:
         self.address = str(Address("tcp", "127.0.0.1", 0))  # until it listens, nobody can connect to it
-        self.drops: Counter[str] = Counter()
+        self.drops: Counter[DropReason] = Counter()
         self._inbox = Inbox(self.address, self.drops)
         self._connections: dict[str, _Connection] = {}
         self._accepted_count = 0
@@ -170,15 +171,15 @@ class TcpEndpoint:
             AddressError: ``to`` is not the address of a TCP endpoint.
         """
         if self._is_closed:
-            self.drops["closed"] += len(datagrams)
+            self.drops[DropReason.CLOSED] += len(datagrams)
             return
         fitting = [datagram for datagram in datagrams if 0 < len(datagram) <= FRAME_BYTES_MAX]
         if len(fitting) < len(datagrams):
-            self.drops["too-large"] += sum(len(datagram) > FRAME_BYTES_MAX for datagram in datagrams)
+            self.drops[DropReason.TOO_LARGE] += sum(len(datagram) > FRAME_BYTES_MAX for datagram in datagrams)
         connection = self._connections.get(to) or self._connect(to)
         overflow_count = connection.offer(fitting)
         if overflow_count:
-            self.drops["send-overflow"] += overflow_count
+            self.drops[DropReason.SEND_OVERFLOW] += overflow_count
 
     def _connect(self, to: str) -> _Connection:
         address = Address.parse(to)
@@ -193,12 +194,12 @@ class TcpEndpoint:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
                 reader, writer = await asyncio.open_connection(address.host, address.port, limit=READ_BYTES)
         except OSError:  # TimeoutError is one
-            self._forget(connection, "connect-failed")
+            self._forget(connection, DropReason.CONNECT_FAILED)
             return
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
             # A port that nobody listens on may be chosen as our own, and TCP then connects to itself (RFC 9293, 3.5).
             writer.transport.abort()
-            self._forget(connection, "connect-failed")
+            self._forget(connection, DropReason.CONNECT_FAILED)
             return
         connection.attach(writer)
         await self._read(connection, reader)
@@ -216,7 +217,7 @@ class TcpEndpoint:
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")
         if peer is None or self._is_closed or self._accepted_count >= ACCEPTED_MAX:
-            self.drops["too-many-connections"] += self._accepted_count >= ACCEPTED_MAX
+            self.drops[DropReason.TOO_MANY_CONNECTIONS] += self._accepted_count >= ACCEPTED_MAX
             writer.transport.abort()
             return
         self._accepted_count += 1
@@ -250,15 +251,15 @@ class TcpEndpoint:
         finally:
             if timer is not None:
                 timer.cancel()
-            self._forget(connection, "closed")
+            self._forget(connection, DropReason.CLOSED)
 
     def _time_out(self, connection: _Connection) -> None:
-        self.drops["frame-timeout"] += 1
+        self.drops[DropReason.FRAME_TIMEOUT] += 1
         connection.abort()
 
     # Ending
 
-    def _forget(self, connection: _Connection, reason: str) -> None:
+    def _forget(self, connection: _Connection, reason: DropReason) -> None:
         """Remove a connection that has ended, and report it."""
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import asyncio_dgram
 
-from triack.errors import AddressError
+from triack.base.errors import AddressError
+from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.inbox import Inbox, Received
 from triack.transport.resolve import (
@@ -52,7 +53,7 @@ class UdpEndpoint:
 
     def __init__(self, stream: asyncio_dgram.aio.DatagramServer, address: str) -> None:
         self.address = address
-        self.drops: Counter[str] = Counter()
+        self.drops: Counter[DropReason] = Counter()
         self._stream = stream
         self._family = stream.socket.family
         self._inbox = Inbox(address, self.drops)
@@ -93,14 +94,14 @@ class UdpEndpoint:
             waiting = self._waiting[to]
             room = WAITING_MAX - len(waiting)
             waiting += datagrams[:room]
-            self.drops["unresolved"] += max(0, len(datagrams) - room)
+            self.drops[DropReason.UNRESOLVED] += max(0, len(datagrams) - room)
         else:
-            self.drops["wrong-family"] += len(datagrams)
+            self.drops[DropReason.WRONG_FAMILY] += len(datagrams)
 
     async def _send_all(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
         for datagram in datagrams:
             if len(datagram) > MAX_DATAGRAM_BYTES:
-                self.drops["too-large"] += 1
+                self.drops[DropReason.TOO_LARGE] += 1
             else:
                 await self._send_one(datagram, sockaddr)
 
@@ -110,9 +111,9 @@ class UdpEndpoint:
             try:
                 await self._stream.send(datagram, sockaddr)
             except asyncio_dgram.TransportClosed:
-                self.drops["closed"] += 1
+                self.drops[DropReason.CLOSED] += 1
             except OSError:
-                self.drops["send-error"] += 1
+                self.drops[DropReason.SEND_ERROR] += 1
                 continue
             return
 
@@ -160,7 +161,7 @@ class UdpEndpoint:
         try:
             sockaddr = await lookup(Address.parse(to), self._family)
         except OSError:
-            self.drops["unresolved"] += len(self._waiting.pop(to, ()))
+            self.drops[DropReason.UNRESOLVED] += len(self._waiting.pop(to, ()))
             if to in self._routes:
                 self._routes[to].expires_at_seconds = expires_at_seconds
             return
@@ -186,7 +187,7 @@ class UdpEndpoint:
                 self._inbox.close()
                 return
             except OSError:  # such as an ICMP answer to something sent earlier
-                self.drops["receive-error"] += 1
+                self.drops[DropReason.RECEIVE_ERROR] += 1
                 continue
             assert isinstance(sockaddr, tuple)  # a str only for AF_UNIX
             self._inbox.offer(data, self._names.get(sockaddr) or self._name(sockaddr))

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import triack
-from tests.queues.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
-from triack.session.settings import MS, SECOND, SessionSettings
+from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
+from triack.base.units import MS, SECOND
+from triack.session.settings import SessionSettings
 
 FOUR_MIB = 4 * 1024 * 1024
 NOWHERE = "udp://127.0.0.1:9/q"
@@ -323,7 +324,7 @@ async def test_a_durable_flood_is_bounded_by_the_disk() -> None:
 
 async def test_a_transfer_larger_than_every_buffer(tmp_path: Path) -> None:
     """20 MB through small limits, with a reader that is slower than the sender."""
-    settings = quick(pending_limit_bytes=500_000, hot_limit_bytes=500_000)
+    settings = quick(pending_limit_bytes=500_000, body_cache_bytes=500_000)
     async with (
         make("b", tmp_path / "b", "tcp", settings=settings) as b,
         make("a", tmp_path / "a", settings=settings) as a,

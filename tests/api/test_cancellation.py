@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 import triack
-from tests.queues.nodes import WAIT, bodies, make, quick, until
-from triack.session.settings import MS
+from tests.node.nodes import WAIT, bodies, make, quick, until
+from triack.base.units import MS
 
 NOWHERE = "udp://127.0.0.1:9/q"
 FDS = Path("/dev/fd")

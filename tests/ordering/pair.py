@@ -7,12 +7,12 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
+from triack.base.delivery import Delivery
+from triack.base.units import MS
 from triack.ordering.incoming import IncomingSequence, Outcome, Position
 from triack.ordering.outgoing import Entry, OutgoingSequence
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import SequenceHeader, decode
-from triack.session.delivery import Delivery
-from triack.session.settings import MS
 
 DEFAULTS = OrderSettings()
 ORIGIN = b"o" * 16

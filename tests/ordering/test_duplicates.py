@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ordering.pair import make_entry, make_header
-from triack.errors import StoreDamaged
+from triack.base.delivery import Delivery
+from triack.base.errors import StoreDamaged
 from triack.ordering.duplicates import MAX_RANGES, DuplicateFilter
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.settings import OrderSettings
-from triack.session.delivery import Delivery
 
 
 def feed(seen: DuplicateFilter, *numbers: int, previous: int = 0, sequence: int = 1) -> list[bool]:

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ordering.pair import make_entry, make_header
+from triack.base.delivery import Delivery
+from triack.base.units import MS
 from triack.ordering.incoming import SKIPS_MAX, IncomingSequence, Outcome, Position
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
-from triack.session.delivery import Delivery
-from triack.session.settings import MS
 
 SETTINGS = OrderSettings()
 

@@ -1,9 +1,9 @@
 """When an order ack leaves: after a burst, at the latest after the cap, at once when asked."""
 
 from tests.ordering.pair import StreamPair
+from triack.base.units import MS, SECOND
 from triack.ordering.order_ack import TRANSITIONS, OrderAck, OrderAckEvent, OrderAckState
 from triack.ordering.settings import OrderSettings
-from triack.session.settings import MS, SECOND
 
 SETTINGS = OrderSettings()
 

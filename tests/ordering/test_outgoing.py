@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ordering.pair import make_entry
+from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery
+from triack.base.units import SECOND
 from triack.ordering.outgoing import AFTER_SESSION_ACK, Entry, EntryState, OutgoingSequence
 from triack.ordering.settings import OrderSettings
-from triack.session.delivery import DURABLE, FREED_BY, Ack, Delivery
-from triack.session.settings import SECOND
 
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.ordering.pair import StreamPair, Weather
+from triack.base.units import MS, SECOND
 from triack.ordering.incoming import Outcome
 from triack.ordering.settings import OrderSettings
-from triack.session.settings import MS, SECOND
 
 QUICK = OrderSettings(
     order_ack_idle_ns=50 * MS,

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.ordering.pair import DEFAULTS, StreamPair
+from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.ordering.tiers import ResendTimer, tier_interval_ns
-from triack.session.settings import MS, SECOND
 
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE

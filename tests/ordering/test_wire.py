@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ordering.pair import ORIGIN, make_header
-from triack.errors import ProtocolError
+from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader, decode
 

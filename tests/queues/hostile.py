@@ -3,12 +3,13 @@
 from random import Random
 
 from tests.queues.world import SimNode, World
+from triack.base.datagram import Kind, open_datagram, seal
+from triack.base.delivery import Delivery
+from triack.base.units import MS
 from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_order_ack
 from triack.queues.packing import Outgoing, pack
-from triack.session.delivery import Delivery
 from triack.session.frames import Hello, PacketFrame, decode_frames, encode_packet, encode_ping
-from triack.session.settings import MS
-from triack.transport.datagram import InsecureChannel, Kind, open_datagram, seal
+from triack.transport.insecure import InsecureChannel
 
 CHANNEL = InsecureChannel()
 ORIGIN = b"\xee" * 16

@@ -1,8 +1,8 @@
 """What tests of rollbacks share: two nodes, copies of their stores, and what both must say."""
 
 from tests.queues.world import Network, SimNode, StoreCopy, World
-from triack.session.delivery import Delivery
-from triack.session.settings import SECOND
+from triack.base.delivery import Delivery
+from triack.base.units import SECOND
 
 
 def pair(seed: int = 1, network: Network | None = None) -> tuple[World, SimNode, SimNode]:

@@ -5,11 +5,12 @@ from random import Random
 import pytest
 
 from tests.queues.world import Network, World, numbered
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
-from triack.queues.receipts import STAGES, Stage
 from triack.queues.settings import NodeSettings
-from triack.session.delivery import Delivery
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.queues.stages import STAGES, Stage
+from triack.session.settings import SessionSettings
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
@@ -219,7 +220,7 @@ def test_an_idle_session_closes_and_comes_back() -> None:
 
 
 def test_a_full_window_is_never_exceeded() -> None:
-    """Sent and not session-acked: at most ``max_unacked_packet``, at every moment."""
+    """SessionPacket and not session-acked: at most ``max_unacked_packet``, at every moment."""
     settings = NodeSettings(session=SessionSettings(max_unacked_packet=8))
     world = World(1, Network(loss=0.1))
     a, b = world.node("a", settings), world.node("b", settings)
@@ -355,11 +356,11 @@ def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
     assert b.received["q"] == [b"before", body, b"after"]
 
 
-@pytest.mark.parametrize("hot_limit_bytes", [1, 32 << 20])
-def test_a_large_message_for_nowhere_comes_back_whole(hot_limit_bytes: int) -> None:
+@pytest.mark.parametrize("body_cache_bytes", [1, 32 << 20])
+def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> None:
     """One dead letter with all of its body, soon, even when only the disk has its pieces."""
     world = World(1, Network(delay_ns=MS))
-    a = world.node("a", NodeSettings(hot_limit_bytes=hot_limit_bytes))
+    a = world.node("a", NodeSettings(body_cache_bytes=body_cache_bytes))
     b = world.node("b", queues=["orders"])
     a.send(b, "nope", large())
     assert world.run(60 * SECOND, lambda: a.length("dead-letter") == 1)

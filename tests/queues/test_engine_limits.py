@@ -6,13 +6,15 @@ import pytest
 
 from tests.queues.hostile import without_order_acks
 from tests.queues.world import Network, SimNode, World, numbered
-from triack.errors import StoreFailed
+from triack.base.delivery import Delivery
+from triack.base.errors import StoreFailed
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
-from triack.queues.mailbox import Handed
-from triack.queues.receipts import Stage
+from triack.queues.mailbox import Lease
 from triack.queues.settings import NodeSettings
-from triack.session.delivery import Delivery
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.queues.stages import Stage
+from triack.session.settings import SessionSettings
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
@@ -71,7 +73,7 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
     world.run(SECOND)
     a.send(b, "q", b"x")
     world.run(20 * SECOND)
-    assert b.live.drops["closing"] > 0
+    assert b.live.drops[DropReason.CLOSING] > 0
     assert not a.log("session_opened")
 
 
@@ -123,7 +125,7 @@ def test_a_new_session_begins_with_the_first_tier() -> None:
 
 def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None:
     """Bodies in memory stay under the limit; what was paged out comes back in its place."""
-    settings = NodeSettings(hot_limit_bytes=20_000)
+    settings = NodeSettings(body_cache_bytes=20_000)
     world = World(1)
     a, b = world.node("a", settings), world.node("b")
     world.cut(a, b)
@@ -131,18 +133,18 @@ def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None
     for at in range(0, 1_000, 50):
         a.send(b, "q", *numbered(at, at + 50, 200))
         world.run(10 * MS)
-        most = max(most, a.outbox.hot_bytes)
+        most = max(most, a.outbox.cached_bytes)
     assert most <= 20_000
     world.heal()
     assert world.run(60 * SECOND, lambda: not a.busy)
     assert a.reads > 0
-    assert a.outbox.hot_bytes == 0
+    assert a.outbox.cached_bytes == 0
     assert b.read_all("q") == numbered(0, 1_000, 200)
 
 
 def test_a_backlog_survives_crashes_with_its_bodies_on_the_disk_only() -> None:
     """After a restart nothing is in memory; it is fetched as it is sent."""
-    settings = NodeSettings(hot_limit_bytes=1)
+    settings = NodeSettings(body_cache_bytes=1)
     world = World(1, Network(loss=0.1))
     a, b = world.node("a", settings), world.node("b")
     world.cut(a, b)
@@ -242,7 +244,7 @@ def test_messages_to_itself_need_no_network() -> None:
 # Failing to process.
 
 
-def take(node: SimNode, queue: str) -> Handed:
+def take(node: SimNode, queue: str) -> Lease:
     """The next message, wherever its body is."""
     mailbox = node.live.make_queue(queue)
     handed = node.live.take(mailbox, node.world.now_ns)
@@ -291,11 +293,11 @@ def test_a_dead_letter_stays_one_and_keeps_its_id() -> None:
     assert {handed.parcel.delivery for handed in fail(c, "dead-letter", 2)} == {Delivery.RECOVERABLE}
 
 
-def name_of(handed: Handed) -> tuple[bytes, int]:
+def name_of(handed: Lease) -> tuple[bytes, int]:
     return handed.parcel.origin, handed.parcel.open().first_ordinal + handed.index
 
 
-def fail(node: SimNode, queue: str, count: int) -> list[Handed]:
+def fail(node: SimNode, queue: str, count: int) -> list[Lease]:
     """Take so many messages and give them back as failed."""
     mailbox = node.live.make_queue(queue)
     taken = [take(node, queue) for _ in range(count)]

@@ -7,12 +7,14 @@ import pytest
 from tests.queues.hostile import CHANNEL, Hostile
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.world import Network, SimNode, World
+from triack.base.datagram import Kind, open_datagram, seal
+from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
 from triack.queues import handshake
 from triack.queues.settings import NodeSettings
-from triack.session.delivery import Delivery
-from triack.session.frames import NOWHERE, Hello, Point, Verdict
-from triack.session.settings import MS, SECOND, SessionSettings
-from triack.transport.datagram import Kind, open_datagram, seal
+from triack.session.frames import NO_POINT, Hello, HistoryPoint, RolledBack
+from triack.session.settings import SessionSettings
 
 # On the wire.
 
@@ -53,7 +55,7 @@ def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
     deliver(world, a, b, 5)
     again = heard[first:]
     assert len({hello.session_id for hello in again}) == 1
-    assert [hello.remembered == NOWHERE for hello in again] == [True, False]
+    assert [hello.remembered == NO_POINT for hello in again] == [True, False]
 
 
 def test_the_other_round_trip_is_one_and_no_more() -> None:
@@ -87,7 +89,7 @@ def test_a_halted_peer_that_knows_nothing_gets_no_session_from_us() -> None:
     world.run(SECOND)
     b.restart()
     opened = len(b.log("session_opened"))
-    throw(world, b, claim(b, a.live.node_id, Point(7, 1)))
+    throw(world, b, claim(b, a.live.node_id, HistoryPoint(7, 1)))
     assert b.rollbacks == ["own"]
     b.send(a, "q", b"2")
     both_know(world, b, a)
@@ -173,10 +175,10 @@ def test_a_halted_peer_is_left_alone() -> None:
     said = world.datagrams
     world.run(600 * SECOND)
     assert world.datagrams == said
-    refused = b.live.drops["rollback"]
+    refused = b.live.drops[DropReason.ROLLBACK]
     a.restart()
     both_know(world, a, b)
-    assert b.live.drops["rollback"] > refused
+    assert b.live.drops[DropReason.ROLLBACK] > refused
     assert len(b.log("rollback_detected")) == 1
 
 
@@ -197,7 +199,7 @@ def test_old_datagrams_of_a_rollback_halt_nobody_later() -> None:
     world.run(SECOND)
     world.tap = None
     verdicts = [open_datagram(CHANNEL, data) for data, _, to in heard if to == b.address]
-    assert Verdict.MINE in [Hello.decode(sent.payload).verdict for sent in verdicts if sent.kind is Kind.CONNECT]
+    assert RolledBack.SENDER in [Hello.decode(sent.payload).verdict for sent in verdicts if sent.kind is Kind.CONNECT]
     put_back(a, good)
     b.restart()
     for data, sender, to in heard * 2:
@@ -233,7 +235,7 @@ def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
 # A peer that means harm.
 
 
-def claim(victim: SimNode, node_id: bytes, remembered: Point, session_id: int = 5) -> bytes:
+def claim(victim: SimNode, node_id: bytes, remembered: HistoryPoint, session_id: int = 5) -> bytes:
     """A connect of some node that says what it remembers of the victim."""
     hello = Hello(node_id, session_id, 6, 0, 64, 1_200, MS, "evil", "", victim.address)
     hello.receiver, hello.remembered = victim.live.node_id, remembered
@@ -252,18 +254,22 @@ def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
     deliver(world, a, b, 1)
     evil = Hostile(world, b)
     now = b.live.handshakes.history.point
-    lie = {"another start": Point(7, 1), "a commit to come": Point(now.start, now.serial + 1), "a verdict": now}[what]
+    lie = {
+        "another start": HistoryPoint(7, 1),
+        "a commit to come": HistoryPoint(now.start, now.serial + 1),
+        "a verdict": now,
+    }[what]
     hello = Hello(b"\xee" * 16, 78, 6, 0, 64, 1_200, MS, "evil", "", b.address)
     hello.receiver, hello.remembered = b.live.node_id, lie
-    hello.verdict = Verdict.MINE if what == "a verdict" else Verdict.FINE
+    hello.verdict = RolledBack.SENDER if what == "a verdict" else RolledBack.NONE
     evil.datagram(Kind.CONNECT, hello.encode(), 0)
     assert b.live.rollbacks == {"ee" * 16: "peer" if what == "a verdict" else "own"}
     evil.frames(evil.message(1))
-    hello.remembered, hello.verdict, hello.session_id = NOWHERE, Verdict.FINE, 79
+    hello.remembered, hello.verdict, hello.session_id = NO_POINT, RolledBack.NONE, 79
     evil.datagram(Kind.CONNECT, hello.encode(), 0)
     world.run(SECOND)
     assert b.length("q") == 1
-    assert b.live.drops["rollback"] == 2
+    assert b.live.drops[DropReason.ROLLBACK] == 2
     assert len([found for found in b.log("session_opened") if found["peer"] == "ee" * 16]) == 1
     deliver(world, a, b, 2)
     assert a.rollbacks == []
@@ -278,8 +284,8 @@ def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.Mon
     deliver(world, b, a, 2)
     put_back(b, copy)
     for number in range(50):
-        throw(world, b, claim(b, number.to_bytes(16, "big"), Point(7, 1), number))
-    assert b.live.drops["rollback"] == 50
+        throw(world, b, claim(b, number.to_bytes(16, "big"), HistoryPoint(7, 1), number))
+    assert b.live.drops[DropReason.ROLLBACK] == 50
     assert len(b.rollbacks) == len(b.log("rollback_detected")) == 10
     b.send(a, "q", b"new")
     assert world.run(10 * SECOND, lambda: len(b.rollbacks) == 11)
@@ -290,7 +296,7 @@ def test_numbers_beyond_any_disk_are_refused() -> None:
     """They fit on the wire, not into SQLite."""
     world, node = World(1), None
     node = world.node("b")
-    for point in (Point(2**63, 1), Point(1, 2**63), Point(2**64 - 1, 2**64 - 1)):
+    for point in (HistoryPoint(2**63, 1), HistoryPoint(1, 2**63), HistoryPoint(2**64 - 1, 2**64 - 1)):
         throw(world, node, claim(node, b"n" * 16, point))
     assert node.live.drops == {"bad-hello": 3}
     evil = Hostile(world, node)

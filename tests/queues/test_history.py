@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from triack.base.commit import Commit, PeerRow, StoreContent
 from triack.queues import history
-from triack.queues.commit import Commit, PeerRow, StoreContent
-from triack.queues.history import History, Known, Peers, covers
-from triack.session.frames import NOWHERE, Point
+from triack.queues.history import History, KnownPeer, Peers, covers
+from triack.session.frames import NO_POINT, HistoryPoint
 
 A, B = b"a" * 16, b"b" * 16
 CONTENT = StoreContent(A, 4, start=40, serial=9, starts={10: 0, 20: 7, 30: 9})
@@ -16,22 +16,22 @@ CONTENT = StoreContent(A, 4, start=40, serial=9, starts={10: 0, 20: 7, 30: 9})
 @pytest.mark.parametrize(
     ("point", "there"),
     [
-        (NOWHERE, True),
-        (Point(0, 5), True),
-        (Point(10, 0), True),
-        (Point(10, 1), False),
-        (Point(20, 3), True),
-        (Point(20, 7), True),
-        (Point(20, 8), False),
-        (Point(30, 9), True),
-        (Point(30, 10), False),
-        (Point(40, 0), True),
-        (Point(40, 9), True),
-        (Point(40, 10), False),
-        (Point(50, 0), False),
+        (NO_POINT, True),
+        (HistoryPoint(0, 5), True),
+        (HistoryPoint(10, 0), True),
+        (HistoryPoint(10, 1), False),
+        (HistoryPoint(20, 3), True),
+        (HistoryPoint(20, 7), True),
+        (HistoryPoint(20, 8), False),
+        (HistoryPoint(30, 9), True),
+        (HistoryPoint(30, 10), False),
+        (HistoryPoint(40, 0), True),
+        (HistoryPoint(40, 9), True),
+        (HistoryPoint(40, 10), False),
+        (HistoryPoint(50, 0), False),
     ],
 )
-def test_a_point_is_in_the_history_or_not(point: Point, there: bool) -> None:
+def test_a_point_is_in_the_history_or_not(point: HistoryPoint, there: bool) -> None:
     """Up to the end of each earlier start, up to the newest commit of this one, and nothing of any other."""
     assert History(CONTENT).has(point) is there
 
@@ -42,20 +42,20 @@ def test_a_commit_is_spoken_of_when_it_has_returned() -> None:
     first, second = Commit(), Commit()
     own.number(first)
     own.number(second)
-    assert (first.serial, second.serial, own.point) == (10, 11, Point(40, 9))
+    assert (first.serial, second.serial, own.point) == (10, 11, HistoryPoint(40, 9))
     own.handle_committed(first)
-    assert own.point == Point(40, 10)
-    assert not own.has(Point(40, 11))
+    assert own.point == HistoryPoint(40, 10)
+    assert not own.has(HistoryPoint(40, 11))
     own.handle_committed(second)
     own.handle_committed(Commit())
-    assert own.point == Point(40, 11)
+    assert own.point == HistoryPoint(40, 11)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12), st.data())
 def test_no_crash_is_a_rollback_and_every_older_copy_is(lives: list[tuple[int, bool]], data: st.DataObject) -> None:
     """A store that lives, with whatever was told of it, has all of that; a copy lacks what was told after it."""
     store = StoreContent(A, 1, start=1)
-    told: list[Point] = []
+    told: list[HistoryPoint] = []
     copies: list[tuple[StoreContent, int]] = []
     for commits, crash in lives:
         copies.append((StoreContent(A, 1, store.start, store.serial, dict(store.starts)), len(told)))
@@ -83,20 +83,20 @@ def test_no_crash_is_a_rollback_and_every_older_copy_is(lives: list[tuple[int, b
 def test_a_peer_is_known_by_the_latest_point() -> None:
     """The serial grows within a start; another start takes its place, whatever its serial."""
     peers = Peers([PeerRow(B, 5, 50)])
-    assert (peers.of(A), peers.of(B)) == (NOWHERE, Point(5, 50))
-    known = peers.meet(B, Point(5, 40))
-    assert peers.of(B) == Point(5, 50)
+    assert (peers.of(A), peers.of(B)) == (NO_POINT, HistoryPoint(5, 50))
+    known = peers.meet(B, HistoryPoint(5, 40))
+    assert peers.of(B) == HistoryPoint(5, 50)
     known.handle_serial(60)
     known.handle_serial(55)
-    assert peers.of(B) == Point(5, 60)
-    assert peers.meet(B, Point(6, 3)) is known
-    assert peers.of(B) == Point(6, 3)
+    assert peers.of(B) == HistoryPoint(5, 60)
+    assert peers.meet(B, HistoryPoint(6, 3)) is known
+    assert peers.of(B) == HistoryPoint(6, 3)
 
 
 def test_only_what_a_commit_depends_on_is_written_and_only_once() -> None:
     """A peer that was merely met costs no row, nor does one that has not moved on."""
     peers = Peers([PeerRow(B, 5, 50)])
-    a, b = peers.meet(A, Point(1, 1)), peers.meet(B, Point(5, 51))
+    a, b = peers.meet(A, HistoryPoint(1, 1)), peers.meet(B, HistoryPoint(5, 51))
     assert sealed(peers) == {}
     peers.depend(b)
     b.handle_serial(52)
@@ -122,30 +122,32 @@ def test_strangers_are_forgotten_only_when_there_are_too_many(monkeypatch: pytes
     monkeypatch.setattr(history, "STRANGERS_MAX", 3)
     peers = Peers([PeerRow(B, 5, 50)])
     ids = [bytes([number]) * 16 for number in range(4)]
-    met = [peers.meet(node_id, Point(1, 1)) for node_id in ids]
+    met = [peers.meet(node_id, HistoryPoint(1, 1)) for node_id in ids]
     peers.depend(met[0])
     for node_id in (B, *ids, b"?" * 16):
         peers.part(node_id)
-    assert [peers.of(node_id) != NOWHERE for node_id in (B, *ids)] == [True, True, False, False, True]
+    assert [peers.of(node_id) != NO_POINT for node_id in (B, *ids)] == [True, True, False, False, True]
 
 
 @pytest.mark.parametrize(
     ("checked", "remembered", "enough"),
     [
-        (NOWHERE, NOWHERE, True),
-        (Point(1, 1), NOWHERE, True),
-        (NOWHERE, Point(1, 1), False),
-        (Point(1, 1), Point(1, 1), True),
-        (Point(1, 2), Point(1, 1), True),
-        (Point(1, 1), Point(1, 2), False),
-        (Point(2, 9), Point(1, 1), False),
+        (NO_POINT, NO_POINT, True),
+        (HistoryPoint(1, 1), NO_POINT, True),
+        (NO_POINT, HistoryPoint(1, 1), False),
+        (HistoryPoint(1, 1), HistoryPoint(1, 1), True),
+        (HistoryPoint(1, 2), HistoryPoint(1, 1), True),
+        (HistoryPoint(1, 1), HistoryPoint(1, 2), False),
+        (HistoryPoint(2, 9), HistoryPoint(1, 1), False),
     ],
 )
-def test_what_was_checked_covers_what_is_remembered(checked: Point, remembered: Point, enough: bool) -> None:
+def test_what_was_checked_covers_what_is_remembered(
+    checked: HistoryPoint, remembered: HistoryPoint, enough: bool
+) -> None:
     """A later commit of the same start does; one of another start says nothing."""
     assert covers(checked, remembered) is enough
 
 
 def test_what_is_known_begins_with_nothing() -> None:
     """A peer that was never met has no point."""
-    assert Known(A).point == NOWHERE
+    assert KnownPeer(A).point == NO_POINT

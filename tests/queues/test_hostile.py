@@ -8,11 +8,16 @@ import pytest
 
 from tests.queues.hostile import CHANNEL, ORIGIN, Hostile, batch, mangle
 from tests.queues.world import SimNode, World, numbered
+from triack.base.commit import HEAD_BYTES
+from triack.base.datagram import Kind, open_datagram, seal
+from triack.base.delivery import Delivery
+from triack.base.ranges import NumberSet
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.link import Conversation
-from triack.queues.packing import HEAD_BYTES, Outgoing, pack
+from triack.queues.packing import Outgoing, pack
 from triack.queues.settings import NodeSettings
-from triack.session.delivery import Delivery
 from triack.session.frames import (
     Hello,
     encode_ack,
@@ -20,10 +25,7 @@ from triack.session.frames import (
     encode_ping,
     encode_store_ack,
 )
-from triack.session.ranges import NumberSet
-from triack.session.settings import MS, SECOND
 from triack.session.states import CloseReason
-from triack.transport.datagram import Kind, open_datagram, seal
 
 
 def victim(settings: NodeSettings | None = None, queues: list[str] | None = None) -> tuple[World, SimNode, Hostile]:
@@ -217,7 +219,7 @@ def test_a_stranger_has_no_say_in_what_others_are_sent() -> None:
     evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, 1, 2), Delivery.EXPRESS))
     evil.frames(evil.packet(encode_reject(header, "nonsense"), Delivery.EXPRESS))
     world.run(SECOND)
-    assert a.live.drops["not-our-packet"] == 2
+    assert a.live.drops[DropReason.NOT_OUR_PACKET] == 2
     assert a.length("dead-letter") == 0
     world.heal()
     assert world.run(15 * SECOND, lambda: not a.busy)
@@ -334,7 +336,7 @@ def test_half_open_connections_do_not_shut_out_others() -> None:
         data = seal(CHANNEL, Kind.CONNECT, 0, 1, hello.encode())
         node.live.handle_datagram(data, f"udp://x{number}:1", world.now_ns)
         node.drain()
-    assert node.live.drops["half-open-overflow"] > 400
+    assert node.live.drops[DropReason.HALF_OPEN_OVERFLOW] > 400
     still_works(world, node)
 
 
@@ -345,13 +347,13 @@ def test_open_sessions_are_not_given_up_for_new_ones() -> None:
     for number, friend in enumerate(friends):
         friend.send(node, "q", b"%d" % number)
         world.run(SECOND)
-    assert node.live.drops["too-many-sessions"] > 0
+    assert node.live.drops[DropReason.TOO_MANY_SESSIONS] > 0
     assert len(node.read_all("q")) == 2
     assert not node.live.closes
 
 
 def test_a_node_does_not_take_its_own_connect_for_an_answer() -> None:
-    """Sent back to it as an accept; the real answer still counts."""
+    """SessionPacket back to it as an accept; the real answer still counts."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     echoes: list[bytes] = []

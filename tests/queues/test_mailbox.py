@@ -3,9 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.queues.mailbox import HOT_BYTES, Handed, Mailbox, Parcel
-from triack.queues.packing import HEAD_BYTES, pack
-from triack.session.delivery import Delivery
+from triack.base.commit import HEAD_BYTES
+from triack.base.delivery import Delivery
+from triack.queues.mailbox import CACHE_BYTES, Lease, Mailbox, QueuedPacket
+from triack.queues.packing import pack
 
 ORIGIN = b"o" * 16
 
@@ -31,10 +32,10 @@ class Box:
         self.disk[key] = body
         number = self.numbers[lane] = self.numbers.get(lane, 0) + 1
         keys = [] if delivery is Delivery.EXPRESS else [key]
-        parcel = Parcel(keys, ORIGIN, lane, 1, number, delivery, 1, len(body), [body])
+        parcel = QueuedPacket(keys, ORIGIN, lane, 1, number, delivery, 1, len(body), [body])
         self.worthless += self.box.put(parcel, body[:HEAD_BYTES])
 
-    def take(self) -> Handed | None:
+    def take(self) -> Lease | None:
         """The next message, fetched from the disk if need be."""
         handed = self.box.take()
         keys = self.box.poll_fetch() if handed is None else []
@@ -43,18 +44,18 @@ class Box:
             return self.box.take()
         return handed
 
-    def take_all(self) -> list[Handed]:
+    def take_all(self) -> list[Lease]:
         found = []
         while (handed := self.take()) is not None:
             found.append(handed)
         return found
 
 
-def body_of(handed: Handed) -> bytes:
+def body_of(handed: Lease) -> bytes:
     return handed.parcel.open().bodies[handed.index]
 
 
-def bodies(handed: list[Handed]) -> list[bytes]:
+def bodies(handed: list[Lease]) -> list[bytes]:
     return [body_of(one) for one in handed]
 
 
@@ -98,7 +99,7 @@ def test_classes_that_share_a_queue_keep_their_order_when_given_back() -> None:
 
 
 def test_length_counts_what_is_not_acknowledged() -> None:
-    """Handed out is still there; acknowledged is not, and a second time changes nothing."""
+    """Lease out is still there; acknowledged is not, and a second time changes nothing."""
     box = Box()
     box.put(b"1", b"2", b"3")
     first = box.take()
@@ -120,7 +121,7 @@ def test_progress_survives_a_restart() -> None:
     assert box.box.count_failure(handed[0]) == 1
     (parcel,) = box.box.dirty.values()
     assert not parcel.done
-    again = Parcel([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
+    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
     again.decode_progress(parcel.encode_progress())
     fresh = Box()
     fresh.disk = box.disk
@@ -142,20 +143,20 @@ def test_a_parcel_is_done_with_its_last_message() -> None:
 
 
 def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
-    """Memory is bounded by ``HOT_BYTES``; nothing is lost or swapped by paging."""
+    """Memory is bounded by ``CACHE_BYTES``; nothing is lost or swapped by paging."""
     box = Box()
-    count = HOT_BYTES // 60_000 + 80
+    count = CACHE_BYTES // 60_000 + 80
     sent = [b"%06d" % number + b"x" * 59_900 for number in range(count)]
     for body in sent:
         box.put(body, limit=60_000)
-    assert box.box.hot_bytes <= HOT_BYTES + 60_000
+    assert box.box.cached_bytes <= CACHE_BYTES + 60_000
     assert box.box.length == count
     taken = []
     while (handed := box.take()) is not None:
         taken.append(body_of(handed))
         box.box.acknowledge(handed)
     assert taken == sent
-    assert (box.box.hot_bytes, box.box.length) == (0, 0)
+    assert (box.box.cached_bytes, box.box.length) == (0, 0)
 
 
 def test_a_message_on_the_disk_is_not_overtaken() -> None:
@@ -164,7 +165,7 @@ def test_a_message_on_the_disk_is_not_overtaken() -> None:
     box.put(b"x" * 1_000)
     old = next(iter([box.box.take()]))
     assert old is not None
-    parcel = Parcel([9], ORIGIN, 1, 1, 9, Delivery.TRANSACTIONAL, 1, 30, [])
+    parcel = QueuedPacket([9], ORIGIN, 1, 1, 9, Delivery.TRANSACTIONAL, 1, 30, [])
     box.disk[9] = pack([b"cold"], 400, 1, 1)[0][0].body
     box.box.put(parcel, box.disk[9][:HEAD_BYTES])
     box.put(b"warm")

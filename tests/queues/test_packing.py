@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from triack.errors import ProtocolError
+from triack.base.commit import HEAD_BYTES
+from triack.base.errors import ProtocolError
 from triack.queues.packing import (
-    HEAD_BYTES,
     MAX_BODY_BYTES,
     MAX_PROPERTIES_BYTES,
     USER_PROPERTIES_BYTES,

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests.queues.world import Network, SimNode, World, numbered
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
 from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder
 from triack.queues.settings import NodeSettings
-from triack.session.delivery import Delivery
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.settings import SessionSettings
 
 ALWAYS = {"v": int, "event": str, "node": str, "incarnation": int, "n": int, "at_ns": int, "wall_ns": int}
 STREAM = {"class", "origin", "lane", "sequence"}

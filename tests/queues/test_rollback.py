@@ -8,18 +8,18 @@ from shutil import copytree, rmtree
 import pytest
 
 import triack
+from tests.node.nodes import WAIT, bodies, make, quick, until
 from tests.queues.hostile import CHANNEL
-from tests.queues.nodes import WAIT, bodies, make, quick, until
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.test_world import Swarm
 from tests.queues.world import Network, SimNode, StoreCopy, World, numbered
-from triack.errors import RollbackDetected
-from triack.queues.commit import Commit
-from triack.queues.receipts import STAGES, Stage
-from triack.session.delivery import Delivery
+from triack.base.commit import Commit
+from triack.base.datagram import Kind, open_datagram
+from triack.base.delivery import Delivery
+from triack.base.errors import RollbackDetected
+from triack.base.units import MS, SECOND
+from triack.queues.stages import STAGES, Stage
 from triack.session.frames import Hello, decode_frames
-from triack.session.settings import MS, SECOND
-from triack.transport.datagram import Kind, open_datagram
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from tests.queues.world import Network, SimNode, World
-from triack.queues.receipts import Stage
-from triack.session.delivery import Delivery
-from triack.session.settings import MS, SECOND
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.queues.stages import Stage
 
 SEEDS = 96
 TRANSACTIONAL = Delivery.TRANSACTIONAL

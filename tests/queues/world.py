@@ -13,19 +13,19 @@ from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
-from triack.errors import StoreFailed
-from triack.queues.commit import Pending
+from triack.base.delivery import Delivery
+from triack.base.errors import StoreFailed
+from triack.base.units import MS, SECOND
 from triack.queues.engine import Engine, Job
-from triack.queues.lane import Lane
-from triack.queues.mailbox import Handed
+from triack.queues.group_commit import GroupCommit
+from triack.queues.mailbox import Lease
 from triack.queues.outbox import Outbox
+from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
-from triack.queues.receipts import Stage
 from triack.queues.settings import NodeSettings
-from triack.queues.store import Store
-from triack.session.delivery import Delivery
-from triack.session.settings import MS, SECOND
-from triack.transport.datagram import InsecureChannel
+from triack.queues.stages import Stage
+from triack.store.store import Store
+from triack.transport.insecure import InsecureChannel
 
 WALL_NS = 1_700_000_000 * SECOND
 
@@ -186,7 +186,7 @@ class SimNode:
         """Lose everything in memory. A commit that the disk had in hand is done or not, as the seed decides."""
         assert self.engine is not None
         job, self._job = self._job, None
-        if isinstance(job, Pending) and not self.broken and self.world.random.random() < 0.5:
+        if isinstance(job, GroupCommit) and not self.broken and self.world.random.random() < 0.5:
             self.store.apply(job.commit)
         self.engine = None
         self._timer_ns = None
@@ -254,7 +254,7 @@ class SimNode:
             engine.handle_store_failed(job, error, self.world.now_ns)
             self.drain()
             return
-        if isinstance(job, Pending):
+        if isinstance(job, GroupCommit):
             self.store.apply(job.commit)
         else:
             self.reads += 1
@@ -284,7 +284,7 @@ class SimNode:
         *bodies: bytes,
         delivery: Delivery = Delivery.TRANSACTIONAL,
         live_ms: int = 0,
-    ) -> tuple[Lane, int]:
+    ) -> tuple[OutgoingQueue, int]:
         """Submit messages; each lives for ``live_ms`` on its way, 0 for ever. Returns lane and the last ticket."""
         engine = self.live
         lane = engine.lane_for(to.address, queue, delivery)
@@ -295,7 +295,7 @@ class SimNode:
         self.drain()
         return lane, ticket
 
-    def watch(self, sent: tuple[Lane, int], stage: Stage) -> list[str | None]:
+    def watch(self, sent: tuple[OutgoingQueue, int], stage: Stage) -> list[str | None]:
         """A list that gets what a receipt would say: None for reached, or why not."""
         said: list[str | None] = []
         self.live.await_stage(*sent, stage, said.append)
@@ -331,7 +331,7 @@ class SimNode:
             self.read(queue)
         return self.received[queue]
 
-    def _note(self, handed: Handed, got: list[bytes]) -> None:
+    def _note(self, handed: Lease, got: list[bytes]) -> None:
         body = handed.parcel.open().bodies[handed.index]
         if handed.redelivered and body in got[-5_000:]:
             self.redelivered += 1

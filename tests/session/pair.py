@@ -7,12 +7,13 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from triack.errors import ProtocolError
-from triack.session.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import ProtocolError
+from triack.base.units import MS, SECOND
 from triack.session.events import Event, PacketArrived, PacketsAcked, SessionClosed, Transmit, TransmitKind
 from triack.session.frames import CloseFrame, Hello, decode_frames
 from triack.session.session import Session
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
 
 DEFAULTS = SessionSettings()

@@ -5,11 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.session.pair import DEFAULTS, RTT_NS, Pair, closes, cut, goodbyes, reasons
-from triack.session.delivery import Delivery
+from triack.base.delivery import Delivery
+from triack.base.ranges import NumberSet
+from triack.base.units import MS, SECOND
 from triack.session.events import PacketsAcked, SessionClosed, TransmitKind
 from triack.session.frames import encode_ack, encode_packet, encode_ping, encode_store_ack
-from triack.session.ranges import NumberSet
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
 
 

@@ -2,9 +2,9 @@
 
 from itertools import pairwise
 
+from triack.base.units import MS
 from triack.session.congestion import NewReno, Pacer
 from triack.session.rtt import RoundTrip
-from triack.session.settings import MS
 
 DATAGRAM = 1_200
 

@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.session.pair import make_hello
-from triack.errors import ProtocolError
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.ranges import NumberSet
 from triack.session import frames
-from triack.session.delivery import Delivery
 from triack.session.frames import (
     SERIAL_MAX,
     AckFrame,
     CloseFrame,
     Hello,
+    HistoryPoint,
     PacketFrame,
     PingFrame,
-    Point,
+    RolledBack,
     StoreAckFrame,
-    Verdict,
     decode_frames,
 )
-from triack.session.ranges import NumberSet
 from triack.session.states import CloseReason
 
 SOME = NumberSet(3, [(5, 5), (8, 10)])
@@ -40,11 +40,11 @@ HELLO = replace(
     name="plant",
     address="udp://127.0.0.1:1",
     dialled="udp://127.0.0.1:2",
-    point=Point(11, 12),
+    point=HistoryPoint(11, 12),
     receiver=b"r" * 16,
-    remembered=Point(13, 14),
-    checked=Point(SERIAL_MAX, 16),
-    verdict=Verdict.YOURS,
+    remembered=HistoryPoint(13, 14),
+    checked=HistoryPoint(SERIAL_MAX, 16),
+    verdict=RolledBack.RECEIVER,
 )
 
 
@@ -211,10 +211,10 @@ def test_a_hello_reads_back() -> None:
         replace(HELLO, window=0x10000),
         replace(HELLO, max_datagram_bytes=511),
         replace(HELLO, connection_id=0),
-        replace(HELLO, point=Point(2**63, 1)),
-        replace(HELLO, point=Point(1, 2**63)),
-        replace(HELLO, remembered=Point(2**63, 1)),
-        replace(HELLO, checked=Point(1, 2**64 - 1)),
+        replace(HELLO, point=HistoryPoint(2**63, 1)),
+        replace(HELLO, point=HistoryPoint(1, 2**63)),
+        replace(HELLO, remembered=HistoryPoint(2**63, 1)),
+        replace(HELLO, checked=HistoryPoint(1, 2**64 - 1)),
         replace(HELLO, verdict=4),  # type: ignore[arg-type]
     ],
 )
@@ -234,4 +234,9 @@ def test_a_hello_with_more_or_less_than_it_says_is_refused() -> None:
 
 def test_a_verdict_is_turned_for_the_other_side() -> None:
     """What is mine to the one is yours to the other; what is fine or unclear is so for both."""
-    assert [verdict.turned for verdict in Verdict] == [Verdict.FINE, Verdict.YOURS, Verdict.MINE, Verdict.UNCLEAR]
+    assert [verdict.turned for verdict in RolledBack] == [
+        RolledBack.NONE,
+        RolledBack.RECEIVER,
+        RolledBack.SENDER,
+        RolledBack.UNKNOWN,
+    ]

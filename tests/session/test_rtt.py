@@ -1,7 +1,7 @@
 """The round trip, against figures computed by hand from RFC 6298 and RFC 9002."""
 
+from triack.base.units import MS
 from triack.session.rtt import RoundTrip
-from triack.session.settings import MS
 
 
 def after(*samples_ms: int | tuple[int, int]) -> RoundTrip:

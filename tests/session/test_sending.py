@@ -2,13 +2,13 @@
 
 import pytest
 
-from triack.errors import ProtocolError
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.ranges import Range
+from triack.base.units import MS
 from triack.session.congestion import NewReno
-from triack.session.delivery import Delivery
-from triack.session.ranges import Range
 from triack.session.rtt import RoundTrip
-from triack.session.sending import PacketState, SendWindow, Sent
-from triack.session.settings import MS
+from triack.session.sending import PacketState, SendWindow, SessionPacket
 
 RTT_NS = 80 * MS
 LOSS_NS = 90 * MS
@@ -20,16 +20,16 @@ def make(window: int = 8, congestion: NewReno | None = None) -> SendWindow:
     return SendWindow(window, rtt, congestion)
 
 
-def push(window: SendWindow, packets: int) -> list[Sent]:
+def push(window: SendWindow, packets: int) -> list[SessionPacket]:
     return [window.push(Delivery.EXPRESS, b"", None, asks=False, size_bytes=100) for _ in range(packets)]
 
 
-def transmit(window: SendWindow, sent: Sent, now_ns: int) -> None:
+def transmit(window: SendWindow, sent: SessionPacket, now_ns: int) -> None:
     """Let a packet go. Counters of datagrams go with the order of sending: ten for the first, then twenty."""
     window.handle_sent(sent, 10 * window._next_order, now_ns)  # noqa: SLF001
 
 
-def send(window: SendWindow, packets: int, now_ns: int = 0) -> list[Sent]:
+def send(window: SendWindow, packets: int, now_ns: int = 0) -> list[SessionPacket]:
     """Push packets and let them go, each a microsecond after the other."""
     pushed = push(window, packets)
     for at, sent in enumerate(pushed):
@@ -40,7 +40,7 @@ def send(window: SendWindow, packets: int, now_ns: int = 0) -> list[Sent]:
 
 def ack(
     window: SendWindow, cumulative: int, ranges: list[Range], now_ns: int, *, echo: int | None = None, delay_ns: int = 0
-) -> list[Sent]:
+) -> list[SessionPacket]:
     """Take an ack. Without an ``echo`` the newest datagram that arrived is the first sending of the highest number."""
     highest = ranges[-1][1] if ranges else cumulative
     return window.handle_ack(cumulative, ranges, 10 * highest if echo is None else echo, delay_ns, now_ns)

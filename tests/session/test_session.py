@@ -6,8 +6,11 @@ from itertools import pairwise
 import pytest
 
 from tests.session.pair import RTT_NS, Pair, Weather, closes, cut, goodbyes, make_hello, reasons
-from triack.errors import ProtocolError
-from triack.session.delivery import Delivery
+from triack.base.checks import DATAGRAM_MIN_BYTES
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.ranges import NumberSet
+from triack.base.units import MS, SECOND
 from triack.session.events import PacketsAcked, SessionClosed, SessionOpened, Transmit, TransmitKind
 from triack.session.frames import (
     Hello,
@@ -19,9 +22,8 @@ from triack.session.frames import (
     encode_ping,
     encode_store_ack,
 )
-from triack.session.ranges import NumberSet
 from triack.session.session import Session, content_limit_bytes
-from triack.session.settings import DATAGRAM_MIN_BYTES, MS, SECOND, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
 
 PROBE_NS = 60 * MS

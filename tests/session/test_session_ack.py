@@ -3,10 +3,11 @@
 import pytest
 
 from tests.session.pair import Pair
-from triack.session.delivery import Delivery
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
 from triack.session.frames import AckFrame, decode_frames, encode_packet, encode_ping
 from triack.session.session_ack import TRANSITIONS, AckState, Cause, SessionAck
-from triack.session.settings import MS, SECOND, AckTrigger, SessionSettings
+from triack.session.settings import AckTrigger, SessionSettings
 
 BYTES = 100
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from triack.errors import UsageError
+from triack.base.errors import UsageError
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
 from triack.session.settings import AckTrigger, SessionSettings
@@ -31,7 +31,7 @@ def test_every_number_is_a_whole_number(kind: type, name: str, value: object) ->
         (SessionSettings, {"ack_timeout_min_ns": 2, "ack_timeout_max_ns": 1}, "is 2, more than ack_timeout_max_ns, 1"),
         (SessionSettings, {"ack_timeout_ns": 0}, "at least 1, not 0"),
         (NodeSettings, {"stream_datagram_bytes": 65_536}, "must be 576 to 65535, not 65536"),
-        (NodeSettings, {"wait_time_ns": 0}, "at least 1, not 0"),
+        (NodeSettings, {"reconnect_max_ns": 0}, "at least 1, not 0"),
     ],
 )
 def test_limits(kind: type, values: dict[str, object], why: str) -> None:
@@ -43,4 +43,4 @@ def test_none_and_zero_where_they_have_a_meaning() -> None:
     """No limit, an adaptive timeout, no delay, no second chance."""
     assert AckTrigger(count=None, delay_ns=0).count is None
     assert SessionSettings(ack_timeout_ns=None, idle_ack_delay_ns=0).ack_timeout_ns is None
-    assert NodeSettings(max_redeliveries=0, hot_limit_bytes=0).max_redeliveries == 0
+    assert NodeSettings(max_redeliveries=0, body_cache_bytes=0).max_redeliveries == 0

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 from triack.session.states import FAILURES, MOVES, CloseReason, IllegalMove, Move, State, next_state
 
 LEGAL = {

@@ -4,11 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.session.pair import Pair, cut
-from triack.session.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.ranges import NumberSet
+from triack.base.units import MS, SECOND
 from triack.session.events import PacketsStored
 from triack.session.frames import encode_packet, encode_ping, encode_store_ack
-from triack.session.ranges import NumberSet
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.session.states import State
 from triack.session.store_ack import TRANSITIONS, StoreAck, StoreAckState, StoreEvent
 

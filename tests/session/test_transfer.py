@@ -3,9 +3,10 @@
 import pytest
 
 from tests.session.pair import Pair, Weather, closes
-from triack.session.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.units import MS, SECOND
 from triack.session.events import PacketsAcked, PacketsStored
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.settings import SessionSettings
 
 PATIENT = SessionSettings(
     max_unacked_packet=16,

@@ -2,8 +2,9 @@
 
 import pytest
 
-from triack.errors import AddressError
-from triack.transport.address import Address, Destination, check_name
+from triack.base.errors import AddressError
+from triack.base.names import check_name
+from triack.transport.address import Address, Destination
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 import pytest_asyncio
 
-from triack.errors import AddressError, TransportError
+from triack.base.errors import AddressError, TransportError
+from triack.base.reasons import DropReason
 from triack.transport.endpoint import Endpoint, Received, open_endpoint
 from triack.transport.frames import FRAME_BYTES_MAX
 from triack.transport.memory import MemoryNetwork
@@ -43,7 +44,7 @@ async def received(endpoint: Endpoint, count: int) -> list[Received]:
     return found
 
 
-async def dropped(endpoint: Endpoint, reason: str) -> int:
+async def dropped(endpoint: Endpoint, reason: DropReason) -> int:
     """Wait until a drop is counted under ``reason``."""
     for _ in range(1_000 * TIMEOUT_SECONDS):
         if endpoint.drops[reason]:
@@ -146,7 +147,7 @@ async def test_udp_unresolved(opened: Opener) -> None:
     """Datagrams to a name that does not exist are counted."""
     endpoint = await opened("udp")
     await endpoint.send([b"1", b"2"], "udp://no-such-host.invalid:1")
-    assert await dropped(endpoint, "unresolved") == 2
+    assert await dropped(endpoint, DropReason.UNRESOLVED) == 2
 
 
 @pytest.mark.asyncio
@@ -158,8 +159,8 @@ async def test_udp_survives_refusal(opened: Opener) -> None:
         await here.send([b"x"] * 3, address)
     await here.send([b"y"], there.address)
     assert await received(there, 1) == [Received(b"y", here.address)]
-    assert here.drops["wrong-family"] == 3
-    assert here.drops["send-error"] > 0
+    assert here.drops[DropReason.WRONG_FAMILY] == 3
+    assert here.drops[DropReason.SEND_ERROR] > 0
 
 
 @pytest.mark.asyncio
@@ -245,7 +246,7 @@ async def test_tcp_peer_that_does_not_read(opened: Opener) -> None:
         for _ in range(8):
             await endpoint.send(datagrams, f"tcp://127.0.0.1:{silent.getsockname()[1]}")
             await asyncio.sleep(0.001)
-        assert endpoint.drops["send-overflow"] >= 100
+        assert endpoint.drops[DropReason.SEND_OVERFLOW] >= 100
 
 
 @pytest.mark.asyncio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from triack.errors import ProtocolError
+from triack.base.errors import ProtocolError
 from triack.transport.frames import FRAME_BYTES_MAX, FrameBuffer, frame
 
 DATAGRAMS = [b"one", b"", b"three" * 100, bytes(FRAME_BYTES_MAX)]

@@ -5,13 +5,14 @@ from collections import Counter
 
 import pytest
 
+from triack.base.reasons import DropReason
 from triack.transport.inbox import BACKLOG_MAX, BURST_MAX, Inbox, Received
 
 
 @pytest.mark.asyncio
 async def test_overflow_is_counted() -> None:
     """What comes after the backlog is full is dropped by name, and the rest comes out in order."""
-    drops: Counter[str] = Counter()
+    drops: Counter[DropReason] = Counter()
     inbox = Inbox("memory://a", drops)
     for number in range(BACKLOG_MAX + 3):
         inbox.offer(b"%d" % number, "s")
@@ -35,7 +36,7 @@ async def test_streams_wait_for_room() -> None:
 @pytest.mark.asyncio
 async def test_nothing_is_no_datagram() -> None:
     """An empty datagram of a stranger cannot pass for the end of a path."""
-    drops: Counter[str] = Counter()
+    drops: Counter[DropReason] = Counter()
     inbox = Inbox("memory://a", drops)
     inbox.offer(b"", "s")
     inbox.offer(b"x", "s")

@@ -11,7 +11,7 @@ from itertools import count, islice
 from multiprocessing import get_context
 from typing import NamedTuple
 
-from triack.session.settings import SECOND
+from triack.base.units import SECOND
 from triack.tools.chaos.run import run_seed
 
 __all__ = ["Campaign", "Failure", "Report", "run_campaign"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from triack.errors import UsageError
+from triack.base.errors import UsageError
 from triack.tools.commands.common import verbose_option
 
 if TYPE_CHECKING:
@@ -30,16 +28,8 @@ SHOWN_FAILURES = 10
 
 _COUNT = click.IntRange(min=1)
 
-_GOES_WITH = {
-    "--seed": {"--shrink", "--log"},
-    "--planted": {"--seeds"},
-    "--figures": set(),
-    "--exhaustive": {"--states", "--jobs"},
-    "--disk": {"--jobs"},
-    "--real": {"--kills", "--minutes"},
-}
-"""What each kind of run takes beside what all of them take."""
 _MANY = {"--seeds", "--first", "--minutes", "--jobs", "--fail-fast"}
+_ONE = {"--seed", "--shrink", "--log"}
 _ALWAYS = {"--json", "-v"}
 
 
@@ -50,13 +40,6 @@ _ALWAYS = {"--json", "-v"}
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Stop after so long.")
 @click.option("--jobs", type=_COUNT, metavar="J", help="Processes.  [default: one per core]")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first seed that breaks a promise.")
-@click.option("--planted", is_flag=True, help="Plant known bugs in a copy of Triack, and see each one found.")
-@click.option("--figures", is_flag=True, help="Measure: lost packets, handshakes, transfers, outages, replays.")
-@click.option("--exhaustive", is_flag=True, help="Search every state of small worlds.")
-@click.option("--states", type=_COUNT, metavar="N", help="With --exhaustive: states of each world, at most.")
-@click.option("--disk", is_flag=True, help="Break a store at every call to its disk, in every way.")
-@click.option("--real", is_flag=True, help="Real sockets, namespaces, kills, failing system calls and large stores.")
-@click.option("--kills", type=_COUNT, default=1_000, show_default=True, metavar="N", help="With --real: how many.")
 @click.option("--shrink", "small", is_flag=True, help="With --seed: find the smallest fault schedule that still fails.")
 @click.option("--log", type=click.Path(path_type=Path), metavar="DIR", help="With --seed: write its session logs.")
 @click.option("--json", "as_json", is_flag=True, help="End the output with the figures as one line of JSON.")
@@ -69,13 +52,6 @@ def chaos(
     minutes: float | None,
     jobs: int | None,
     fail_fast: bool,
-    planted: bool,
-    figures: bool,
-    exhaustive: bool,
-    states: int | None,
-    disk: bool,
-    real: bool,
-    kills: int,
     small: bool,
     log: Path | None,
     as_json: bool,
@@ -87,16 +63,6 @@ def chaos(
     """
     _check_options()
     console = Console(stderr=True)
-    others: tuple[tuple[bool, Callable[[], int]], ...] = (
-        (planted, lambda: _planted(console, seeds, as_json=as_json)),
-        (figures, lambda: _measure(console, as_json=as_json)),
-        (exhaustive, lambda: _exhaustive(states, jobs or 0, console, as_json=as_json)),
-        (disk, lambda: _disk(jobs or 0, console, as_json=as_json)),
-        (real, lambda: _real(kills, minutes or 0.0, console, as_json=as_json)),
-    )
-    other = next((run for wanted, run in others if wanted), None)
-    if other is not None:
-        return other()
     if seed is not None:
         return _one(seed, console, small=small, log=log, as_json=as_json)
     count = SEEDS if seeds is None and minutes is None else seeds
@@ -111,11 +77,10 @@ def _check_options() -> None:
         for option in context.command.params
         if context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE
     ]
-    kind = next((option for option in given if option in _GOES_WITH), None)
-    allowed = _MANY if kind is None else {kind} | _GOES_WITH[kind]
+    kind, allowed = ("--seed", _ONE) if "--seed" in given else ("a run of many seeds", _MANY)
     for option in given:
         if option not in allowed | _ALWAYS:
-            raise UsageError(f"chaos: {option} does not go with {kind or 'a run of many seeds'}")
+            raise UsageError(f"chaos: {option} does not go with {kind}")
 
 
 # ---- one seed
@@ -233,79 +198,6 @@ class _Shown:
         if not self._console.is_terminal and now - self._at >= PLAIN_EVERY_S:
             self._at = now
             self._console.print(f"{campaign.seeds:,} seeds  {rate}  {self._failures} failed", highlight=False)
-
-
-def _planted(console: Console, seeds: int | None, *, as_json: bool) -> int:
-    """Plant every bug and say how it was found."""
-    from triack.tools.chaos.planted import SEEDS_MAX, Found, run_planted
-
-    def say(found: Found) -> None:
-        how = f"seed {found.seed} {found.rule}: {found.sentence}" if found.seed >= 0 else "[red]not found[/]"
-        console.print(f"{found.bug.name}: {how}", highlight=False, soft_wrap=True)
-
-    results = run_planted(seeds_max=seeds or SEEDS_MAX, say=say)
-    found = sum(result.seed >= 0 for result in results)
-    console.print(f"{found} of {len(results)} planted bugs found")
-    if as_json:
-        click.echo(json.dumps({"planted": len(results), "found": found, "by": {r.bug.name: r.rule for r in results}}))
-    return 0 if found == len(results) else EXIT_FAIL
-
-
-def _measure(console: Console, *, as_json: bool) -> int:
-    """Run every experiment at full size."""
-    from triack.tools.chaos.experiments import everything
-
-    found = everything(lambda name, result: console.print(f"{name}: {result}", highlight=False, soft_wrap=True))
-    if as_json:
-        click.echo(json.dumps(found))
-    return 0
-
-
-def _exhaustive(states: int | None, jobs: int, console: Console, *, as_json: bool) -> int:
-    """Search every scope."""
-    from triack.tools.search.run import STATES, run_all
-    from triack.tools.search.run import as_json as figures_of
-
-    start = time.monotonic()
-    results = run_all(states or STATES, lambda line: console.print(line, highlight=False, soft_wrap=True), jobs)
-    found = {
-        "states": sum(result.states for result in results),
-        "violations": sum(result.violation is not None for result in results),
-        "seconds": round(time.monotonic() - start, 1),
-        "scopes": [figures_of(result) for result in results],
-    }
-    return _conclude(found, console, as_json=as_json)
-
-
-def _disk(jobs: int, console: Console, *, as_json: bool) -> int:
-    """Loss of power at every call, every call failing, every kind of damage."""
-    from triack.tools.chaos.store_proofs import prove_all
-
-    proofs, seconds = prove_all(lambda line: console.print(line, highlight=False, soft_wrap=True), jobs)
-    for name, proof in proofs.items():
-        console.print(f"{name}: {proof}", highlight=False, soft_wrap=True)
-    found = {name: asdict(proof) for name, proof in proofs.items()} | {
-        "violations": sum(len(proof.violations) for proof in proofs.values()),
-        "seconds": round(seconds, 1),
-    }
-    return _conclude(found, console, as_json=as_json)
-
-
-def _real(kills: int, minutes: float, console: Console, *, as_json: bool) -> int:
-    """Everything that needs real processes."""
-    from triack.tools.real.run import run
-
-    result = run(kills, minutes=minutes, say=lambda line: console.print(line, highlight=False, soft_wrap=True))
-    found = result.to_json() | {"violations": len(result.violations), "found": result.violations}
-    return _conclude(found, console, as_json=as_json)
-
-
-def _conclude(found: dict[str, Any], console: Console, *, as_json: bool) -> int:
-    verdict = "[red]promises were broken[/]" if found["violations"] else "[green]every promise was kept[/]"
-    console.print(f"{found['violations']} violations in {found['seconds']:,.1f} s: {verdict}", highlight=False)
-    if as_json:
-        click.echo(json.dumps(found))
-    return EXIT_FAIL if found["violations"] else 0
 
 
 def _show(figures: dict[str, Any], console: Console) -> None:

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from triack.errors import NodeClosed, RollbackDetected, StoreDamaged, TriackError
-from triack.queues.commit import Pending
+from triack.base.errors import NodeClosed, RollbackDetected, StoreDamaged, TriackError
+from triack.base.units import MS
 from triack.queues.engine import Engine, Job
-from triack.queues.store import Store
-from triack.session.settings import MS
-from triack.tools.chaos.disk import Disk, DiskFaults, ProcessCrashed
-from triack.tools.chaos.network import Network, Port
+from triack.queues.group_commit import GroupCommit
+from triack.store.store import Store
 from triack.tools.chaos.plan import HostPlan
-from triack.tools.chaos.world import WALL_NS, World
-from triack.transport.datagram import InsecureChannel
+from triack.tools.sim.disk import Disk, DiskFaults, ProcessCrashed
+from triack.tools.sim.network import Network, Port
+from triack.tools.sim.world import WALL_NS, World
+from triack.transport.insecure import InsecureChannel
 
 __all__ = ["Host"]
 
@@ -296,7 +296,7 @@ class Host:
     def _do(self, engine: Engine, job: Job) -> None:
         assert self._store is not None
         try:
-            if not isinstance(job, Pending):
+            if not isinstance(job, GroupCommit):
                 self._store.read(job)
             elif job.commit:
                 self._store.apply(job.commit)

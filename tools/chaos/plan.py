@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Any
 
+from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
-from triack.session.settings import MS, SECOND, AckTrigger, SessionSettings
-from triack.tools.chaos.network import Faults
-from triack.tools.chaos.world import World
+from triack.session.settings import AckTrigger, SessionSettings
+from triack.tools.sim.network import Faults
+from triack.tools.sim.world import World
 
 __all__ = ["DISHONEST", "Fault", "HostPlan", "Plan", "StreamPlan", "draw"]
 
@@ -236,7 +237,7 @@ def _draw_settings(random: Random) -> NodeSettings:
         order=order,
         reconnect_min_ns=random.choice([10 * MS, 100 * MS]),
         pending_limit_bytes=random.choice([5_000, 4 * 1024 * 1024]),
-        hot_limit_bytes=random.choice([0, 4_000, 32 * 1024 * 1024]),
+        body_cache_bytes=random.choice([0, 4_000, 32 * 1024 * 1024]),
         close_timeout_ns=random.choice([100 * MS, 5 * SECOND]),
         max_redeliveries=1_000,
     )

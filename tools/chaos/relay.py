@@ -19,7 +19,7 @@ from functools import partial
 
 import click
 
-from triack.errors import AddressError, ProtocolError, TransportError
+from triack.base.errors import AddressError, ProtocolError, TransportError
 from triack.tools.chaos.impairments import Impairments
 from triack.transport.address import Address
 from triack.transport.frames import FrameBuffer, frame

@@ -3,14 +3,14 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from triack.session.settings import MS, SECOND
+from triack.base.units import MS, SECOND
 from triack.tools.chaos.checkers import check, check_more, parse
-from triack.tools.chaos.disk import Disk, FailAt, Snapshot
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.network import Faults, Network
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan, draw
 from triack.tools.chaos.workload import LAST_GAP_NS, Workload
-from triack.tools.chaos.world import START_NS, Livelock, World
+from triack.tools.sim.disk import Disk, FailAt, Snapshot
+from triack.tools.sim.network import Faults, Network
+from triack.tools.sim.world import START_NS, Livelock, World
 
 __all__ = ["Outcome", "run_plan", "run_seed"]
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from triack.tools.chaos.network import Faults
 from triack.tools.chaos.plan import Plan
+from triack.tools.sim.network import Faults
 
 __all__ = ["shrink"]
 

@@ -3,17 +3,17 @@
 from dataclasses import replace
 from random import Random
 
+from triack.base.delivery import Delivery
+from triack.base.units import MS
 from triack.queues.engine import Engine
 from triack.queues.inbox import DEAD_LETTER_QUEUE
-from triack.queues.mailbox import Handed, Mailbox
+from triack.queues.mailbox import Lease, Mailbox
 from triack.queues.packing import Outgoing
-from triack.queues.receipts import STAGES, Stage
-from triack.session.delivery import Delivery
-from triack.session.settings import MS
+from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import StreamPlan
-from triack.tools.chaos.world import World
+from triack.tools.sim.world import World
 
 __all__ = ["Reader", "Sender", "Workload"]
 
@@ -145,7 +145,7 @@ class Reader:
 
     def _read(self, engine: Engine) -> None:
         mailbox = engine.make_queue(self._queue)
-        taken: list[tuple[Handed, int]] = []
+        taken: list[tuple[Lease, int]] = []
         for _ in range(self._random.choice(READ_MOST)):
             if self._forward is not None and not self._has_room(engine):
                 break
@@ -166,7 +166,7 @@ class Reader:
         plan = self._forward.plan
         return engine.outbox.room(engine.lane_for(self._forward.to.address, plan.queue, CLASSES[plan.delivery]))
 
-    def _look(self, handed: Handed) -> int:
+    def _look(self, handed: Lease) -> int:
         body = handed.parcel.open().bodies[handed.index]
         stream, number = identify(body)
         position = self._position() if self._keeps and self._ordered else None
@@ -182,7 +182,7 @@ class Reader:
     def _position(self) -> int:
         return int(self.host.state.get(self._key, b"-1"))
 
-    def _finish(self, engine: Engine, mailbox: Mailbox, taken: list[tuple[Handed, int]]) -> None:
+    def _finish(self, engine: Engine, mailbox: Mailbox, taken: list[tuple[Lease, int]]) -> None:
         """Acknowledge, remember and forward, in one commit."""
         numbers = [number for _, number in taken]
         for handed, _ in taken:

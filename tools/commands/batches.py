@@ -1,7 +1,7 @@
 """Messages by the batch: the first is waited for, the others are those that are there already."""
 
 import triack
-from triack.errors import WaitTimeout
+from triack.base.errors import WaitTimeout
 
 __all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "take_batch"]
 

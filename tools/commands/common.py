@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 import structlog
 
-from triack.errors import AddressError
-from triack.transport.address import check_name
+from triack.base.errors import AddressError
+from triack.base.names import check_name
 
 __all__ = ["data_option", "first_of", "log_to_stderr", "name_for", "node_options", "run", "verbose_option"]
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import structlog
 
 import triack
-from triack.errors import NodeClosed, ProtocolError, StoreError, TriackError
+from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError
+from triack.base.reasons import DropReason
 from triack.tools.commands.batches import take_batch
 from triack.tools.commands.common import first_of
 from triack.tools.commands.frames import VERSION, Header, Link, number_of
@@ -65,13 +66,15 @@ class ControlServer:
         try:
             hello, _ = await link.receive()
             if hello["op"] != "hello" or hello.get("v") != VERSION:
-                raise ProtocolError("bad-hello", f"this process speaks version {VERSION}; use the same Triack for both")
+                raise ProtocolError(
+                    DropReason.BAD_HELLO, f"this process speaks version {VERSION}; use the same Triack for both"
+                )
             if hello.get("do") == "send":
                 await _Sending(self._node, link, hello).run()
             elif hello.get("do") == "receive":
                 await _Receiving(self._node, link, hello).run()
             else:
-                raise ProtocolError("bad-hello", f"do is {hello.get('do')!r}")
+                raise ProtocolError(DropReason.BAD_HELLO, f"do is {hello.get('do')!r}")
         except (NodeClosed, StoreError) as error:
             # Not the other end's fault: it finds the next process that serves the directory, and goes on there.
             _log.info("conversation ended", cause=str(error))
@@ -93,7 +96,7 @@ class _Sending:
         try:
             delivery, until = triack.Delivery[str(hello["delivery"])], triack.Stage[str(hello["until"])]
         except KeyError as cause:
-            raise ProtocolError("bad-hello", f"class or stage {cause}") from cause
+            raise ProtocolError(DropReason.BAD_HELLO, f"class or stage {cause}") from cause
         self._intake = Intake(
             node,
             str(hello.get("destination")),
@@ -137,7 +140,7 @@ class _Sending:
 def _read_chunk(header: Header, body: bytes) -> Chunk:
     chunk = Chunk(number_of(header, "first"), body.split(b"\n"))
     if header["op"] != "chunk" or len(chunk.lines) != number_of(header, "count"):
-        raise ProtocolError("bad-frame", f"op {header['op']} with {len(chunk.lines)} lines")
+        raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} with {len(chunk.lines)} lines")
     return chunk
 
 
@@ -187,7 +190,7 @@ class _Receiving:
             header, _ = await self._link.receive()
             serial = number_of(header, "serial")
             if header["op"] != "ack" or not self._acked <= serial <= self._handed:
-                raise ProtocolError("bad-frame", f"op {header['op']} with serial {serial}")
+                raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} with serial {serial}")
             for _ in range(serial - self._acked):
                 message = self._out.popleft()
                 self._out_bytes -= len(message.body)

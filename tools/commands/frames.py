@@ -12,7 +12,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from triack.errors import ProtocolError, TriackError
+from triack.base.errors import ProtocolError, TriackError
+from triack.base.reasons import DropReason
 
 __all__ = ["FRAME_BYTES_MAX", "VERSION", "Header", "Link", "cut", "dial", "number_of"]
 
@@ -47,7 +48,7 @@ class Link:
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
             if length > FRAME_BYTES_MAX:
-                raise ProtocolError("bad-frame", f"{length} bytes")
+                raise ProtocolError(DropReason.BAD_FRAME, f"{length} bytes")
             frame = await self._reader.readexactly(length)
         except asyncio.IncompleteReadError as cause:
             raise ConnectionResetError("the connection has ended") from cause
@@ -55,9 +56,9 @@ class Link:
         try:
             header = json.loads(text)
         except (ValueError, RecursionError) as cause:
-            raise ProtocolError("bad-frame", "the header is not JSON") from cause
+            raise ProtocolError(DropReason.BAD_FRAME, "the header is not JSON") from cause
         if not isinstance(header, dict) or not isinstance(header.get("op"), str):
-            raise ProtocolError("bad-frame", "the header has no op")
+            raise ProtocolError(DropReason.BAD_FRAME, "the header has no op")
         if header["op"] == "error":
             raise TriackError(str(header.get("message")))
         return header, body
@@ -80,7 +81,7 @@ def number_of(header: Header, key: str) -> int:
     """A non-negative number of a frame. Raises ProtocolError."""
     value = header.get(key)
     if type(value) is not int or value < 0:
-        raise ProtocolError("bad-frame", f"{key} is {value!r}")
+        raise ProtocolError(DropReason.BAD_FRAME, f"{key} is {value!r}")
     return value
 
 
@@ -91,7 +92,7 @@ def cut(body: bytes, sizes: object) -> list[bytes]:
         or any(type(size) is not int or size < 0 for size in sizes)
         or sum(sizes) != len(body)
     ):
-        raise ProtocolError("bad-frame", "the sizes do not fit the body")
+        raise ProtocolError(DropReason.BAD_FRAME, "the sizes do not fit the body")
     pieces: list[bytes] = []
     at = 0
     for size in sizes:

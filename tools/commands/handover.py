@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 from triack.tools.commands.frames import Link, dial
 
 __all__ = ["Served", "find", "find_soon", "make_socket_path", "publish", "read", "retract", "wait"]

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import triack
-from triack.errors import DeliveryFailed, ProtocolError
-from triack.queues.lane import Lane
+from triack.base.errors import DeliveryFailed, ProtocolError
+from triack.base.reasons import DropReason
+from triack.queues.outgoing_queue import OutgoingQueue
 from triack.tools.commands.pipes import Chunk
 
 __all__ = ["Failure", "Intake", "add_failure"]
@@ -67,7 +68,7 @@ class Intake:
         self._following: asyncio.Queue[tuple[Chunk, list[triack.Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
         self._dead_letters = 0
         self.accepted = 0
-        self._lane: Lane = node.prepare(destination, b"", delivery, {})[0]
+        self._lane: OutgoingQueue = node.prepare(destination, b"", delivery, {})[0]
 
     async def recover(self, settled: int) -> int:
         """Find out what was accepted before.
@@ -109,7 +110,7 @@ class Intake:
             if self._known() >= chunk.last:
                 return
             if self._known() != chunk.first - 1:
-                raise ProtocolError("bad-chunk", f"line {chunk.first} after line {self._known()}")
+                raise ProtocolError(DropReason.BAD_FRAME, f"line {chunk.first} after line {self._known()}")
             if self._key is not None:
                 transaction.remember(self._key, json.dumps([chunk.last, self._dead_letters]).encode())
             receipts = await transaction.commit()

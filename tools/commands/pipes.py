@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 
 __all__ = ["CHUNK_BYTES", "CHUNK_LINES", "Chunk", "LineSink", "LineSource", "LineTooLong"]
 

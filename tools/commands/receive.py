@@ -8,13 +8,14 @@ import click
 import structlog
 
 import triack
-from triack.errors import ProtocolError, QueueNotFound, StoreInUse, TriackError, UsageError, WaitTimeout
+from triack.base.errors import ProtocolError, QueueNotFound, StoreInUse, TriackError, UsageError, WaitTimeout
+from triack.base.names import check_name
+from triack.base.reasons import DropReason
 from triack.tools.commands import handover
 from triack.tools.commands.batches import BATCH_MESSAGES, take_batch
 from triack.tools.commands.common import first_of, name_for, node_options, run
 from triack.tools.commands.frames import VERSION, Header, Link, cut, number_of
 from triack.tools.commands.pipes import LineSink
-from triack.transport.address import check_name
 
 __all__ = ["receive"]
 
@@ -229,7 +230,7 @@ class _HandedOver:
         await link.send("hello", v=VERSION, do="receive", queue=self._order.queue)
         welcome, _ = await link.receive()
         if welcome.get("v") != VERSION:
-            raise ProtocolError("bad-welcome", f"the serving process speaks version {welcome.get('v')!r}")
+            raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
         if self._output.queues is None:
             self._output.queues = [str(name) for name in welcome.get("queues", [])]
         _log.info("receiving through the serving process", data=str(self._order.data))

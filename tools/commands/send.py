@@ -10,9 +10,10 @@ import click
 import structlog
 
 import triack
-from triack.errors import ProtocolError, StoreInUse, TriackError
+from triack.base.errors import ProtocolError, StoreInUse, TriackError
+from triack.base.reasons import DropReason
 from triack.queues.packing import MAX_BODY_BYTES
-from triack.queues.receipts import STAGES
+from triack.queues.stages import STAGES
 from triack.tools.commands import handover
 from triack.tools.commands.common import first_of, name_for, node_options, run
 from triack.tools.commands.frames import VERSION, Link, number_of
@@ -187,7 +188,7 @@ class _HandedOver:
         )
         welcome, _ = await link.receive()
         if welcome.get("v") != VERSION:
-            raise ProtocolError("bad-welcome", f"the serving process speaks version {welcome.get('v')!r}")
+            raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
         accepted = number_of(welcome, "accepted")
         if accepted < self._safe:
             if self._tally.done.is_set():

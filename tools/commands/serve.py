@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 import triack
-from triack.errors import AddressError, TriackError
+from triack.base.errors import AddressError, TriackError
+from triack.base.names import check_name
 from triack.tools.commands import handover
 from triack.tools.commands.common import node_options
 from triack.tools.commands.control import ControlServer
-from triack.transport.address import Address, check_name
+from triack.transport.address import Address
 
 __all__ = ["serve"]
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 from triack.tools.commands.common import log_to_stderr
 
 __all__ = ["Report", "run_child", "tell", "tell_regularly"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.tools.commands.common import run, verbose_option
 from triack.tools.demo.bodies import SIZE_MIN

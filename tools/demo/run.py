@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triack.errors import TriackError, WaitTimeout
+from triack.base.errors import TriackError, WaitTimeout
 from triack.tools.chaos.relay import Relay
 from triack.tools.commands.common import first_of
 from triack.tools.demo.child import Report

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from triack.errors import ReplayError
+from triack.base.errors import ReplayError
 from triack.tools.replay.run import ENGINES, replay
 from triack.tools.replay.schema import CHECKS, Verdict
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from triack.errors import ReplayError
+from triack.base.errors import ReplayError
 from triack.tools.replay.schema import REQUIRED_FIELDS, SCHEMA_VERSION
 
 _TEXT_FIELDS: Final = ("event", "node")

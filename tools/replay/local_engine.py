@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
-from triack.errors import ReplayError
+from triack.base.errors import ReplayError
 from triack.tools.replay.files import LogFile, Record, find_damage, read_records
 from triack.tools.replay.local_resends import Resends, Tiers
 from triack.tools.replay.local_sessions import Packet, Sessions

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from triack.errors import ReplayError
+from triack.base.errors import ReplayError
 from triack.tools.replay.plots import draw_plots
 from triack.tools.replay.schema import CHECKS, Timeline, Verdict, Violation
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from triack.errors import ReplayError
+from triack.base.errors import ReplayError
 from triack.tools.replay.files import LogFile, find_logs
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Timeline, Verdict

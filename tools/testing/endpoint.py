@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from triack.errors import AddressError, TransportError
-from triack.tools.chaos.network import Network, Port
+from triack.base.errors import AddressError, TransportError
+from triack.base.reasons import DropReason
+from triack.tools.sim.network import Network, Port
 from triack.transport.address import Address
 from triack.transport.frames import FRAME_BYTES_MAX
 from triack.transport.inbox import Inbox, Received
@@ -125,7 +126,7 @@ class SimEndpoint:
         if not address.port and scheme != "memory":
             address = links.free(scheme, address.host)
         self.address = str(address)
-        self.drops: Counter[str] = Counter()
+        self.drops: Counter[DropReason] = Counter()
         self.max_datagram_bytes = MAX_DATAGRAM_BYTES if scheme == "udp" else FRAME_BYTES_MAX
         self._scheme = scheme
         self._process = process
@@ -140,9 +141,9 @@ class SimEndpoint:
         route = self._routes.get(to) or self._find_route(to)
         for datagram in datagrams:
             if not self._is_open:
-                self.drops["closed"] += 1
+                self.drops[DropReason.CLOSED] += 1
             elif len(datagram) > self.max_datagram_bytes:
-                self.drops["too-large"] += 1
+                self.drops[DropReason.TOO_LARGE] += 1
             elif self._process.take_effect():
                 self._links.network.send(datagram, self._route, route)
 

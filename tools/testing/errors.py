@@ -1,6 +1,6 @@
 """What a simulated world raises at the test."""
 
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 
 __all__ = ["MachineCrashed", "NotSimulated", "NothingHappens", "PromiseBroken", "ServiceDied", "TooMuchHappens"]
 

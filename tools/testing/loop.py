@@ -25,9 +25,9 @@ from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
-from triack.queues.machine import MACHINE
+from triack.node.platform import MACHINE
 from triack.testing.errors import NotSimulated, TooMuchHappens
-from triack.tools.chaos.world import World as Time
+from triack.tools.sim.world import World as Time
 
 __all__ = ["PROCESS", "Process", "VirtualLoop"]
 

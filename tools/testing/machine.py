@@ -7,14 +7,14 @@ from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from triack.errors import UsageError
-from triack.queues import machine as real
+from triack.base.errors import UsageError
+from triack.node import platform as real
 from triack.testing.errors import MachineCrashed
 from triack.testing.loop import NS_PER_SECOND
 from triack.testing.process import SimProcess
 from triack.testing.service import Service, Work
-from triack.tools.chaos.disk import Disk, DiskFaults
-from triack.tools.chaos.world import WALL_NS
+from triack.tools.sim.disk import Disk, DiskFaults
+from triack.tools.sim.world import WALL_NS
 
 if TYPE_CHECKING:
     from triack.testing.world import World

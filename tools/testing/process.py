@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
-from triack.errors import TriackError, UsageError
-from triack.queues import machine as real
-from triack.queues.store import Store
+from triack.base.errors import TriackError, UsageError
+from triack.node import platform as real
+from triack.store.store import Store
 from triack.testing.endpoint import SimEndpoint
 from triack.testing.loop import PROCESS, Process
-from triack.tools.chaos.disk import ProcessCrashed
+from triack.tools.sim.disk import ProcessCrashed
 from triack.transport.address import Address
 
 if TYPE_CHECKING:

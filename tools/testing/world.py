@@ -11,17 +11,17 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from triack.errors import WaitTimeout
-from triack.queues.machine import MACHINE
+from triack.base.errors import WaitTimeout
+from triack.node.platform import MACHINE
 from triack.testing.check import check_logs
 from triack.testing.endpoint import Links
 from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
 from triack.testing.loop import NS_PER_SECOND, VirtualLoop
 from triack.testing.machine import Machine
 from triack.testing.process import Nowhere, SimLog
-from triack.tools.chaos.network import Faults, Network
-from triack.tools.chaos.world import START_NS
-from triack.tools.chaos.world import World as Time
+from triack.tools.sim.network import Faults, Network
+from triack.tools.sim.world import START_NS
+from triack.tools.sim.world import World as Time
 
 __all__ = ["World"]
 

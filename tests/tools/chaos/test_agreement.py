@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tools.chaos.damage import Records, damage
+from tests.proof.disk.damage import Records, damage
 from tests.tools.replay.faults import FAULTS, HARMLESS, ready
 from triack.tools.chaos.checker import identity
 from triack.tools.chaos.checkers import check, parse

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from triack.errors import UsageError
+from triack.base.errors import UsageError
 from triack.tools.chaos.command import chaos
 
 FIGURES = {"seeds", "violations", "seconds", "seeds_per_second", "virtual_seconds", "trace"}

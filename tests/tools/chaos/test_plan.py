@@ -4,9 +4,9 @@ import json
 from collections import Counter
 from dataclasses import replace
 
-from triack.tools.chaos.network import Faults
 from triack.tools.chaos.plan import DISHONEST, Plan, draw
 from triack.tools.chaos.shrink import shrink
+from triack.tools.sim.network import Faults
 
 KINDS = {
     "kill",

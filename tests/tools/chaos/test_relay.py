@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner
 
-from triack.errors import AddressError, TransportError
+from triack.base.errors import AddressError, TransportError
 from triack.tools.chaos.impairments import Impairments
 from triack.tools.chaos.relay import Relay, main
 from triack.transport.endpoint import Endpoint, open_endpoint

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
-from triack.session.settings import MS, SECOND, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.tools.chaos.campaign import run_campaign
 from triack.tools.chaos.plan import Fault, Plan, StreamPlan, draw
 from triack.tools.chaos.run import Outcome, run_plan, run_seed

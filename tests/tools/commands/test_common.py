@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from triack.errors import AddressError
+from triack.base.errors import AddressError
 from triack.tools.commands.common import name_for
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import triack
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 from triack.tools.commands.control import ControlServer
 from triack.tools.commands.frames import VERSION, Link, dial
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from triack.errors import ProtocolError
+from triack.base.errors import ProtocolError
 from triack.tools.commands.frames import FRAME_BYTES_MAX, Link, cut, number_of
 
 

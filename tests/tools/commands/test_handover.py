@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 from triack.tools.commands import handover
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from triack.errors import TriackError
+from triack.base.errors import TriackError
 from triack.tools.commands.pipes import Chunk, LineSource
 
 

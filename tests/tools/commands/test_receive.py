@@ -13,7 +13,7 @@ import pytest
 
 import triack
 from tests.tools.commands.serving import serving
-from triack.errors import ProtocolError, StoreInUse, TriackError, WaitTimeout
+from triack.base.errors import ProtocolError, StoreInUse, TriackError, WaitTimeout
 from triack.tools.commands import handover, receive
 from triack.tools.commands.frames import VERSION, Link
 

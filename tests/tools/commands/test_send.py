@@ -9,8 +9,8 @@ import pytest
 
 import triack
 from tests.tools.commands.serving import serving
-from triack.errors import ProtocolError
-from triack.queues.receipts import STAGES
+from triack.base.errors import ProtocolError
+from triack.queues.stages import STAGES
 from triack.tools.commands import send
 from triack.tools.commands.frames import VERSION, Link
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from triack.errors import TriackError, WaitTimeout
+from triack.base.errors import TriackError, WaitTimeout
 from triack.tools.demo import run
 from triack.tools.demo.run import Plan, Transfer, transfer
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tools.replay.faults import FAULTS, HARMLESS, ready, rename
-from triack.errors import ReplayError
+from triack.base.errors import ReplayError
 from triack.tools.replay import run
 from triack.tools.replay.files import find_logs
 from triack.tools.replay.local_engine import replay_local

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tests.tools.replay.builder import BETA, PER_PACKET, World, healthy, place
 from tests.tools.replay.faults import FAULTS, HARMLESS, ready
-from triack.errors import ReplayError
+from triack.base.errors import ReplayError
 from triack.tools.replay.command import command
 from triack.tools.replay.run import replay
 from triack.tools.replay.schema import Verdict

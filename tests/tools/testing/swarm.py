@@ -14,7 +14,7 @@ from typing import Any
 
 import triack
 from triack.testing import Machine, World
-from triack.tools.chaos.disk import DiskFaults
+from triack.tools.sim.disk import DiskFaults
 
 NAMES = ("a", "b", "c")
 FAULTS = (

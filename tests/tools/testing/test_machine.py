@@ -7,7 +7,7 @@ import pytest
 
 import triack
 from tests.tools.testing.services import B, collect, feed, numbers
-from triack.queues.machine import MACHINE
+from triack.node.platform import MACHINE
 from triack.testing import MachineCrashed, ServiceDied, World
 
 

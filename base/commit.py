@@ -1,0 +1,184 @@
+"""What goes to the store in one transaction, and what is read back.
+
+Plain data: the engine fills it, the store applies it.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+__all__ = [
+    "HEAD_BYTES",
+    "Commit",
+    "MessageIndex",
+    "MessageRow",
+    "OutgoingIndex",
+    "OutgoingQueueRow",
+    "OutgoingRow",
+    "PeerRow",
+    "PositionRow",
+    "Read",
+    "StoreContent",
+    "key_of",
+    "split_key",
+]
+
+KEY_BITS = 40
+HEAD_BYTES = 27
+"""How much of a packet's body an index carries: enough to know its kind, its count and its place in a large message."""
+
+
+def key_of(group: int, number: int) -> int:
+    """The row key of packet ``number`` of a lane or queue: ascending by group, then number."""
+    return group << KEY_BITS | number
+
+
+def split_key(key: int) -> tuple[int, int]:
+    """The group and number of a row key."""
+    return key >> KEY_BITS, key & ((1 << KEY_BITS) - 1)
+
+
+class OutgoingQueueRow(NamedTuple):
+    """An outgoing stream: where to, in which class, and which number comes next."""
+
+    lane: int
+    address: str
+    queue: str
+    delivery: int
+    sequence: int
+    next_number: int
+
+
+class OutgoingRow(NamedTuple):
+    """An outgoing packet."""
+
+    key: int
+    completes: int
+    tickets: int
+    reach_by_ms: int
+    body: bytes
+
+
+class MessageRow(NamedTuple):
+    """A packet in a queue of this node."""
+
+    key: int
+    origin: bytes
+    lane: int
+    sequence: int
+    number: int
+    body: bytes
+
+
+class PositionRow(NamedTuple):
+    """How far a stream was accepted; ``filter`` is the duplicate filter of a recoverable one."""
+
+    origin: bytes
+    lane: int
+    delivery: int
+    queue: str
+    sequence: int
+    number: int
+    filter: bytes
+
+
+class PeerRow(NamedTuple):
+    """What is remembered of another store: how far its history had come when it last spoke."""
+
+    node_id: bytes
+    start: int
+    serial: int
+
+
+@dataclass(slots=True)
+class Commit:
+    """One store transaction. All of it becomes durable, or none of it.
+
+    Attributes:
+        serial: which commit of the store's life it is; 0 leaves the store's number as it was.
+    """
+
+    lanes: dict[int, OutgoingQueueRow] = field(default_factory=dict)
+    outgoing: list[OutgoingRow] = field(default_factory=list)
+    outgoing_deletes: list[tuple[int, int]] = field(default_factory=list)
+    queues: list[tuple[int, str]] = field(default_factory=list)
+    messages: list[MessageRow] = field(default_factory=list)
+    message_deletes: list[tuple[int, int]] = field(default_factory=list)
+    progress: dict[int, bytes] = field(default_factory=dict)
+    positions: dict[tuple[bytes, int], PositionRow] = field(default_factory=dict)
+    state: dict[str, bytes | None] = field(default_factory=dict)
+    peers: dict[bytes, PeerRow] = field(default_factory=dict)
+    serial: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.outgoing
+            or self.messages
+            or self.outgoing_deletes
+            or self.message_deletes
+            or self.positions
+            or self.lanes
+            or self.progress
+            or self.queues
+            or self.state
+            or self.peers
+        )
+
+
+@dataclass(slots=True)
+class OutgoingIndex:
+    """An outgoing packet without its body."""
+
+    key: int
+    completes: int
+    tickets: int
+    reach_by_ms: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class MessageIndex:
+    """A packet in a queue without its body; ``head`` is enough of the body to know its kind and count."""
+
+    key: int
+    origin: bytes
+    lane: int
+    sequence: int
+    number: int
+    size_bytes: int
+    head: bytes
+    progress: bytes | None
+
+
+@dataclass(slots=True)
+class StoreContent:
+    """What a node finds when it starts.
+
+    Attributes:
+        incarnation: how many starts there were, this one included.
+        start: the id of this start.
+        serial: the last commit of the starts before.
+        starts: earlier starts, by id: the last commit of each.
+        peers: what is remembered of other stores, by node id.
+    """
+
+    node_id: bytes
+    incarnation: int
+    start: int = 0
+    serial: int = 0
+    starts: dict[int, int] = field(default_factory=dict)
+    peers: dict[bytes, PeerRow] = field(default_factory=dict)
+    lanes: list[OutgoingQueueRow] = field(default_factory=list)
+    outgoing: list[OutgoingIndex] = field(default_factory=list)
+    queues: list[tuple[int, str]] = field(default_factory=list)
+    messages: list[MessageIndex] = field(default_factory=list)
+    positions: list[PositionRow] = field(default_factory=list)
+    state: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Read:
+    """Bodies to fetch: keys of one table, ``outgoing`` or ``messages``."""
+
+    table: str
+    keys: list[int]
+    bodies: dict[int, bytes] = field(default_factory=dict)

@@ -1,0 +1,151 @@
+"""Every error Triack raises, as one tree.
+
+TriackError
+├── UsageError                local misuse: the caller's mistake, also a ValueError
+│   ├── AddressError          an address or destination that cannot be read
+│   ├── MessageTooLarge       a body over 4 MiB
+│   ├── QueueNotFound         a queue this node (or the remote one) does not have
+│   ├── NotLoopback           insecure=True beyond the loopback interface
+│   └── NodeClosed            a call on a node, consumer or transaction that has ended
+├── WouldBlock                send_nowait found no room
+├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
+├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
+├── ProtocolError             the peer's fault: bytes that no correct node sends
+├── StoreError
+│   ├── StoreInUse            another process has the data directory
+│   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
+│   └── StoreFailed           a write or sync failed; the node has stopped
+├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
+├── TransportError            an endpoint that cannot be opened
+├── ReplayError               a session log that cannot be read
+└── ChaosError                a chaos run that cannot be set up
+
+"""
+
+from triack.base.reasons import DropReason
+
+__all__ = [
+    "AddressError",
+    "ChaosError",
+    "DeliveryFailed",
+    "MessageTooLarge",
+    "NodeClosed",
+    "NotLoopback",
+    "ProtocolError",
+    "QueueNotFound",
+    "ReplayError",
+    "RollbackDetected",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFailed",
+    "StoreInUse",
+    "TransportError",
+    "TriackError",
+    "UsageError",
+    "WaitTimeout",
+    "WouldBlock",
+]
+
+
+class TriackError(Exception):
+    """The base of every error that Triack raises on purpose."""
+
+
+class UsageError(TriackError, ValueError):
+    """The caller asked for something that cannot be done as asked."""
+
+
+class AddressError(UsageError):
+    """An address or destination that cannot be read."""
+
+
+class MessageTooLarge(UsageError):
+    """A body over the limit of 4 MiB."""
+
+
+class QueueNotFound(UsageError):
+    """A queue that does not exist on the node that was asked."""
+
+
+class NotLoopback(UsageError):
+    """An insecure node was asked to listen beyond the loopback interface."""
+
+
+class NodeClosed(UsageError):
+    """A call on a node, consumer or transaction that has already ended."""
+
+
+class WouldBlock(TriackError):
+    """The outgoing queue is full; try again later or await ``send``."""
+
+
+class WaitTimeout(TriackError, TimeoutError):
+    """The time given to a wait ran out; what was waited for may still happen."""
+
+
+class DeliveryFailed(TriackError):
+    """A message will not be delivered; the dead-letter queue keeps it with the reason.
+
+    Attributes:
+        reason: the named reason, such as ``queue-not-found`` or ``reach-queue-timeout``.
+    """
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ProtocolError(TriackError):
+    """The peer sent what no correct node sends.
+
+    Attributes:
+        reason: the short name under which the drop is counted, such as ``bad-tag``.
+    """
+
+    def __init__(self, reason: DropReason, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+class StoreError(TriackError):
+    """The base of what the durable store reports."""
+
+
+class StoreInUse(StoreError):
+    """Another process has this data directory open."""
+
+
+class StoreDamaged(StoreError):
+    """The store's content is not what was written."""
+
+
+class StoreFailed(StoreError):
+    """A write or sync of the store failed; nothing after it was acknowledged."""
+
+
+class RollbackDetected(TriackError):
+    """The store of this node or of a peer is an older copy of itself, or two processes run on copies of one.
+
+    The two nodes exchange nothing any more until their processes start again; what was to be sent stays queued.
+
+    Attributes:
+        peer: id of the other node, 32 hex digits.
+        rolled_back: whose store it is: ``own``, ``peer``, or ``unknown`` when only the peer could tell and has not.
+    """
+
+    def __init__(self, message: str, *, peer: str, rolled_back: str) -> None:
+        super().__init__(message)
+        self.peer = peer
+        self.rolled_back = rolled_back
+
+
+class TransportError(TriackError):
+    """An endpoint could not be opened or used."""
+
+
+class ReplayError(TriackError):
+    """A session log could not be read."""
+
+
+class ChaosError(TriackError):
+    """A chaos run could not be set up."""

@@ -1,0 +1,29 @@
+"""Names of queues, nodes and memory endpoints."""
+
+from triack.base.errors import AddressError
+
+__all__ = ["check_name"]
+
+NAME_BYTES_MAX = 124
+"""The queue name limit of MSMQ ([MS-MQMQ] 2.1)."""
+NAME_PUNCTUATION = frozenset("._-$")
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` when it can name a queue, a peer or a memory endpoint.
+
+    A name has 1 to 124 bytes of UTF-8: letters, digits, ``.``, ``_``, ``-`` and ``$``, and no ``.`` at its start.
+
+    Raises:
+        AddressError: with the name and what is wrong with it.
+    """
+    if not name:
+        raise AddressError("a name must not be empty")
+    for char in name:
+        if not (char.isalpha() or char.isdecimal() or char in NAME_PUNCTUATION):
+            raise AddressError(f"name {name!r}: {char!r} is not a letter, a digit or one of . _ - $")
+    if name[0] == ".":
+        raise AddressError(f"name {name!r}: it must not start with '.'")
+    if len(name.encode()) > NAME_BYTES_MAX:
+        raise AddressError(f"name {name!r}: it is longer than {NAME_BYTES_MAX} bytes")
+    return name

@@ -1,0 +1,95 @@
+"""Why something was dropped, refused or given up: each reason by name, with a sentence for people.
+
+The names are counted in ``Node.stats``, written to the session log, and listed in docs/reasons.md.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+__all__ = ["DeadReason", "DropReason", "Reason", "RejectReason"]
+
+
+class Reason(StrEnum):
+    """A name that is counted and logged; ``sentence`` explains it."""
+
+    sentence: str
+
+    def __new__(cls, name: str, sentence: str) -> Self:
+        """Make a member of its name and its sentence."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.sentence = sentence
+        return member
+
+
+class DropReason(Reason):
+    """Why a datagram, a frame of one, or a connection was dropped."""
+
+    # On the way out or in: sockets.
+    TOO_LARGE = "too-large", "A datagram was larger than its transport carries."
+    UNRESOLVED = "unresolved", "The host name of the destination was not found, or too much waited for the answer."
+    WRONG_FAMILY = "wrong-family", "The socket cannot reach addresses of that kind (IPv4, IPv6)."
+    SEND_ERROR = "send-error", "The operating system refused to send a datagram."
+    CANNOT_SEND = "cannot-send", "No endpoint could be opened for the destination."
+    SEND_OVERFLOW = "send-overflow", "A stream that takes no more had too much waiting."
+    CONNECT_FAILED = "connect-failed", "A stream connection could not be made."
+    CLOSED = "closed", "The endpoint, or the connection, had been closed."
+    UNREACHABLE = "unreachable", "Nobody has that address on the in-memory network."
+    RECEIVE_ERROR = "receive-error", "The operating system reported an error instead of a datagram."
+    RECEIVE_OVERFLOW = "receive-overflow", "Datagrams arrived faster than the node took them."
+    EMPTY = "empty", "A datagram had no content."
+    FRAME_TOO_LARGE = "frame-too-large", "A stream announced a datagram over the limit; the connection was ended."
+    FRAME_TIMEOUT = "frame-timeout", "A stream left a datagram unfinished for too long; the connection was ended."
+    TOO_MANY_CONNECTIONS = "too-many-connections", "More stream connections came than are taken."
+    # What a datagram is.
+    TOO_SHORT = "too-short", "A datagram was shorter than its header and tag."
+    BAD_VERSION = "bad-version", "A datagram was of another version of the protocol."
+    UNKNOWN_KIND = "unknown-kind", "A datagram was of no known kind."
+    BAD_HEADER = "bad-header", "Reserved bits of a datagram's header were set."
+    BAD_TAG = "bad-tag", "A datagram was not what its sender sealed."
+    UNKNOWN_CONNECTION = "unknown-connection", "A datagram named a connection that does not exist, or no more."
+    # What it says.
+    BAD_HELLO = "bad-hello", "A hello could not be read, or held a value that cannot be."
+    BAD_FRAME = "bad-frame", "A frame could not be read, or held a value that cannot be."
+    BAD_PACKET = "bad-packet", "A packet's sequence header could not be read, or contradicted its stream."
+    BAD_BODY = "bad-body", "A packet's messages could not be read."
+    ACK_OF_UNSENT = "ack-of-unsent", "An acknowledgement covered what was never sent."
+    NOT_OPEN = "not-open", "A datagram came for a session that was not open."
+    BEYOND_WINDOW = "beyond-window", "A packet's number was further ahead than any correct sender's."
+    NOT_OUR_PACKET = "not-our-packet", "An order ack or a rejection came from a node that has no say in that stream."
+    FOREIGN_ORIGIN = "foreign-origin", "A packet came in another node's name."
+    # Who may connect.
+    CLOSING = "closing", "A connect came while the node was closing, or after its store had failed."
+    OWN_NODE = "own-node", "A connect came from this node itself, or from a copy of it."
+    CONNECTING_OURSELVES = "connecting-ourselves", "Both ends connected at once, and this one's connect counts."
+    UNEXPECTED_ACCEPT = "unexpected-accept", "An accept answered no connect of ours."
+    OUTDATED_ACCEPT = "outdated-accept", "A session was confirmed after another process of its node had opened one."
+    ROLLBACK = "rollback", "A peer was refused because its store or ours is an older copy, or runs twice."
+    TOO_MANY_SESSIONS = "too-many-sessions", "A connect found no room for one more session."
+    HALF_OPEN_OVERFLOW = "half-open-overflow", "An unfinished connection gave way to a newer one."
+    # What found no room.
+    CONTROL_OVERFLOW = "control-overflow", "An order ack or a rejection found too many waiting for the same peer."
+    PARTIAL_OVERFLOW = "partial-overflow", "An unfinished large express message gave way to newer ones."
+    HALTED_OVERFLOW = "halted-overflow", "A halted peer was refused and not remembered, as too many are."
+
+
+class RejectReason(Reason):
+    """Why the destination did not accept a packet."""
+
+    DUPLICATE = "duplicate", "It was accepted before."
+    STALE_SEQUENCE = "stale-sequence", "Its sequence has been replaced by a newer one."
+    HOLD_FULL = "hold-full", "It came too early, and too many packets wait for those before them."
+    QUEUE_NOT_FOUND = "queue-not-found", "The destination has a fixed set of queues, and this is none of them."
+    BAD_QUEUE_NAME = "bad-queue-name", "No queue can have that name."
+    TOO_MANY_QUEUES = "too-many-queues", "The destination has as many queues as it may."
+    TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of this origin as it may."
+
+
+class DeadReason(Reason):
+    """Why a message is in the dead-letter queue, beside the reasons for which a destination rejects it."""
+
+    REACH_QUEUE_TIMEOUT = "reach-queue-timeout", "Its time to reach the queue ran out."
+    RECEIVE_TIMEOUT = "receive-timeout", "Its time to be received ran out."
+    MAX_REDELIVERIES = "max-redeliveries", "It was given back as failed too often."
+    BAD_BODY = "bad-body", "Its parts do not make a message."
+    OWN_ADDRESS = "own-address", "Its destination is this node by another address, where it can never arrive."

@@ -1,0 +1,249 @@
+"""The thin shell around the engine: it owns clock, sockets, log and the store's thread, and has no rules of its own.
+
+One task drains the engine: give the store its next job, write down what happened, send, sleep until something arrives
+or the next deadline. The store works in a thread of its own, one job at a time; while it syncs, the next commit fills.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from triack.base.commit import Read
+from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
+from triack.base.reasons import DropReason
+from triack.node import operator_log
+from triack.node.platform import Log, Machine, Worker
+from triack.queues.engine import Engine, Job
+from triack.queues.group_commit import GroupCommit
+from triack.store.store import Store
+from triack.transport.endpoint import Endpoint
+
+__all__ = ["Driver"]
+
+
+class Driver:
+    """Runs an engine in the current event loop.
+
+    Args:
+        engine: what to run.
+        machine: what it runs on.
+        worker: does the store's jobs.
+        store: its store; used by the worker only from now on.
+        log: where its records go, or None.
+        endpoint: where the node listens, or None.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        machine: Machine,
+        worker: Worker,
+        store: Store,
+        log: Log | None,
+        endpoint: Endpoint | None,
+    ) -> None:
+        self.engine = engine
+        self._machine = machine
+        self._worker = worker
+        self._now_ns = machine.monotonic_ns
+        self._store = store
+        self._log_file = log
+        self._endpoints: dict[str, Endpoint] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._wake = asyncio.Event()
+        self._progress: list[asyncio.Future[None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.on_failure: Callable[[TriackError], None] | None = None
+        self._start_task(self._run(), "triack-driver")
+        if endpoint is not None:
+            self._add_endpoint(endpoint.address.partition(":")[0], endpoint)
+
+    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self._loop.create_task(work, name=name)
+        task.add_done_callback(self._check_task)
+        self._tasks.append(task)
+
+    def _check_task(self, task: "asyncio.Task[None]") -> None:
+        """A task that dies of a bug of ours must not leave everyone waiting."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail(Read("outgoing", []), TriackError(f"node {self.engine.name}: {type(error).__name__}: {error}"))
+            self._end_progress()
+
+    def wake(self) -> None:
+        """Something was given to the engine."""
+        self._wake.set()
+
+    async def progress(self) -> None:
+        """Wait until the engine has been drained once more."""
+        if self._closed or self._tasks[0].done():
+            return
+        future = self._loop.create_future()
+        self._progress.append(future)
+        self._wake.set()
+        await future
+
+    @property
+    def drops(self) -> dict[str, int]:
+        """Datagrams that the endpoints dropped, by reason."""
+        total: dict[str, int] = {}
+        for endpoint in self._endpoints.values():
+            for reason, count in endpoint.drops.items():
+                total[reason] = total.get(reason, 0) + count
+        return total
+
+    # ---- the loop
+
+    async def _run(self) -> None:
+        while not self._closed:
+            self._wake.clear()
+            await self._drain()
+            self._end_progress()
+            self._arm_timer()
+            await self._wake.wait()
+        self._end_progress()
+
+    def _end_progress(self) -> None:
+        waiting, self._progress = self._progress, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def _drain(self) -> None:
+        engine = self.engine
+        now_ns = self._now_ns()
+        deadline_ns = engine.next_deadline()
+        if deadline_ns is not None and deadline_ns <= now_ns:
+            engine.handle_timer(now_ns)
+        self._start_job(now_ns)
+        batches = engine.poll_datagrams(now_ns)
+        # Sending may have found that bodies must come from the disk.
+        self._start_job(now_ns)
+        self._write_records(now_ns)
+        for address in engine.take_silent():
+            operator_log.warning("no answer, trying on", node=engine.name, to=address, drops=self.drops)
+        for rollback in engine.take_rollbacks():
+            operator_log.error(
+                "rollback detected",
+                node=engine.name,
+                peer=rollback.peer,
+                rolled_back=rollback.rolled_back,
+                cause=str(rollback),
+            )
+        for address, datagrams in batches.items():
+            try:
+                endpoint = await self._endpoint_for(address)
+                await endpoint.send(datagrams, address)
+            except (TransportError, AddressError) as error:
+                engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
+                operator_log.warning("cannot send", to=address, cause=str(error))
+
+    def _write_records(self, now_ns: int) -> None:
+        if self._log_file is not None:
+            self._log_file.append(self.engine.take_records(now_ns))
+
+    def _arm_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ns = self.engine.next_deadline()
+        if deadline_ns is not None:
+            delay_s = max(0, deadline_ns - self._now_ns()) / 1e9
+            self._timer = self._loop.call_later(delay_s, self._wake.set)
+
+    # ---- the network
+
+    def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
+        self._endpoints[scheme] = endpoint
+        self._start_task(self._receive(endpoint), f"triack-receive-{scheme}")
+
+    async def _endpoint_for(self, address: str) -> Endpoint:
+        scheme = address.partition(":")[0]
+        if scheme not in self._endpoints:
+            self._add_endpoint(scheme, await self._machine.open_endpoint(scheme, None))
+        return self._endpoints[scheme]
+
+    async def _receive(self, endpoint: Endpoint) -> None:
+        engine = self.engine
+        while True:
+            try:
+                burst = await endpoint.receive()
+            except TransportError:
+                return
+            now_ns = self._now_ns()
+            for data, sender in burst:
+                if data:
+                    engine.handle_datagram(data, sender, now_ns)
+                else:
+                    engine.handle_path_lost(sender, now_ns)
+            self._wake.set()
+
+    # ---- the disk
+
+    def _start_job(self, now_ns: int) -> None:
+        job = self.engine.poll_job(now_ns)
+        if job is not None:
+            # What a commit removes is on record before the commit is: a process that dies in between tells of it.
+            self._write_records(now_ns)
+            future = self._worker.start(lambda: self._do(job))
+            future.add_done_callback(lambda done: self._finish_job(job, done))
+
+    def _do(self, job: Job) -> None:
+        if isinstance(job, GroupCommit):
+            if job.commit:
+                self._store.apply(job.commit)
+        else:
+            self._store.read(job)
+
+    def _finish_job(self, job: Job, done: "asyncio.Future[None]") -> None:
+        error = done.exception()
+        if error is None:
+            self.engine.handle_done(job, self._now_ns())
+        else:
+            known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")
+            self._fail(job, known)
+        self._wake.set()
+
+    def _fail(self, job: Job, error: TriackError) -> None:
+        self.engine.handle_store_failed(job, error, self._now_ns())
+        if self.on_failure is not None:
+            self.on_failure(error)
+        operator_log.error("node failed", node=self.engine.name, cause=str(error))
+
+    # ---- the end
+
+    async def close(self, timeout_ns: int) -> None:
+        """Let the sessions finish, for at most ``timeout_ns``, then close everything."""
+        engine = self.engine
+        end_ns = self._now_ns() + timeout_ns
+        while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
+            await self._soon()
+        while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
+            await self._soon()
+        engine.drain(self._now_ns())
+        while engine.failure is None and not engine.idle and self._now_ns() < end_ns:
+            await self._soon()
+        engine.stop(NodeClosed(f"node {engine.name} was closed"), self._now_ns())
+        await self.progress()
+        self._closed = True
+        self._wake.set()
+        for endpoint in self._endpoints.values():
+            await endpoint.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._worker.start(self._store.close)
+        self._worker.close()
+        if self._log_file is not None:
+            self._log_file.append(engine.take_records(self._now_ns(), last=True))
+            self._log_file.close()
+
+    def _volatile(self) -> bool:
+        """Whether closing now would lose what only memory holds."""
+        return self.engine.outbox.volatile(all_classes=self._store.in_memory)
+
+    async def _soon(self) -> None:
+        await self.progress()
+        await asyncio.sleep(0.002)

@@ -1,0 +1,85 @@
+"""What a node needs from the machine it runs on: clocks, chance, a disk, a network and a thread for the disk.
+
+``Machine`` is the real one. A simulation derives from it and says so in the context in which nodes are made: code that
+opens nodes through the public API then runs, unchanged, on simulated machines.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from triack.node.log_file import LogFile
+from triack.store.store import Store
+from triack.transport.endpoint import Endpoint, open_endpoint
+
+__all__ = ["MACHINE", "Log", "Machine", "ThreadWorker", "Worker"]
+
+T = TypeVar("T")
+
+
+class Log(Protocol):
+    """Where the records of a session log go."""
+
+    def append(self, records: bytes) -> None:
+        """Append whole records; never raises."""
+
+    def close(self) -> None:
+        """Finish the log."""
+
+
+class Worker(Protocol):
+    """Runs blocking jobs of one node off the event loop, one at a time and in order."""
+
+    def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+        """Begin a job, or queue it. The future gets its result or its error."""
+
+    def close(self) -> None:
+        """End, after what was begun."""
+
+
+class ThreadWorker:
+    """A worker that is a thread."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "triack-store")
+
+    def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+        """Begin a job, or queue it. The future gets its result or its error."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, job)
+
+    def close(self) -> None:
+        """End the thread, after what was begun."""
+        self._thread.shutdown()
+
+
+class Machine:
+    """The machine that this process runs on."""
+
+    monotonic_ns = staticmethod(time.monotonic_ns)
+    wall_ns = staticmethod(time.time_ns)
+    entropy = staticmethod(os.urandom)
+
+    def worker(self) -> Worker:
+        """A new worker."""
+        return ThreadWorker()
+
+    async def open_endpoint(self, scheme: str, listen: str | None) -> Endpoint:
+        """Open an endpoint; see ``triack.transport.endpoint.open_endpoint``."""
+        return await open_endpoint(scheme, listen)
+
+    def open_store(self, data: Path | None) -> Store:
+        """Open the store in a data directory, or one in memory. Blocks; raises what ``Store`` raises."""
+        return Store(data)
+
+    def open_log(self, folder: Path | None, name: str, incarnation: int) -> Log | None:
+        """Open the session log of a node, or None if it keeps none. Raises StoreError."""
+        return None if folder is None else LogFile(folder, name, incarnation)
+
+
+MACHINE: ContextVar[Machine] = ContextVar("triack_machine", default=Machine())  # noqa: B039 - it has no state
+"""The machine of the nodes that are made in this context."""

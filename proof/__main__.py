@@ -1,0 +1,118 @@
+"""``python -m proof``: the proofs that only Triack's makers run. The Makefile has a target for each."""
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import Any
+
+import click
+from rich.console import Console
+
+from proof.disk.run import prove_all
+from proof.figures import everything
+from proof.planted import SEEDS_MAX, Found, run_planted
+from proof.real.run import run
+from proof.search.run import STATES, run_all
+from proof.search.run import as_json as figures_of
+from triack.tools.commands.common import verbose_option
+
+__all__ = ["main"]
+
+EXIT_FAIL = 1
+
+_COUNT = click.IntRange(min=1)
+_json_option = click.option("--json", "as_json", is_flag=True, help="End with the figures as one line of JSON.")
+_jobs_option = click.option("--jobs", type=_COUNT, default=0, metavar="J", help="Processes.  [default: one per core]")
+_console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@click.group()
+def main() -> None:
+    """Known bugs, all states of small worlds, broken disks, figures, and the real thing."""
+
+
+@main.command()
+@click.option("--seeds", type=_COUNT, default=SEEDS_MAX, show_default=True, metavar="N", help="Tried for each bug.")
+@_json_option
+@verbose_option
+def planted(seeds: int, *, as_json: bool) -> None:
+    """Plant known bugs, and see each one found."""
+
+    def say(found: Found) -> None:
+        how = f"seed {found.seed} {found.rule}: {found.sentence}" if found.seed >= 0 else "[red]not found[/]"
+        _console.print(f"{found.bug.name}: {how}")
+
+    results = run_planted(seeds_max=seeds, say=say)
+    found = sum(result.seed >= 0 for result in results)
+    _console.print(f"{found} of {len(results)} planted bugs found")
+    if as_json:
+        click.echo(json.dumps({"planted": len(results), "found": found, "by": {r.bug.name: r.rule for r in results}}))
+    sys.exit(0 if found == len(results) else EXIT_FAIL)
+
+
+@main.command()
+@_json_option
+@verbose_option
+def figures(*, as_json: bool) -> None:
+    """Measure: lost packets, handshakes, transfers, outages, replays."""
+    found = everything(lambda name, result: _console.print(f"{name}: {result}"))
+    if as_json:
+        click.echo(json.dumps(found))
+
+
+@main.command()
+@click.option("--states", type=_COUNT, default=STATES, show_default=True, metavar="N", help="Of each world, at most.")
+@_jobs_option
+@_json_option
+@verbose_option
+def exhaustive(states: int, jobs: int, *, as_json: bool) -> None:
+    """Search every state of small worlds."""
+    start = time.monotonic()
+    results = run_all(states, _console.print, jobs)
+    found = {
+        "states": sum(result.states for result in results),
+        "violations": sum(result.violation is not None for result in results),
+        "seconds": round(time.monotonic() - start, 1),
+        "scopes": [figures_of(result) for result in results],
+    }
+    _conclude(found, as_json=as_json)
+
+
+@main.command()
+@_jobs_option
+@_json_option
+@verbose_option
+def disk(jobs: int, *, as_json: bool) -> None:
+    """Break a store at every call to its disk, in every way: loss of power, failing calls, every kind of damage."""
+    proofs, seconds = prove_all(_console.print, jobs)
+    for name, proof in proofs.items():
+        _console.print(f"{name}: {proof}")
+    found = {name: asdict(proof) for name, proof in proofs.items()} | {
+        "violations": sum(len(proof.violations) for proof in proofs.values()),
+        "seconds": round(seconds, 1),
+    }
+    _conclude(found, as_json=as_json)
+
+
+@main.command()
+@click.option("--kills", type=_COUNT, default=1_000, show_default=True, metavar="N", help="How many.")
+@click.option("--minutes", type=click.FloatRange(min=0), default=0.0, metavar="M", help="Stop after so long.")
+@_json_option
+@verbose_option
+def real(kills: int, minutes: float, *, as_json: bool) -> None:
+    """Real sockets, namespaces, kills, failing system calls and large stores."""
+    result = run(kills, minutes=minutes, say=_console.print)
+    _conclude(result.to_json() | {"violations": len(result.violations), "found": result.violations}, as_json=as_json)
+
+
+def _conclude(found: dict[str, Any], *, as_json: bool) -> None:
+    verdict = "[red]promises were broken[/]" if found["violations"] else "[green]every promise was kept[/]"
+    _console.print(f"{found['violations']} violations in {found['seconds']:,.1f} s: {verdict}")
+    if as_json:
+        click.echo(json.dumps(found))
+    sys.exit(EXIT_FAIL if found["violations"] else 0)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m proof")

@@ -1,0 +1,1 @@
+"""The store against its disk: loss of power, failing calls, damage."""

@@ -1,0 +1,166 @@
+"""Proof that an error of the disk never becomes a promise: each call of a store's life fails in turn, in every way.
+
+The store then says so, or what it says is true: what returned is there after a restart and after a loss of power,
+whole, and so is what is written after the restart. The hard case is a failed sync after which the system shows bytes
+that are not on the disk and never will be (``drop``).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from random import Random
+from time import perf_counter
+
+from proof.disk.reference import Life, Seen, open_store, reference, see
+from triack.base.commit import Commit
+from triack.base.errors import StoreError, StoreFailed
+from triack.store.store import Store
+from triack.tools.sim.disk import Disk, FailAt, Kept, ProcessCrashed
+
+__all__ = ["ErrorProof", "prove_errors"]
+
+KINDS = ("eio", "full", "short", "drop")
+RESTARTS = ("kill", "power", "power in start", "power later")
+EFFECTS_OF_START = 70
+
+
+@dataclass(slots=True)
+class ErrorProof:
+    """What was tried: calls of the reference life, ways to fail, how they ended, and what went wrong."""
+
+    calls: int = 0
+    runs: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    violations: list[str] = field(default_factory=list)
+
+
+def prove_errors(
+    seed: int = 0,
+    *,
+    kinds: Sequence[str] = KINDS,
+    effect: str = "",
+    first: int = 0,
+    every: int = 1,
+    progress: Callable[[ErrorProof], None] | None = None,
+) -> ErrorProof:
+    """Let each call fail.
+
+    Args:
+        seed: of what survives a loss of power.
+        kinds: how, see ``FailAt``.
+        effect: only calls whose effect begins so, such as ``sync``.
+        first: where to begin in the list of calls, kinds, once or for ever, and restarts.
+        every: try only every so many-th of it, so that several processes can share the work.
+        progress: called after each run.
+    """
+    begun_s, proof = perf_counter(), ErrorProof()
+    calls = [number for number, what in enumerate(_calls(seed), 1) if what.startswith(effect)]
+    proof.calls = len(calls)
+    for number, kind, forever, restart in list(product(calls, kinds, (False, True), RESTARTS))[first::every]:
+        disk = Disk(Random(f"{seed} {number} {kind} {forever} {restart}"))
+        disk.fail_at = FailAt(number, kind, forever)
+        try:
+            proof.ends[_run(disk, restart)] += 1
+        except (AssertionError, StoreError) as error:
+            how = "from then on" if forever else "once"
+            proof.violations.append(
+                f"call {number} fails with {kind} {how}, then {restart}: {type(error).__name__}: {error}"
+            )
+        disk.close()
+        proof.runs += 1
+        proof.seconds = perf_counter() - begun_s
+        if progress is not None:
+            progress(proof)
+    return proof
+
+
+def _calls(seed: int) -> list[str]:
+    """The effect of every call of the reference life, empty for those that change nothing."""
+    disk, effects = Disk(Random(seed)), dict[int, str]()
+
+    def note(effect: str) -> None:
+        effects[disk.calls] = effect
+
+    disk.on_effect = note
+    reference(disk, Life(), lambda store: store.close())
+    disk.close()
+    return [effects.get(number, "") for number in range(disk.calls)]
+
+
+def _run(disk: Disk, restart: str) -> str:
+    """A life with a failing disk, then a restart with one that works. Returns how the life ended."""
+    life, stores = Life(), list[Store]()
+    try:
+        reference(disk, life, lambda store: store.close(), opened=stores.append)
+        end = "unharmed"
+    except StoreFailed:
+        end = "StoreFailed"
+        _must_refuse(stores[-1])
+    except StoreError as error:
+        end = type(error).__name__
+        assert not life.busy, f"a commit ended with {end}"
+    assert disk.failed, "the call never came"
+    disk.calm()
+    if restart == "power":
+        disk.lose_power()
+    else:
+        disk.kill()
+    if restart == "power in start":
+        _start_in_vain(disk, life)
+    _go_on(disk, life, loses_power=restart != "kill")
+    return end
+
+
+def _start_in_vain(disk: Disk, life: Life) -> None:
+    """Lose power in the middle of the restart, or just after it: then what it found must be found again."""
+    left = iter([False] * disk.chance.randrange(EFFECTS_OF_START) + [True])
+
+    def crash(what: str) -> None:
+        if next(left, False):
+            raise ProcessCrashed(what)
+
+    disk.on_effect = crash
+    try:
+        life.states[life.done :] = [see(open_store(disk), 1)[0]]
+        life.busy = False
+    except ProcessCrashed:
+        pass
+    finally:
+        disk.on_effect = None
+        disk.lose_power()
+
+
+def _must_refuse(store: Store) -> None:
+    for commit in (Commit(state={"more": b"x"}), Commit(peers={})):
+        try:
+            store.apply(commit)
+        except StoreFailed:
+            continue
+        raise AssertionError("a store that had failed took another commit")
+    store.close()
+
+
+def _go_on(disk: Disk, life: Life, *, loses_power: bool) -> None:
+    """What had returned is there; two more commits, and that is still so."""
+    store = open_store(disk)
+    found, starts = see(store, 1)
+    assert found in life.allowed(), f"{found} is none of the allowed states"
+    assert set(life.started) <= set(starts), f"starts {starts}, although {life.started} had returned"
+    for number, expected in enumerate(_later(found)):
+        store.apply(Commit(state={"later": b"%d" % number}, serial=1000 + number))
+        if loses_power:
+            # Nothing that was not synced survives, which is what shows a promise that was not kept.
+            disk.lose_power_with(list[Kept]())
+        else:
+            disk.kill()
+        store = open_store(disk)
+        again, _ = see(store, 2 + number)
+        assert again == expected, "a later commit, or one before it, is not there"
+    disk.kill()
+
+
+def _later(found: Seen) -> Iterator[Seen]:
+    for number in range(2):
+        yield found._replace(serial=1000 + number, state=found.state | {"later": b"%d" % number})

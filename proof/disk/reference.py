@@ -1,0 +1,184 @@
+"""A short life of a store with everything in it, and what it must hold at every moment: the ground of the disk proofs.
+
+The model that says what must be there is plain dictionaries and shares nothing with the store.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from triack.base.commit import Commit, MessageRow, OutgoingQueueRow, OutgoingRow, PeerRow, PositionRow, Read
+from triack.queues.packing import pack
+from triack.store.store import Store
+from triack.tools.sim.disk import Disk
+
+__all__ = ["FOLDER", "NODE_ID", "Life", "Seen", "open_store", "reference", "see"]
+
+FOLDER = Path("node")
+NODE_ID = b"n" * 16
+ORIGIN = b"o" * 16
+CHECKPOINT_PAGES = 12
+BODY = pack([b"a message of some length"] * 3, 400, 1, 1)[0][0].body
+
+
+class Seen(NamedTuple):
+    """All that a store holds, except how often it was started."""
+
+    serial: int
+    lanes: dict[int, OutgoingQueueRow]
+    outgoing: dict[int, OutgoingRow]
+    queues: dict[int, str]
+    messages: dict[int, tuple[MessageRow, bytes | None]]
+    positions: dict[tuple[bytes, int], PositionRow]
+    state: dict[str, bytes]
+    peers: dict[bytes, PeerRow]
+
+
+@dataclass(slots=True)
+class Life:
+    """What a store was told so far.
+
+    Attributes:
+        states: what it must hold after so many commits.
+        done: how many commits have returned.
+        started: starts that have returned.
+        busy: whether a commit has been given to it that has not returned.
+    """
+
+    states: list[Seen] = field(default_factory=lambda: [Seen(0, {}, {}, {}, {}, {}, {}, {})])
+    done: int = 0
+    started: list[int] = field(default_factory=list)
+    busy: bool = False
+
+    def allowed(self) -> list[Seen]:
+        """What a start may find after the process ended at this moment."""
+        return self.states[self.done : self.done + 1 + self.busy]
+
+    def apply(self, store: Store, commit: Commit) -> None:
+        """Give the store a commit, and remember what that must lead to."""
+        if len(self.states) == self.done + 1:
+            self.states.append(_after(self.states[-1], commit))
+        self.busy = True
+        store.apply(commit)
+        self.busy = False
+        self.done += 1
+
+
+def _after(seen: Seen, commit: Commit) -> Seen:
+    lanes, queues, positions = seen.lanes | commit.lanes, seen.queues | dict(commit.queues), seen.positions
+    outgoing = seen.outgoing | {row.key: row for row in commit.outgoing}
+    messages = dict(seen.messages)
+    messages |= {row.key: (row, None) for row in commit.messages}
+    messages |= {key: (messages[key][0], value) for key, value in commit.progress.items()}
+    for first, last in commit.outgoing_deletes:
+        outgoing = {key: row for key, row in outgoing.items() if not first <= key <= last}
+    for first, last in commit.message_deletes:
+        messages = {key: row for key, row in messages.items() if not first <= key <= last}
+    state = {key: value for key, value in (seen.state | commit.state).items() if value is not None}
+    serial = commit.serial or seen.serial
+    positions = positions | commit.positions
+    return Seen(serial, lanes, outgoing, queues, messages, positions, state, seen.peers | commit.peers)
+
+
+def open_store(disk: Disk, page_bytes: int = 1024) -> Store:
+    """The store on a disk, with a log so small that it begins again every few commits."""
+    return Store(FOLDER, vfs=disk.vfs, page_bytes=page_bytes, checkpoint_pages=CHECKPOINT_PAGES)
+
+
+def see(store: Store, start: int) -> tuple[Seen, list[int]]:
+    """Start a store and read everything in it. Returns it, and the earlier starts."""
+    content = store.load(NODE_ID, start)
+    outgoing = Read("outgoing", [row.key for row in content.outgoing])
+    messages = Read("messages", [row.key for row in content.messages])
+    store.read(outgoing)
+    store.read(messages)
+    seen = Seen(
+        content.serial,
+        {row.lane: row for row in content.lanes},
+        {
+            row.key: OutgoingRow(row.key, row.completes, row.tickets, row.reach_by_ms, outgoing.bodies[row.key])
+            for row in content.outgoing
+        },
+        dict(content.queues),
+        {
+            row.key: (
+                MessageRow(row.key, row.origin, row.lane, row.sequence, row.number, messages.bodies[row.key]),
+                row.progress,
+            )
+            for row in content.messages
+        },
+        {(row.origin, row.lane): row for row in content.positions},
+        content.state,
+        content.peers,
+    )
+    return seen, list(content.starts)
+
+
+def commits() -> Iterator[Commit]:
+    """Every kind of row, written, replaced and deleted; some commits large, most small."""
+    yield Commit(
+        queues=[(1, "orders"), (2, "dead-letter")],
+        lanes={1: OutgoingQueueRow(1, "udp://b:1", "orders", 2, 1, 2)},
+        outgoing=[OutgoingRow(key, 1, 1, 0, BODY) for key in range(1, 4)],
+        peers={ORIGIN: PeerRow(ORIGIN, 99, 7)},
+        state={"reader": b"0"},
+        serial=1,
+    )
+    for number in range(1, 7):
+        yield Commit(
+            messages=[MessageRow(number, ORIGIN, 1, 1, number, BODY[: 40 + number])],
+            positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, number, b"")},
+            serial=1 + number,
+        )
+    yield Commit(progress={2: b"half"}, outgoing_deletes=[(1, 2)], message_deletes=[(1, 1)], serial=8)
+    yield Commit(
+        messages=[MessageRow(number, ORIGIN, 1, 1, number, BODY * 3) for number in range(7, 11)],
+        positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, 10, b"f" * 40)},
+        peers={ORIGIN: PeerRow(ORIGIN, 99, 8)},
+        serial=9,
+    )
+    for number in range(3):
+        yield Commit(state={"reader": b"%d" % number, "other": None if number else b"x"}, serial=10 + number)
+    yield Commit(message_deletes=[(2, 8)], lanes={1: OutgoingQueueRow(1, "udp://b:1", "orders", 2, 1, 9)}, serial=13)
+
+
+def _beyond_the_log(page_bytes: int) -> Commit:
+    """A commit that the log has no room for: it has to grow."""
+    body = BODY * (4 * CHECKPOINT_PAGES * page_bytes // len(BODY))
+    return Commit(messages=[MessageRow(11, ORIGIN, 1, 1, 11, body)])
+
+
+def reference(
+    disk: Disk,
+    life: Life,
+    end: Callable[[Store], None],
+    *,
+    page_bytes: int = 1024,
+    opened: Callable[[Store], None] | None = None,
+) -> None:
+    """Three starts of a store: the first ends orderly, the second by being killed.
+
+    Args:
+        disk: where.
+        life: remembers how far it came.
+        end: called with the third.
+        page_bytes: the size of the store's pages.
+        opened: called with each store.
+    """
+    todo = list(commits())
+    todo.insert(9, _beyond_the_log(page_bytes))
+    for number, part in enumerate((todo[:6], todo[6:11], todo[11:])):
+        store = open_store(disk, page_bytes)
+        if opened is not None:
+            opened(store)
+        store.load(NODE_ID, 100 + number)
+        life.started.append(100 + number)
+        for commit in part:
+            life.apply(store, commit)
+        if number == 0:
+            store.close()
+        elif number == 1:
+            disk.kill()
+        else:
+            end(store)

@@ -1,0 +1,66 @@
+"""What a process does whose disk is made to fail: it says what its store has taken, and when, as soon as it knows.
+
+``write`` commits a fixed series of transactions; ``keep`` is a node that takes in what comes to it until it is stopped.
+Both wait until strace traces them.
+"""
+
+import ctypes
+import time
+from pathlib import Path
+from typing import Any
+
+import triack
+from proof.real.children import Report
+from proof.real.nodes import HANG_S, body, quick
+
+__all__ = ["BIG_BYTES", "QUEUE", "TAKE_BEHIND", "keep", "write"]
+
+QUEUE = "ledger"
+TAKE_BEHIND = 3
+"""From its fourth transaction on the writer also takes the oldest message: the series deletes as well."""
+BIG_BYTES = 3 * 1024 * 1024
+"""A body so large that a dozen of them make the store bring its log into the database in the middle of the series."""
+_PR_SET_PTRACER, _PR_SET_PTRACER_ANY = 0x59616D61, -1  # prctl(2)
+
+
+def _wait_for_tracer() -> None:
+    # Some kernels let nobody but the parent trace, unless the process says otherwise; the others refuse the request.
+    ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_long(_PR_SET_PTRACER_ANY))
+    end = time.monotonic() + HANG_S
+    while "TracerPid:\t0\n" in Path("/proc/self/status").read_text():
+        if time.monotonic() > end:
+            raise triack.WaitTimeout(f"not traced after {HANG_S:g} s")
+        time.sleep(0.001)
+
+
+def _timed(report: Report) -> Report:
+    return lambda line: report(f"{time.time():.6f} {line}")
+
+
+async def write(options: dict[str, Any], report: Report) -> None:
+    """Commit a number in each transaction, so many of them."""
+    say, size_bytes = _timed(report), options["size_bytes"]
+    if options["traced"]:
+        _wait_for_tracer()
+    async with triack.open("ledger", data=options["data"], insecure=True, settings=quick()) as node:
+        start = int(node.recall("written") or b"0")
+        say(f"opened {start}")
+        for number in range(start, start + options["count"]):
+            async with node.transaction() as tx:
+                await tx.send(QUEUE, body(number, size_bytes))
+                if number >= TAKE_BEHIND:
+                    await tx.receive(QUEUE, HANG_S)
+                tx.remember("written", b"%d" % (number + 1))
+            say(f"committed {number + 1}")
+
+
+async def keep(options: dict[str, Any], report: Report) -> None:
+    """Take in what comes, until stopped or the store fails."""
+    say = _timed(report)
+    if options["traced"]:
+        _wait_for_tracer()
+    async with triack.open(
+        "keeper", data=options["data"], listen=options["listen"], insecure=True, settings=quick(), queues=[QUEUE]
+    ) as node:
+        say(f"address {node.address}")
+        raise await node.failed()

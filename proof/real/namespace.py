@@ -1,0 +1,127 @@
+"""The kernel's own packet filter loses packets, in a network namespace that a process makes for itself.
+
+Nothing outside the namespace is touched, and no privilege outside it is needed.
+
+    python -m proof.real.namespace 30 COMMAND...    # run a command where 30 % of all packets vanish
+"""
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from proof.real.nodes import HANG_S
+
+__all__ = ["Lossy", "lossy", "missing"]
+
+# Every packet on the loopback interface comes in once, whichever way it goes: this loses so many of each direction.
+_RULES = """
+table inet chaos {{
+    counter dropped {{}}
+    counter passed {{}}
+    chain input {{
+        type filter hook input priority 0;
+        meta l4proto {{ tcp, udp }} numgen random mod 100 < {loss} counter name dropped drop
+        meta l4proto {{ tcp, udp }} counter name passed
+    }}
+}}
+"""
+_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
+
+
+@dataclass(slots=True)
+class Lossy:
+    """What a command did in the namespace.
+
+    Attributes:
+        code: its exit code; None when it was not done in time.
+        output: its standard output.
+        complaints: its standard error.
+        passed: packets that the filter let through.
+        dropped: packets that it did not.
+    """
+
+    code: int | None
+    output: str
+    complaints: str
+    passed: int = 0
+    dropped: int = 0
+
+
+@functools.cache
+def missing() -> str | None:
+    """Why there can be no such namespace here, or None."""
+    if not sys.platform.startswith("linux"):
+        return "network namespaces need Linux"
+    for command in ("unshare", "nft"):
+        if shutil.which(command, path=_PATH) is None:
+            return f"there is no {command} here (Debian: apt-get install nftables util-linux)"
+    tried = lossy(1, ["true"])
+    return f"no network namespace with a packet filter here: {tried.complaints.strip()}" if tried.code else None
+
+
+def lossy(loss_percent: int, command: list[str], limit_s: float = HANG_S) -> Lossy:
+    """Run a command in a new network namespace that loses packets at random, each way.
+
+    Args:
+        loss_percent: how many of a hundred.
+        command: program and arguments.
+        limit_s: after so many seconds it is killed, with all its children.
+    """
+    unshare = shutil.which("unshare", path=_PATH) or "unshare"
+    # A namespace of processes, too: its children end with the command.
+    wrapped = [unshare, "-r", "-n", "-p", "-f", "--kill-child", sys.executable, "-m", __name__, str(loss_percent)]
+    process = subprocess.Popen([*wrapped, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        output, complaints = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, complaints = process.communicate()
+        return Lossy(None, output.decode(), complaints.decode())
+    lines, _, last = output.decode().rstrip("\n").rpartition("\n")
+    if process.returncode or not last.startswith("{"):
+        return Lossy(process.returncode or 1, output.decode(), complaints.decode())
+    return Lossy(0, lines, complaints.decode(), **json.loads(last))
+
+
+def _raise_loopback() -> None:
+    import fcntl
+    import socket
+    import struct
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        request = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sh14x", b"lo", 0))
+        flags = struct.unpack("16sh14x", request)[1]
+        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+
+
+def _counters(nft: str) -> dict[str, int]:
+    listed = subprocess.run([nft, "-j", "list", "counters"], capture_output=True, check=True).stdout
+    found = [entry["counter"] for entry in json.loads(listed)["nftables"] if "counter" in entry]
+    return {counter["name"]: counter["packets"] for counter in found}
+
+
+def main() -> int:
+    """Set up the namespace that this process is in, run the command, print the counters as one line of JSON."""
+    nft = shutil.which("nft", path=_PATH) or "nft"
+    rules = _RULES.format(loss=int(sys.argv[1]))
+    try:
+        _raise_loopback()
+        subprocess.run([nft, "-f", "-"], input=rules.encode(), check=True, stderr=subprocess.PIPE)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"{(getattr(error, 'stderr', None) or str(error).encode()).decode().strip()}\n")
+        return 1
+    code = subprocess.run(sys.argv[2:], check=False).returncode
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(f"\n{json.dumps(_counters(nft))}\n")
+        sys.stdout.flush()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,311 @@
+"""Real sockets through a bad network: loss, copies, overtaking, damage and outages, by a seeded relay."""
+
+import asyncio
+import json
+import logging
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+
+import structlog
+
+import triack
+from proof.real.nodes import HANG_S, body, number_of
+from triack.tools.chaos.impairments import Impairments, Plan
+from triack.tools.chaos.relay import Direction, Relay
+from triack.tools.replay.run import replay
+
+__all__ = ["Crossing", "Outage", "RoughRelay", "Weather", "cross", "outage"]
+
+QUEUE = "crossing"
+IN_FLIGHT_BYTES = 4 * 1024 * 1024
+STEADY_MESSAGES, STEADY_S = 20, 0.01
+TRUNCATED_SHARE = 0.2
+"""Of the damaged datagrams; the others keep their length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """What the network does in each direction, as shares of the datagrams.
+
+    Attributes:
+        loss: those that vanish.
+        duplicate: those that come twice.
+        reorder: those that are held back for a few milliseconds.
+        corrupt: those that arrive damaged: one to eight bits flipped, or the end missing.
+    """
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    corrupt: float = 0.0
+
+
+class RoughImpairments(Impairments):
+    """Impairments that also damage, can be cut off altogether, and count bytes.
+
+    Attributes:
+        cut: while it is set nothing gets through.
+        sent_bytes: what was sent this way, whatever became of it.
+        damaged: datagrams that arrived, or would have, damaged.
+    """
+
+    def __init__(self, weather: Weather, seed: str) -> None:
+        super().__init__(loss=weather.loss, duplicate=weather.duplicate, reorder=weather.reorder, seed=seed)
+        self.cut = False
+        self.sent_bytes = 0
+        self.damaged = 0
+        self._corrupt = weather.corrupt
+        self._damage_random = Random(f"{seed} damage")
+
+    def plan(self, datagram: bytes, now_ns: int) -> Plan:
+        """Return what arrives of ``datagram``."""
+        self.sent_bytes += len(datagram)
+        plan = super().plan(datagram, now_ns)
+        if self.cut:
+            return []
+        return [(delay_ns, self._perhaps_damage(copy)) for delay_ns, copy in plan]
+
+    def _perhaps_damage(self, datagram: bytes) -> bytes:
+        random = self._damage_random
+        if random.random() >= self._corrupt or not datagram:
+            return datagram
+        self.damaged += 1
+        if random.random() < TRUNCATED_SHARE:
+            return datagram[: random.randrange(len(datagram))]
+        damaged = bytearray(datagram)
+        # Different bits: flipping one twice would damage nothing.
+        for bit in random.sample(range(8 * len(damaged)), random.randint(1, 8)):
+            damaged[bit // 8] ^= 1 << bit % 8
+        return bytes(damaged)
+
+
+class RoughRelay(Relay):
+    """A relay in any weather, with a switch for outages."""
+
+    def __init__(self, target: str, weather: Weather, seed: int) -> None:
+        super().__init__(target=target, listen=f"{target.partition(':')[0]}://127.0.0.1:0")
+        self.to_target, self.to_client = (RoughImpairments(weather, f"{seed} {way}") for way in ("there", "back"))
+        self._to_target, self._to_client = Direction(self.to_target), Direction(self.to_client)
+
+    def cut(self, *, both: bool = True) -> None:
+        """Let nothing through any more; with ``both`` unset nothing back, while all still gets there."""
+        self.to_client.cut = True
+        self.to_target.cut = both
+
+    def heal(self) -> None:
+        """Let everything through again that the weather lets through."""
+        self.to_target.cut = self.to_client.cut = False
+
+
+@dataclass(slots=True)
+class Crossing:
+    """How a transfer went.
+
+    Attributes:
+        messages: those that arrived, once each and in order.
+        payload_bytes: their bodies.
+        sent_bytes: what the sender's node sent for them, datagrams whole.
+        back_bytes: what the receiver's node sent back.
+        damaged: datagrams that arrived damaged, or would have.
+        drops: what both nodes dropped, by reason.
+        seconds: from the first send to the last delivery.
+        violations: what must not be; empty when all is well.
+    """
+
+    messages: int = 0
+    payload_bytes: int = 0
+    sent_bytes: int = 0
+    back_bytes: int = 0
+    damaged: int = 0
+    drops: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def overhead(self) -> float:
+        """Bytes that the sender's node sent for each byte of payload."""
+        return self.sent_bytes / self.payload_bytes if self.payload_bytes else 0.0
+
+
+async def cross(
+    folder: Path,
+    weather: Weather | None,
+    *,
+    scheme: str,
+    messages: int,
+    size_bytes: int,
+    seed: int = 1,
+    limit_s: float = HANG_S,
+    settings: triack.NodeSettings | None = None,
+) -> Crossing:
+    """Send messages from one node to another through bad weather, until the last is accepted in order.
+
+    Args:
+        folder: where the nodes keep data and logs; empty.
+        weather: what the network does; None for no relay between them.
+        scheme: ``udp`` or ``tcp``.
+        messages: how many.
+        size_bytes: of each.
+        seed: repeats the network's decisions.
+        limit_s: after so many seconds it has failed.
+        settings: of both nodes; None for those that a user has who says nothing.
+    """
+    found = Crossing()
+    log, start = folder / "logs", time.monotonic()
+    async with (
+        triack.open(
+            "to", data=folder / "to", listen=f"{scheme}://127.0.0.1:0", log=log, insecure=True, settings=settings
+        ) as receiver,
+        _relayed(receiver.address, weather or Weather(), seed) as relay,
+        triack.open("from", data=folder / "from", log=log, insecure=True, settings=settings) as sender,
+    ):
+        start = time.monotonic()
+        taking = asyncio.create_task(_take(receiver, messages, size_bytes, found))
+        try:
+            async with asyncio.timeout(limit_s):
+                await _send(sender, f"{relay.address if weather else receiver.address}/{QUEUE}", messages, size_bytes)
+                await taking
+        except TimeoutError:
+            found.violations.append(f"{found.messages} of {messages} messages after {limit_s:g} s")
+        finally:
+            taking.cancel()
+        found.seconds = time.monotonic() - start
+        found.payload_bytes = found.messages * size_bytes
+        found.sent_bytes, found.back_bytes = relay.to_target.sent_bytes, relay.to_client.sent_bytes
+        found.damaged = relay.to_target.damaged + relay.to_client.damaged
+        found.drops = dict(Counter(sender.stats()["drops"]) + Counter(receiver.stats()["drops"]))
+        left = receiver.queue_lengths()[QUEUE]
+        if left and not found.violations:
+            found.violations.append(f"{left} messages too many")
+    verdict = replay([log], engine="local")
+    found.violations += [f"the record: {verdict.violations}"] if verdict.verdict != "pass" else []
+    return found
+
+
+@asynccontextmanager
+async def _relayed(target: str, weather: Weather, seed: int) -> AsyncIterator[RoughRelay]:
+    relay = RoughRelay(target, weather, seed)
+    await relay.start()
+    try:
+        yield relay
+    finally:
+        await relay.close()
+
+
+async def _send(node: triack.Node, destination: str, messages: int, size_bytes: int) -> None:
+    """Send all, some bytes ahead of what is accepted at the other end."""
+    step = max(1, min(500, IN_FLIGHT_BYTES // size_bytes // 2))
+    before: triack.Receipt | None = None
+    for first in range(0, messages, step):
+        receipt = None
+        for number in range(first, min(first + step, messages)):
+            receipt = await node.send(destination, body(number, size_bytes))
+        if before is not None:
+            await before.ordered()
+        before = receipt
+    if before is not None:
+        await before.ordered()
+
+
+async def _take(node: triack.Node, messages: int, size_bytes: int, found: Crossing) -> None:
+    async with node.receive(QUEUE) as consumer:
+        while found.messages < messages:
+            message = await consumer.get()
+            if number_of(message.body, size_bytes) != found.messages:
+                found.violations.append(f"{message.body[:40]!r} came in place of {found.messages}")
+                return
+            found.messages += 1
+
+
+@dataclass(slots=True)
+class Outage:
+    """What a user sees of an outage.
+
+    Attributes:
+        first_delivery_s: from the healing to the first message that arrives.
+        messages: those that arrived in all.
+        violations: what must not be; empty when all is well.
+    """
+
+    first_delivery_s: float = 0.0
+    messages: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+async def outage(folder: Path, *, scheme: str, seconds: float, both: bool = True) -> Outage:
+    """Cut the network under a steady stream of messages, heal it, and see how soon they arrive again.
+
+    Args:
+        folder: where the nodes keep data; empty.
+        scheme: ``udp`` or ``tcp``.
+        seconds: how long nothing gets through.
+        both: cut both ways, or only the way back.
+    """
+    found = Outage()
+    async with (
+        triack.open("to", data=folder / "to", listen=f"{scheme}://127.0.0.1:0", insecure=True) as receiver,
+        _relayed(receiver.address, Weather(), 1) as relay,
+        triack.open("from", data=folder / "from", insecure=True) as sender,
+        receiver.receive(QUEUE) as consumer,
+        asyncio.timeout(seconds + HANG_S),
+    ):
+        stream = _Stream(sender, f"{relay.address}/{QUEUE}")
+        sending = asyncio.create_task(stream.send())
+
+        async def take() -> float:
+            number = number_of((await consumer.get()).body)
+            if number != found.messages:
+                found.violations.append(f"{number} came in place of {found.messages}")
+            found.messages += 1
+            return time.monotonic()
+
+        try:
+            while found.messages < STEADY_MESSAGES:
+                await take()
+            relay.cut(both=both)
+            healed_at = time.monotonic() + seconds
+            asyncio.get_running_loop().call_later(seconds, relay.heal)
+            while (arrived_at := await take()) < healed_at:
+                pass
+            found.first_delivery_s = arrived_at - healed_at
+        finally:
+            sending.cancel()
+        while found.messages < stream.sent:
+            await take()
+    return found
+
+
+class _Stream:
+    """Sends a small message every few milliseconds."""
+
+    def __init__(self, node: triack.Node, destination: str) -> None:
+        self._node = node
+        self._destination = destination
+        self.sent = 0
+
+    async def send(self) -> None:
+        """Send until cancelled."""
+        while True:
+            self._node.send_nowait(self._destination, body(self.sent))
+            self.sent += 1
+            await asyncio.sleep(STEADY_S)
+
+
+def main() -> None:
+    """Cross whatever network this process is in: ``SCHEME MESSAGES BYTES SECONDS``. Prints a line of JSON."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    scheme, messages, size_bytes, limit_s = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+    with tempfile.TemporaryDirectory(prefix="triack-crossing-") as folder:
+        work = cross(Path(folder), None, scheme=scheme, messages=messages, size_bytes=size_bytes, limit_s=limit_s)
+        sys.stdout.write(json.dumps(asdict(asyncio.run(work))) + "\n")
+
+
+if __name__ == "__main__":
+    main()

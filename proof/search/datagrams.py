@@ -1,0 +1,168 @@
+"""What nodes have said to each other in a search: every different datagram once, by number.
+
+The network is a set: what was sent once can arrive at any later time, any number of times, or never. So loss,
+repetition and change of order need no choices of their own. A state of the network is an integer with one bit for each
+datagram.
+"""
+
+from dataclasses import dataclass
+
+from triack.base.datagram import HEADER, TAG_BYTES, Kind
+from triack.base.errors import ProtocolError
+from triack.ordering import wire
+from triack.queues.packing import unpack
+from triack.session.frames import (
+    AckFrame,
+    CloseFrame,
+    Frame,
+    Hello,
+    PacketFrame,
+    PingFrame,
+    StoreAckFrame,
+    decode_frames,
+)
+
+__all__ = ["Bare", "Datagram", "Datagrams", "describe_packet"]
+
+
+class Bare:
+    """A channel that seals nothing: damage to datagrams is no subject of a search."""
+
+    _TAG = bytes(TAG_BYTES)
+
+    def seal(self, header: bytes, payload: bytes) -> bytes:
+        """Header, payload and an empty tag."""
+        return header + payload + self._TAG
+
+    def open(self, datagram: bytes) -> bytes:
+        """The payload."""
+        return datagram[HEADER.size : -TAG_BYTES]
+
+
+@dataclass(slots=True)
+class Datagram:
+    """One datagram.
+
+    Attributes:
+        to: the side that it is for, 0 or 1.
+        data: its bytes.
+        session: the session that sent it, by the id in its hello; 0 when nobody knows.
+        connection: the receiver's connection id, 0 for a connect.
+        frames: what a DATA datagram carries.
+    """
+
+    to: int
+    data: bytes
+    session: int
+    kind: Kind
+    connection: int
+    counter: int
+    frames: list[Frame]
+
+    @classmethod
+    def read(cls, to: int, data: bytes) -> "Datagram":
+        """Take a datagram apart."""
+        code, _, _, connection, counter = HEADER.unpack_from(data)
+        payload, kind = data[HEADER.size : -TAG_BYTES], Kind(code)
+        if kind is Kind.DATA:
+            return cls(to, data, 0, kind, connection, counter, decode_frames(payload))
+        return cls(to, data, Hello.decode(payload).session_id, kind, connection, counter, [])
+
+    @property
+    def has_packet(self) -> bool:
+        """Whether it brings a packet, so that an ack may echo its counter."""
+        return any(isinstance(frame, PacketFrame) for frame in self.frames)
+
+    @property
+    def is_ack(self) -> bool:
+        """Whether it brings acks and nothing else."""
+        return bool(self.frames) and all(isinstance(frame, AckFrame | StoreAckFrame) for frame in self.frames)
+
+    def forget_counter(self) -> None:
+        """Make it equal to every other datagram with the same content."""
+        code, version, reserved, connection, _ = HEADER.unpack_from(self.data)
+        self.counter = 0
+        self.data = HEADER.pack(code, version, reserved, connection, 0) + self.data[HEADER.size :]
+
+    def __str__(self) -> str:
+        if self.kind is not Kind.DATA:
+            return f"{self.kind.name} of session {self.session:x}"
+        said = ", ".join(map(_describe, self.frames))
+        return f"DATA of session {self.session:x} [{said}]"
+
+
+class Datagrams:
+    """All datagrams of a search, numbered as they appear.
+
+    Attributes:
+        known: the datagrams by number.
+        to: per side, a bit for each datagram for it.
+        connects: per side, the same for those that no connection has to exist for.
+        acks: a bit for each that brings acks and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self.known: list[Datagram] = []
+        self.to = [0, 0]
+        self.connects = [0, 0]
+        self.acks = 0
+        self._numbers: dict[tuple[int, int, bytes], int] = {}
+        self._by_connection: dict[tuple[int, int], int] = {}
+
+    def number(self, datagram: Datagram) -> int:
+        """The number of a datagram, a new one when it was never sent before."""
+        key = (datagram.to, datagram.session, datagram.data)
+        found = self._numbers.get(key)
+        if found is not None:
+            return found
+        number = self._numbers[key] = len(self.known)
+        self.known.append(datagram)
+        self.to[datagram.to] |= 1 << number
+        if datagram.is_ack:
+            self.acks |= 1 << number
+        if datagram.kind is Kind.CONNECT:
+            self.connects[datagram.to] |= 1 << number
+        place = (datagram.to, datagram.connection)
+        self._by_connection[place] = self._by_connection.get(place, 0) | 1 << number
+        return number
+
+    def live(self, side: int, connections: tuple[int, ...]) -> int:
+        """The datagrams to a side that can do anything there: connects, and those of its connections."""
+        bits = self.connects[side]
+        for connection in connections:
+            bits |= self._by_connection.get((side, connection), 0)
+        return bits
+
+
+def _describe(frame: Frame) -> str:
+    match frame:
+        case PacketFrame():
+            asks = ", asks" if frame.ask else ""
+            return f"packet {frame.number}: {describe_packet(frame.content)}{asks}"
+        case AckFrame():
+            return f"session ack {_numbers(frame.cumulative, frame.ranges)}"
+        case StoreAckFrame():
+            return f"store ack {_numbers(frame.cumulative, frame.ranges)}"
+        case PingFrame():
+            return "ping"
+        case CloseFrame():
+            return f"goodbye: {frame.reason.value}"
+
+
+def _numbers(cumulative: int, ranges: list[tuple[int, int]]) -> str:
+    above = "".join(f" {first}-{last}" for first, last in ranges)
+    return f"to {cumulative}{above and ' and' + above}"
+
+
+def describe_packet(content: bytes) -> str:
+    """What a packet says, in a few words."""
+    try:
+        packet = wire.decode(content)
+    except ProtocolError:
+        return "unreadable"
+    if isinstance(packet, wire.OrderAckPacket):
+        return f"order ack to {packet.number}"
+    if isinstance(packet, wire.RejectPacket):
+        return f"reject of {packet.number}: {packet.reason}"
+    said = b" ".join(unpack(packet.body).bodies).decode()
+    return f"number {packet.number} after {packet.previous} of sequence {packet.sequence}, {said}"

@@ -1,0 +1,320 @@
+"""One node of a search: the shipped engine, its disk, its witness, and everything that can happen to it.
+
+A node is all that a state of the search holds of one machine. It is driven as the asyncio driver drives it: after every
+input, a job for the disk, then the datagrams, then a job again.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from proof.search.datagrams import Bare, Datagram
+from proof.search.disk import Disk
+from proof.search.inside import (
+    TimerKey,
+    conversations,
+    expire,
+    forget_echoes,
+    forget_history,
+    rebuild,
+    settle,
+    timers,
+)
+from proof.search.scope import Part, Scope, settings_of
+from proof.search.witness import Witness
+from triack.base.commit import split_key
+from triack.base.delivery import Delivery
+from triack.base.errors import NodeClosed
+from triack.base.units import SECOND
+from triack.queues.engine import Engine, Job
+from triack.queues.group_commit import GroupCommit
+from triack.session.timers import Timer
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["NOW_NS", "Action", "Host", "Ids", "address_of"]
+
+NOW_NS = 1_000 * SECOND
+"""Where the clock stands."""
+
+QUEUE = "q"
+
+Action = tuple[str, object]
+"""What happens, and with what."""
+
+SESSION_ID_BITS = 64
+SAME_AGAIN = (Timer.PROBE.name, "tier")
+"""Timers that send the same again; how often they may run out bounds a scope."""
+
+
+def address_of(side: int) -> str:
+    """Where a node listens. In memory: congestion control would never hold back so few packets."""
+    return f"memory://{'ab'[side]}"
+
+
+class Ids:
+    """Chance of a node: ids in order, never the same twice, not even after a crash; no jitter."""
+
+    __slots__ = ("connections", "sessions", "side")
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+        self.sessions = 0
+        self.connections = 0
+
+    def getrandbits(self, bits: int) -> int:
+        """64 bits are asked for session ids, 63 for connection ids and starts."""
+        if bits == SESSION_ID_BITS:
+            self.sessions += 1
+            return (self.side + 10) << 8 | self.sessions
+        self.connections += 1
+        return (self.side + 10) << 16 | self.connections
+
+    def randrange(self, _end: int) -> int:
+        """The least."""
+        return 0
+
+
+@dataclass(slots=True)
+class Host:
+    """One node.
+
+    Args:
+        scope: what may happen, and how often.
+        side: 0 or 1.
+
+    Attributes:
+        now_ns: its clock; it stands still except in a fair run.
+        job: what the disk has in hand.
+        submitted, crashes, stops, breaks, patience: how much of the scope is used up.
+    """
+
+    scope: Scope
+    side: int
+    disk: Disk = field(init=False)
+    ids: Ids = field(init=False)
+    witness: Witness = field(init=False)
+    engine: Engine = field(init=False)
+    job: Job | None = None
+    now_ns: int = NOW_NS
+    submitted: int = 0
+    crashes: int = 0
+    stops: int = 0
+    breaks: int = 0
+    patience: int = 0
+
+    def __post_init__(self) -> None:
+        self.disk = Disk(bytes([self.side + 1]) * 16)
+        self.ids = Ids(self.side)
+        self.witness = Witness(self.scope.window)
+        self._start()
+
+    def begin(self) -> list[Datagram]:
+        """What is so before the search begins. Returns what the node sends."""
+        sent = self.drain() + self._finish_jobs()
+        for _ in range(self.part.ready):
+            sent += self.act(("submit", None)) + self._finish_jobs()
+        return sent
+
+    def _finish_jobs(self) -> list[Datagram]:
+        sent: list[Datagram] = []
+        while self.job is not None:
+            sent += self.act(("disk", None))
+        return sent
+
+    @property
+    def part(self) -> Part:
+        """What this node does in the scope."""
+        return self.scope.parts[self.side]
+
+    # ---- what can happen
+
+    def choices(self) -> list[Action]:
+        """Everything that can happen to the node, but for what arrives."""
+        part, engine = self.part, self.engine
+        found: list[Action] = []
+        if self.submitted < part.ready + part.sends and not engine.draining:
+            found.append(("submit", None))
+        if self.job is not None:
+            found.append(("disk", None))
+        if self.can_read:
+            found.append(("read", None))
+        found += [
+            ("timer", key)
+            for key in timers(engine)
+            if key[2] not in self.scope.still and (key[2] not in SAME_AGAIN or self.patience < part.patience)
+        ]
+        if self.breaks < part.breaks and conversations(engine):
+            found.append(("break", None))
+        if self.stops < part.stops and not engine.draining:
+            found.append(("drain", None))
+        if engine.draining:
+            found.append(("stop", None))
+        if self.crashes < part.crashes:
+            found.append(("crash", False))
+            if isinstance(self.job, GroupCommit) and self.job.commit:
+                found.append(("crash", True))
+        return found
+
+    @property
+    def can_read(self) -> bool:
+        """Whether there is something to read."""
+        mailbox = self.engine.inbox.mailboxes[QUEUE]
+        return self.part.reads and mailbox.length > 0 and not mailbox.fetching
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether the node has left the scope."""
+        most = self.scope.packets
+        return self.ids.connections > self.part.sessions or any(
+            conversation.session.window.next_number > most + 1 for conversation in conversations(self.engine).values()
+        )
+
+    # ---- what happens
+
+    def act(self, action: Action, heard: Datagram | None = None) -> list[Datagram]:
+        """Let something happen. Returns what the node then sends.
+
+        Raises:
+            Violation: the node broke a promise.
+        """
+        name, what = action
+        if name == "stop":
+            return self._stop()
+        getattr(self, f"_do_{name}")(heard if name == "deliver" else what)
+        self.witness.meet(self.engine, heard)
+        if heard is not None:
+            self.witness.note_arrival(self.engine, heard)
+        self._hand_out_express()
+        return self.drain(heard)
+
+    def _do_deliver(self, heard: Datagram) -> None:
+        self.engine.handle_datagram(heard.data, address_of(1 - self.side), self.now_ns)
+
+    def _do_submit(self, _: object) -> None:
+        self.submitted += 1
+        body = f"{'ab'[self.side]}{self.submitted}".encode()
+        lane = self.engine.lane_for(address_of(1 - self.side), QUEUE, self.part.delivery)
+        self.engine.submit(lane, body, len(body))
+
+    def _do_disk(self, _: object) -> None:
+        job, self.job = self.job, None
+        assert job is not None
+        if isinstance(job, GroupCommit):
+            self._apply(job)
+        else:
+            self.disk.read(job)
+        self.engine.handle_done(job, self.now_ns)
+
+    def _apply(self, job: GroupCommit) -> None:
+        self.disk.apply(job.commit)
+        self.witness.note_commit(job.commit)
+
+    def _do_tick(self, _: object) -> None:
+        self.engine.handle_timer(self.now_ns)
+
+    def _do_timer(self, key: TimerKey) -> None:
+        self.patience += key[2] in SAME_AGAIN
+        expire(self.engine, key, self.now_ns)
+
+    def _do_read(self, _: object) -> None:
+        mailbox = self.engine.inbox.mailboxes[QUEUE]
+        handed = self.engine.take(mailbox, self.now_ns)
+        if handed is not None:
+            body = handed.parcel.open().bodies[handed.index]
+            express = handed.parcel.delivery == Delivery.EXPRESS
+            self.witness.note_read(body, redelivered=handed.redelivered, express=express)
+            mailbox.acknowledge(handed)
+
+    def _hand_out_express(self) -> None:
+        mailbox = self.engine.inbox.mailboxes[QUEUE]
+        while self.scope.parts[1 - self.side].delivery is Delivery.EXPRESS and mailbox.length:
+            self._do_read(None)
+
+    def _do_break(self, _: object) -> None:
+        self.breaks += 1
+        self.engine.handle_path_lost(address_of(1 - self.side), self.now_ns)
+
+    def _do_drain(self, _: object) -> None:
+        self.stops += 1
+        self.engine.drain(self.now_ns)
+
+    def _stop(self) -> list[Datagram]:
+        """End the orderly way that began with ``drain``, and start again."""
+        self.engine.stop(NodeClosed("stop"), self.now_ns)
+        sent = self.drain()
+        self._end(applied=True)
+        return sent + self.drain()
+
+    def _do_crash(self, applied: bool) -> None:
+        """Die. What the disk had in hand is there as a whole or not at all."""
+        self.crashes += 1
+        self._end(applied=applied)
+
+    def _end(self, *, applied: bool) -> None:
+        job, self.job = self.job, None
+        if applied and isinstance(job, GroupCommit):
+            self._apply(job)
+        self.witness.note_crash()
+        self._start()
+
+    def _start(self) -> None:
+        start = self.disk.incarnation + 1 if self.scope.history else 1
+        content = self.disk.load((self.side + 10) << 12 | start)
+        self.engine = Engine(
+            content,
+            name="ab"[self.side],
+            address=address_of(self.side),
+            settings=settings_of(self.scope),
+            queues=[QUEUE],
+            channel=Bare(),
+            random=cast("Random", self.ids),
+            now_ns=self.now_ns,
+            wall_offset_ns=0,
+            recording=False,
+        )
+
+    # ---- what the driver does
+
+    def drain(self, heard: Datagram | None = None) -> list[Datagram]:
+        """What follows every input. Returns what the node sends."""
+        engine = self.engine
+        self._start_job()
+        batches = engine.poll_datagrams(self.now_ns)
+        self._start_job()
+        self.witness.meet(engine, heard)
+        sent = [Datagram.read(1 - self.side, data) for batch in batches.values() for data in batch]
+        for datagram in sent:
+            self.witness.note_sending(datagram)
+            if not (datagram.has_packet and self.scope.echoes):
+                datagram.forget_counter()
+        self.witness.forget_gone(engine)
+        return sent
+
+    def _start_job(self) -> None:
+        job = self.engine.poll_job(self.now_ns)
+        if job is not None:
+            assert self.job is None
+            if isinstance(job, GroupCommit) and not self.scope.history:
+                job.commit.serial = 0
+            self.job = job
+
+    # ---- as a state
+
+    def settle(self) -> None:
+        """Take the form in which it is compared with others; see ``inside.settle``."""
+        counters = {connection: talk.counter for connection, talk in self.witness.talks.items()}
+        settle(self.engine, counters, self.now_ns)
+        if not self.scope.echoes:
+            forget_echoes(self.engine)
+        if not self.scope.history:
+            forget_history(self.engine)
+
+    def rebuild(self) -> None:
+        """Mend a copy; see ``inside.rebuild``."""
+        rebuild(self.engine)
+
+    @property
+    def forgotten(self) -> tuple[bytes, ...]:
+        """Queued messages that it would not send again."""
+        return self.witness.forgotten(self.engine, {split_key(key) for key in self.disk.outgoing})

@@ -1,0 +1,83 @@
+"""What may happen in a search, and how often: a small world with two nodes."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from triack.base.delivery import Delivery
+from triack.base.units import SECOND
+from triack.ordering.settings import OrderSettings
+from triack.queues.settings import NodeSettings
+from triack.session.settings import AckTrigger, SessionSettings
+
+__all__ = ["Part", "Scope", "settings_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one node does and what befalls it.
+
+    Attributes:
+        ready: messages for the other node that are on its disk when the search begins, each in a packet of its own.
+        sends: further messages that its application sends to the other node, each in a packet of its own if nothing
+        holds them up.
+        delivery: their class.
+        reads: whether its application reads what arrives. Express messages are read as they come, in any case.
+        crashes: how often it is killed; it starts again at once.
+        stops: how often it is closed in the orderly way, and started again.
+        breaks: how often the transport says that the path is lost.
+        sessions: how many sessions it makes or accepts, over all its lives.
+        patience: how often a timer runs out that sends the same once more (probes and resend tiers).
+    """
+
+    ready: int = 0
+    sends: int = 0
+    delivery: Delivery = Delivery.TRANSACTIONAL
+    reads: bool = False
+    crashes: int = 0
+    stops: int = 0
+    breaks: int = 0
+    sessions: int = 1
+    patience: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A small world. The network may do anything in it, and timers may run out at any time and in any order.
+
+    Attributes:
+        name: what it is called.
+        story: what it is about, in a sentence.
+        parts: the two nodes; the first connects, and the second too if it sends.
+        window: packets that a session may have unacknowledged.
+        packets: how many packets a session may number, each way.
+        ack_count: packets after which a session ack leaves at once.
+        still: timers that never run out.
+        echoes: whether acks say which datagram they answer. Without, no ack shows a loss: probes repair it.
+        history: whether nodes tell each other which start and which commit of their store it is. Without, all are the
+        same.
+        keeps: whether datagrams stay in the network when nobody can be there to take them.
+    """
+
+    name: str
+    story: str
+    parts: tuple[Part, Part]
+    window: int = 3
+    packets: int = 8
+    ack_count: int = 1
+    still: frozenset[str] = field(default_factory=frozenset)
+    echoes: bool = True
+    history: bool = True
+    keeps: bool = False
+
+
+@lru_cache
+def settings_of(scope: Scope) -> NodeSettings:
+    """The settings of both nodes. Waits are short, so that fair runs are."""
+    return NodeSettings(
+        session=SessionSettings(
+            max_unacked_packet=scope.window,
+            ack_trigger=AckTrigger(count=scope.ack_count),
+            cleanup_interval_ns=20 * SECOND,
+        ),
+        order=OrderSettings(order_ack_every=2, seq_resend_13_ns=SECOND, seq_resend_46_ns=2 * SECOND),
+    )

@@ -1,0 +1,153 @@
+"""One outgoing stream of this node: messages for one queue at one address in one class.
+
+It packs what is submitted into packets, gives them to the outgoing sequence and keeps the receipts.
+"""
+
+from heapq import heappop, heappush
+
+from triack.base.delivery import DURABLE, Delivery
+from triack.ordering.outgoing import Entry, OutgoingSequence
+from triack.ordering.settings import OrderSettings
+from triack.ordering.wire import header_bytes
+from triack.queues.packing import Outgoing, pack
+from triack.queues.stages import StageTracker
+
+__all__ = ["OutgoingQueue"]
+
+
+class OutgoingQueue:
+    """One stream.
+
+    Args:
+        lane: its number, unique in this node for ever.
+        address: where its queue is; empty for a queue of this node.
+        queue: name of the destination queue.
+        delivery: class of all its messages.
+        sequence: id of the sequence.
+        next_number: number of the next packet.
+        content_bytes: largest packet content on the way there.
+        settings: for the sequence.
+    """
+
+    __slots__ = (
+        "_body_bytes",
+        "_expiries",
+        "address",
+        "committing",
+        "delivery",
+        "durable",
+        "fetching",
+        "lane",
+        "pending",
+        "pending_bytes",
+        "queue",
+        "receipts",
+        "sequence",
+        "submitted",
+        "unacked_bytes",
+    )
+
+    def __init__(
+        self,
+        lane: int,
+        address: str,
+        queue: str,
+        delivery: Delivery,
+        *,
+        sequence: int,
+        next_number: int,
+        content_bytes: int,
+        settings: OrderSettings,
+    ) -> None:
+        self.lane = lane
+        self.address = address
+        self.queue = queue
+        self.delivery = delivery
+        self.durable = delivery in DURABLE
+        self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)
+        self.receipts = StageTracker()
+        self.pending: list[bytes | Outgoing] = []
+        self.pending_bytes = 0
+        self.submitted = 0
+        self.unacked_bytes = 0
+        self.committing = 0
+        self.fetching = False
+        self._body_bytes = content_bytes - header_bytes(queue)
+        self._expiries: list[tuple[int, int]] = []
+
+    def submit(self, message: bytes | Outgoing, size_bytes: int) -> int:
+        """Accept a message. Returns its ticket."""
+        self.pending.append(message)
+        self.pending_bytes += size_bytes
+        ticket = self.submitted
+        self.submitted = ticket + 1
+        return ticket
+
+    def poll_packets(self, ordinal: int, now_ms: int) -> tuple[list[Entry], int]:
+        """Make packets of all that was submitted.
+
+        Returns:
+            The packets, numbered and not yet in the sequence, and the next free message ordinal.
+        """
+        messages, self.pending = self.pending, []
+        self.pending_bytes = 0
+        packed, next_ordinal = pack(messages, self._body_bytes, ordinal, now_ms)
+        number = self.sequence.next_number
+        self.sequence.next_number += len(packed)
+        self.committing += len(packed)
+        ticket = self.submitted - len(messages)
+        entries: list[Entry] = []
+        for item in packed:
+            entry = Entry(number, item.body, len(item.body), item.completes, ticket, item.tickets, item.reach_by_ms)
+            entries.append(entry)
+            number += 1
+            # Every fragment of a message has its ticket; the last one moves on.
+            ticket += item.completes
+        return entries, next_ordinal
+
+    def start(self, entries: list[Entry]) -> None:
+        """The packets are durable, or need not be: send them."""
+        self.committing -= len(entries)
+        for entry in entries:
+            self.receipts.add(entry)
+            self.restore(entry)
+        if entries:
+            self.receipts.handle_queued(entries[-1].first_ticket + entries[-1].tickets)
+
+    def restore(self, entry: Entry) -> None:
+        """Take a packet that the store still has."""
+        self.sequence.append(entry)
+        self.unacked_bytes += entry.size_bytes
+        if entry.reach_by_ms:
+            heappush(self._expiries, (entry.reach_by_ms, entry.number))
+
+    def handle_freed(self, entry: Entry) -> None:
+        """The sequence has let a packet go."""
+        self.unacked_bytes -= entry.size_bytes
+        entry.body = None
+        self.receipts.handle_progress(entry)
+
+    def poll_expired(self, now_ms: int) -> list[Entry]:
+        """Packets whose time to reach the queue has run out."""
+        expired: list[Entry] = []
+        while self._expiries and self._expiries[0][0] <= now_ms:
+            _, number = heappop(self._expiries)
+            entry = self.sequence.entries.get(number)
+            if entry is not None:
+                expired.append(entry)
+        return expired
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """Wall clock of the next expiry, or None."""
+        return self._expiries[0][0] if self._expiries else None
+
+    @property
+    def unacknowledged(self) -> int:
+        """Packets that were made and are not freed yet; what is still to be packed counts as one."""
+        return bool(self.pending) + self.committing + len(self.sequence.entries)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is pending, waiting or unacknowledged."""
+        return self.unacknowledged > 0

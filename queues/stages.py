@@ -1,0 +1,173 @@
+"""Which stage each message has reached, for those who ask. Costs nothing per message until someone does."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from enum import IntEnum
+
+from triack.base.delivery import Delivery
+from triack.base.errors import RollbackDetected
+from triack.ordering.outgoing import Entry, EntryState
+
+__all__ = ["STAGES", "Stage", "StageTracker", "Waiter"]
+
+
+class Stage(IntEnum):
+    """How far a message has come."""
+
+    QUEUED = 0
+    """Accepted here, and on this node's disk unless it is express."""
+    RECEIVED = 1
+    """Session ack: it arrived at the next hop."""
+    STORED = 2
+    """Store ack: it is on the next hop's disk."""
+    ORDERED = 3
+    """Order ack: accepted once, in order, and on disk at its destination."""
+
+
+STAGES: dict[Delivery, Stage] = {
+    Delivery.EXPRESS: Stage.RECEIVED,
+    Delivery.RECOVERABLE: Stage.STORED,
+    Delivery.TRANSACTIONAL: Stage.ORDERED,
+}
+"""The last stage that a class has."""
+
+Waiter = Callable[[str | None], None]
+"""Called once, with None when the stage is reached or with the reason why it never will be."""
+
+PRUNE_AT = 1_024
+"""Beyond so many separate failures, of messages up to the oldest one nothing is known any more."""
+
+
+class StageTracker:
+    """The messages of one lane by ticket, the count of messages submitted before them."""
+
+    __slots__ = ("_entries", "_failed", "_forgotten_below", "_starts", "_waiting", "halted", "queued")
+
+    def __init__(self) -> None:
+        self.queued = 0
+        self.halted: RollbackDetected | None = None
+        self._starts: list[int] = []
+        self._entries: list[Entry] = []
+        self._failed: list[tuple[int, int, str]] = []
+        self._forgotten_below = 0
+        self._waiting: dict[int, list[tuple[Stage, Waiter]]] = {}
+
+    @property
+    def awaited(self) -> bool:
+        """Whether anyone waits."""
+        return bool(self._waiting)
+
+    def awaits(self, entry: Entry) -> bool:
+        """Whether anyone waits for a message in this packet."""
+        waiting = self._waiting
+        return bool(waiting) and bool(_common(waiting, range(entry.first_ticket, entry.first_ticket + entry.tickets)))
+
+    def add(self, entry: Entry) -> None:
+        """A packet was made."""
+        self._starts.append(entry.first_ticket)
+        self._entries.append(entry)
+
+    def handle_queued(self, tickets: int) -> None:
+        """All messages with a ticket below are queued."""
+        before, self.queued = self.queued, tickets
+        self._settle(range(before, tickets))
+
+    def handle_progress(self, entry: Entry) -> None:
+        """A packet came further."""
+        if self._waiting:
+            self._settle(range(entry.first_ticket, entry.first_ticket + entry.tickets))
+        if len(self._starts) >= PRUNE_AT and self._entries[PRUNE_AT // 2].state is EntryState.DONE:
+            self._prune()
+
+    def handle_removed(self, entry: Entry, reason: str) -> None:
+        """A packet was given up."""
+        first, end = entry.first_ticket, entry.first_ticket + entry.tickets
+        if self._failed and self._failed[-1][2] == reason and self._failed[-1][0] <= first <= self._failed[-1][1]:
+            self._failed[-1] = (self._failed[-1][0], max(end, self._failed[-1][1]), reason)
+        else:
+            self._failed.append((first, end, reason))
+        if len(self._failed) > PRUNE_AT:
+            forgotten = self._failed.pop(0)
+            self._forgotten_below = max(self._forgotten_below, forgotten[1])
+        self.handle_progress(entry)
+
+    def wait(self, ticket: int, stage: Stage, waiter: Waiter) -> list[Entry]:
+        """Call ``waiter`` when the message reaches the stage. Returns the packets it is in, if it has not yet."""
+        if self._settled(ticket, stage, waiter):
+            return []
+        self._waiting.setdefault(ticket, []).append((stage, waiter))
+        return self._find(ticket)
+
+    def forget(self, ticket: int, waiter: Waiter) -> None:
+        """Nobody waits any more."""
+        left = [pair for pair in self._waiting.get(ticket, ()) if pair[1] is not waiter]
+        if left:
+            self._waiting[ticket] = left
+        else:
+            self._waiting.pop(ticket, None)
+
+    def halt(self, error: RollbackDetected | None) -> None:
+        """Nothing leaves this node any more: whoever waits for more than ``QUEUED`` is told so. None: it goes on."""
+        self.halted = error
+        if error is not None:
+            self._settle(range(self.queued))
+
+    def fail_all(self, reason: str) -> None:
+        """Tell everyone who waits that it will not happen."""
+        waiting, self._waiting = self._waiting, {}
+        for pairs in waiting.values():
+            for _, waiter in pairs:
+                waiter(reason)
+
+    def _settle(self, tickets: range) -> None:
+        waiting = self._waiting
+        for ticket in _common(waiting, tickets):
+            waiting[ticket] = [pair for pair in waiting[ticket] if not self._settled(ticket, *pair)]
+            if not waiting[ticket]:
+                del waiting[ticket]
+
+    def _settled(self, ticket: int, stage: Stage, waiter: Waiter) -> bool:
+        if ticket < self._forgotten_below:
+            waiter("forgotten")
+            return True
+        for first, end, reason in self._failed:
+            if first <= ticket < end:
+                waiter(reason)
+                return True
+        if ticket < self.queued and all(_reached(entry, stage) for entry in self._find(ticket)):
+            waiter(None)
+            return True
+        if self.halted is None or stage is Stage.QUEUED:
+            return False
+        waiter(str(self.halted))
+        return True
+
+    def _find(self, ticket: int) -> list[Entry]:
+        """The packets that hold a message: several for a large one, none when it was freed long ago."""
+        found: list[Entry] = []
+        at = bisect_right(self._starts, ticket) - 1
+        while at >= 0 and self._entries[at].first_ticket + self._entries[at].tickets > ticket:
+            found.append(self._entries[at])
+            at -= 1
+        return found
+
+    def _prune(self) -> None:
+        done = 0
+        for entry in self._entries:
+            if entry.state is not EntryState.DONE:
+                break
+            done += 1
+        del self._starts[:done], self._entries[:done]
+
+
+def _common(waiting: dict[int, list[tuple[Stage, Waiter]]], tickets: range) -> list[int]:
+    """The tickets that someone waits for, found from the smaller side."""
+    if len(tickets) < len(waiting):
+        return [ticket for ticket in tickets if ticket in waiting]
+    return [ticket for ticket in waiting if ticket in tickets]
+
+
+def _reached(entry: Entry, stage: Stage) -> bool:
+    if stage is Stage.QUEUED or entry.state is EntryState.DONE:
+        return True
+    return {Stage.RECEIVED: entry.received, Stage.STORED: entry.stored, Stage.ORDERED: False}[stage]

@@ -1,0 +1,1 @@
+"""What survives: the tables, SQLite underneath them, and recovery after an unclean end."""

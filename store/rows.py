@@ -1,0 +1,185 @@
+"""The store's tables, and how a row shows that it is what was written.
+
+Every row carries a checksum over all its columns and the name of its table. Every commit writes down how many rows each
+table then has, and the sum of their checksums: so a row that was lost, or an old one that came back, shows as well.
+"""
+
+# ruff: noqa: S608 - all that goes into a statement is written in this file
+
+from collections.abc import Sequence
+from itertools import chain
+from struct import Struct
+from struct import error as struct_error
+from typing import Any
+from zlib import crc32
+
+from triack.base.commit import HEAD_BYTES
+
+__all__ = ["META", "TABLES", "UNREADABLE", "Table", "Tallies"]
+
+UNREADABLE = (TypeError, ValueError, AttributeError, OverflowError, struct_error)
+"""What Python makes of a damaged row whose values are of the wrong type."""
+
+
+class Table:
+    """One table: its statements, and the form of its rows.
+
+    Args:
+        name: its name.
+        columns: its columns, keys first, without checksums and body.
+        keys: how many of the columns are the key.
+        packets: each row has a body, a packet, with a checksum of its own, so that the rest can be read without it.
+        rowid: False for a table that is kept in the order of keys that are no numbers.
+
+    Attributes:
+        create: what makes it; SQLite keeps these very words, so that they can be compared.
+        put: writes a row, in place of one that has the same key unless that cannot be.
+        find: gives the checksum of the row with a key.
+        load: gives all rows, the bodies' first bytes for the bodies, the checksum last.
+        fetch: gives one row whole.
+    """
+
+    def __init__(self, name: str, *columns: str, keys: int = 1, packets: bool = False, rowid: bool = True) -> None:
+        names = [column.split()[0] for column in columns]
+        key = ", ".join(names[:keys])
+        where = " AND ".join(f"{name} = ?" for name in names[:keys])
+        sums = ["body_checksum", "checksum", "body"] if packets else ["checksum"]
+        head = [f"body_checksum, length(body), substr(body, 1, {HEAD_BYTES})"] if packets else []
+        marks = ", ".join("?" * (len(names) + len(sums)))
+        replaced = "" if packets or name in ("queues", "starts") else "OR REPLACE "
+        self.name = name
+        self.keys = keys
+        self.packets = packets
+        self.create = f"CREATE TABLE {name} ({', '.join((*columns, *sums))}, PRIMARY KEY ({key}))"
+        self.create += "" if rowid else " WITHOUT ROWID"
+        self.put = f"INSERT {replaced}INTO {name} VALUES ({marks})"
+        self.find = f"SELECT checksum FROM {name} WHERE {where}"
+        self.load = f"SELECT {', '.join((*names, *head, 'checksum'))} FROM {name} ORDER BY {key}"
+        self.fetch = f"SELECT {', '.join((*names, *sums))} FROM {name} WHERE {where}"
+        self.delete = f"DELETE FROM {name} WHERE {where} RETURNING checksum"
+        self.delete_range = f"DELETE FROM {name} WHERE {key} BETWEEN ? AND ? RETURNING checksum"
+
+    def checksum(self, values: Sequence[Any]) -> int:
+        """The checksum of a row: of the table's name and the values, in their order and with their types."""
+        return crc32(ascii((self.name, *values)).encode())
+
+    def seal(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """A row as it is stored, with its checksums. The last value of a packet is its body."""
+        if not self.packets:
+            return (*values, self.checksum(values))
+        *columns, body = values
+        body_checksum = crc32(body, values[0] & 0xFFFFFFFF)
+        checksum = self.checksum((*columns, body_checksum, len(body), bytes(body[:HEAD_BYTES])))
+        return (*columns, body_checksum, checksum, body)
+
+    def is_sealed(self, row: Sequence[Any]) -> bool:
+        """Whether a whole row, as it was stored, is what was written."""
+        values = (*row[:-3], row[-1]) if self.packets else row[:-1]
+        try:
+            return self.seal(values) == tuple(row)
+        except UNREADABLE:
+            return False
+
+    def checksum_of(self, sealed: Sequence[Any]) -> int:
+        """The checksum in a sealed row."""
+        checksum: int = sealed[-2 if self.packets else -1]
+        return checksum
+
+
+META = Table(
+    "meta",
+    "id INTEGER",
+    "node_id BLOB",
+    "incarnation INTEGER",
+    "start INTEGER",
+    "serial INTEGER",
+    "log_bytes INTEGER",
+    "tallies BLOB",
+)
+"""The one row that every commit writes."""
+
+TABLES = {
+    table.name: table
+    for table in (
+        Table("starts", "incarnation INTEGER", "start INTEGER", "serial INTEGER"),
+        Table("peers", "node_id BLOB", "start INTEGER", "serial INTEGER", rowid=False),
+        Table(
+            "lanes",
+            "lane INTEGER",
+            "address TEXT",
+            "queue TEXT",
+            "delivery INTEGER",
+            "sequence INTEGER",
+            "next_number INTEGER",
+        ),
+        Table("outgoing", "key INTEGER", "completes INTEGER", "tickets INTEGER", "reach_by_ms INTEGER", packets=True),
+        Table("queues", "id INTEGER", "name TEXT UNIQUE"),
+        Table(
+            "messages",
+            "key INTEGER",
+            "origin BLOB",
+            "lane INTEGER",
+            "sequence INTEGER",
+            "number INTEGER",
+            packets=True,
+        ),
+        Table("progress", "key INTEGER", "progress BLOB"),
+        Table(
+            "positions",
+            "origin BLOB",
+            "lane INTEGER",
+            "delivery INTEGER",
+            "queue TEXT",
+            "sequence INTEGER",
+            "number INTEGER",
+            "filter BLOB",
+            keys=2,
+            rowid=False,
+        ),
+        Table("state", "key TEXT", "value BLOB", rowid=False),
+    )
+}
+"""The others, whose rows are counted."""
+
+_MASK = (1 << 64) - 1
+
+
+class Tallies:
+    """How many rows each table has, and the sum of their checksums.
+
+    Args:
+        packed: what ``pack`` gave; without it all tables are empty.
+
+    Raises:
+        struct.error: these bytes are no tallies.
+    """
+
+    __slots__ = ("by_table",)
+
+    _STRUCT = Struct(f"<{2 * len(TABLES)}Q")
+
+    def __init__(self, packed: bytes | None = None) -> None:
+        numbers = self._STRUCT.unpack(packed) if packed is not None else (0,) * 2 * len(TABLES)
+        pairs = zip(numbers[::2], numbers[1::2], strict=True)
+        self.by_table = {table: list(pair) for table, pair in zip(TABLES, pairs, strict=True)}
+
+    def add(self, table: str, checksums: Sequence[int]) -> None:
+        """Rows with these checksums were written."""
+        tally = self.by_table[table]
+        tally[0] += len(checksums)
+        tally[1] += sum(checksums)
+
+    def remove(self, table: str, checksums: Sequence[int]) -> None:
+        """Rows with these checksums were deleted or replaced."""
+        tally = self.by_table[table]
+        # A damaged row takes more away than was ever added: that must show later, and not fail here.
+        tally[0] = (tally[0] - len(checksums)) & _MASK
+        tally[1] = (tally[1] - sum(checksums)) & _MASK
+
+    def pack(self) -> bytes:
+        """As bytes, for the store."""
+        return self._STRUCT.pack(*chain.from_iterable(self.by_table.values()))
+
+    def differing(self, other: "Tallies") -> list[str]:
+        """The tables about which two disagree."""
+        return [table for table, tally in self.by_table.items() if tally != other.by_table[table]]

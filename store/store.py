@@ -1,0 +1,415 @@
+"""The durable store: one SQLite file, one connection, used from one thread.
+
+Promise: when ``apply`` returns, the whole commit is on disk (WAL, ``synchronous=FULL``) and stays there. When it
+raises, the commit is there as a whole or not at all, which only the next start can tell, and the store is finished:
+after a failed write or sync no further commit is taken. Given a disk that keeps what it says it has synced, this holds
+through crashes and losses of power at any point, also while a store is being opened.
+
+What is read is what was written, or StoreDamaged is raised: every row carries a checksum and every commit counts the
+rows (``rows``), and the log of a process that ended badly is checked and written again before anything is built on it
+(``walcheck``). One case cannot be told from a commit that a crash interrupted: damage, while the log is in use, to the
+very last commit in it. ``locking_mode=EXCLUSIVE`` keeps every other process out for as long as the store is open.
+
+One row per packet, never per message. SQLite comes with ``apsw``: the one in older Pythons has a WAL bug that version
+3.51.3 mended.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from triack.base.commit import (
+    Commit,
+    MessageIndex,
+    OutgoingIndex,
+    OutgoingQueueRow,
+    PeerRow,
+    PositionRow,
+    Read,
+    StoreContent,
+)
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
+from triack.store.rows import META, TABLES, UNREADABLE, Tallies
+from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page, sync_directory
+
+__all__ = ["STORE_FILE", "Store"]
+
+STORE_FILE = "store.db"
+SCHEMA_VERSION = 2
+PAGE_BYTES = 16_384
+CHECKPOINT_PAGES = 2_000
+"""A log of so many pages is brought into the database."""
+SPARE = 4
+"""The log's file has room for a quarter more pages than that from the start."""
+
+
+class _Meta(NamedTuple):
+    """The row that every commit writes. ``log_bytes`` is the least size of the log, 0 when there need not be one."""
+
+    node_id: bytes = b""
+    incarnation: int = 0
+    start: int = 0
+    serial: int = 0
+    log_bytes: int = 0
+
+
+class Store:
+    """The open store of one node.
+
+    Args:
+        folder: the data directory; made, readable to its owner alone, when it does not exist. None keeps all in memory.
+        vfs: a file system that SQLite knows by this name, in place of the system's; no directory is made then.
+        page_bytes: the size of the pages of a new store, a power of two from 512 to 65,536.
+        checkpoint_pages: a log of so many pages is brought into the database.
+
+    Raises:
+        StoreInUse: another process has it open.
+        StoreDamaged: the file is no Triack store, or not what was written.
+        StoreError: it cannot be opened; the message names the path and the cause.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        vfs: str | None = None,
+        page_bytes: int = PAGE_BYTES,
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+    ) -> None:
+        self.path = ":memory:" if folder is None else str(folder / STORE_FILE)
+        self.in_memory = folder is None
+        self._vfs = vfs or ""
+        self._checkpoint_pages = checkpoint_pages
+        self._failure: StoreFailed | None = None
+        self._meta = _Meta()
+        self._tallies = Tallies()
+        self._log_pages = [0]
+        self._log_bytes = 0
+        self._sound = True
+        if folder is not None and vfs is None:
+            _make_folder(folder)
+        with self._opening():
+            self._db = apsw.Connection(self.path, vfs=vfs)
+        try:
+            with self._opening():
+                self._open(page_bytes)
+        except BaseException:
+            with suppress(apsw.Error):
+                self._db.close()
+            raise
+
+    # ---- opening
+
+    def _open(self, page_bytes: int) -> None:
+        db = self._db
+        # Only an orderly end may touch what the log holds.
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        db.set_busy_timeout(0)
+        if not self.in_memory and is_orphan(self._vfs, self.path):
+            raise StoreDamaged(f"open store {self.path}: the database is empty, but there is a log beside it")
+        db.pragma("locking_mode", "EXCLUSIVE")
+        db.pragma("page_size", page_bytes)
+        db.pragma("synchronous", "FULL")
+        db.pragma("cache_spill", 0)
+        version = db.pragma("user_version")
+        if version == 0 and db.execute("SELECT count(*) FROM sqlite_schema").get:
+            raise StoreDamaged(f"open store {self.path}: a database, but not a Triack store")
+        if version not in (0, SCHEMA_VERSION):
+            raise StoreDamaged(f"open store {self.path}: store version {version}, this Triack reads {SCHEMA_VERSION}")
+        if not self.in_memory:
+            self._open_log(new=version == 0)
+        elif version == 0:
+            self._create()
+
+    def _open_log(self, *, new: bool) -> None:
+        """Check all that the last process left, then make it durable."""
+        db = self._db
+        db.pragma("journal_mode", "WAL")
+        db.pragma("wal_autocheckpoint", 0)
+        pages = self._log_pages
+
+        def note_pages(_db: apsw.Connection, _name: str, count: int) -> int:
+            pages[0] = count
+            return apsw.SQLITE_OK
+
+        db.set_wal_hook(note_pages)
+        db.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - opens the log
+        page_bytes = db.pragma("page_size")
+        size_bytes = log_size_bytes(page_bytes, self._checkpoint_pages + self._checkpoint_pages // SPARE)
+        frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        with WriteAheadLog(self._vfs, f"{self.path}-wal", page_bytes) as log:
+            log.verify(frames, lambda page: read_page(self._vfs, self.path, page_bytes, page))
+            if not new:
+                self._check(log)
+            self._log_bytes = max(size_bytes, self._meta.log_bytes)
+            db.pragma("journal_size_limit", self._log_bytes)
+            log.persist(frames, self._log_bytes)
+        sync_directory(self._vfs, self.path)
+        if new:
+            self._create()
+
+    def _check(self, log: WriteAheadLog) -> None:
+        """Is the structure sound, and the row that every commit writes?"""
+        fault = self._db.execute("PRAGMA quick_check(1)").get
+        if fault != "ok":
+            raise StoreDamaged(f"open store {self.path}: {fault}")
+        created = {row[0] for row in self._db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+        if created != {table.create for table in (META, *TABLES.values())}:
+            raise StoreDamaged(f"open store {self.path}: its tables are not those of a Triack store")
+        found: list[list[Any]] = [list(row) for row in self._db.execute(META.load)]
+        if len(found) != 1 or META.checksum(found[0][:-1]) != found[0][-1]:
+            raise StoreDamaged(f"open store {self.path}: the row of meta is not what was written")
+        _id, *values, tallies, _checksum = found[0]
+        self._meta, self._tallies = _Meta(*values), Tallies(tallies)
+        if log.size_bytes < self._meta.log_bytes:
+            raise StoreDamaged(
+                f"open {log.path}: {log.size_bytes} bytes are left of at least {self._meta.log_bytes}; without them "
+                "commits are lost"
+            )
+
+    def _create(self) -> None:
+        with self._transaction():
+            for table in (META, *TABLES.values()):
+                self._db.execute(table.create)
+            self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._write_meta()
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        try:
+            yield
+        except (apsw.BusyError, apsw.LockedError) as cause:
+            raise StoreInUse(f"open store {self.path}: in use by another process") from cause
+        except (apsw.NotADBError, apsw.CorruptError, *UNREADABLE) as cause:
+            raise StoreDamaged(f"open store {self.path}: {cause}") from cause
+        except apsw.Error as cause:
+            raise StoreError(f"open store {self.path}: {_explain(cause)}") from cause
+
+    # ---- starting
+
+    def load(self, new_node_id: bytes, start: int) -> StoreContent:
+        """Begin an incarnation and read everything but the bodies.
+
+        Args:
+            new_node_id: 16 random bytes, the node's id if the store has none yet.
+            start: the id of this start, a random number of 63 bits.
+
+        Raises:
+            StoreDamaged: a row is not what was written, or rows are missing.
+            StoreError: the disk cannot be read.
+            StoreFailed: the new incarnation cannot be written.
+        """
+        try:
+            with self._opening():
+                content = self._load()
+        except StoreError:
+            self._sound = False
+            raise
+        with self._writing("begin an incarnation"):
+            with self._transaction():
+                serial = self._meta.serial
+                self._meta = meta = _Meta(
+                    self._meta.node_id or new_node_id, self._meta.incarnation + 1, start, serial, self._log_bytes
+                )
+                self._put("starts", [(meta.incarnation, start, serial)])
+                self._write_meta()
+            # From here on the database says that there is a log, and nobody can lose it unnoticed.
+            self._checkpoint()
+        return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start)
+
+    def _load(self) -> StoreContent:
+        found = Tallies()
+
+        def rows(name: str) -> Iterator[list[Any]]:
+            table = TABLES[name]
+            for *values, checksum in self._db.execute(table.load):
+                if table.checksum(values) != checksum:
+                    raise StoreDamaged(f"load store {self.path}: row {values[0]!r} of {name} has a wrong checksum")
+                found.add(name, (checksum,))
+                yield values
+
+        content = StoreContent(self._meta.node_id, self._meta.incarnation, serial=self._meta.serial)
+        begun = [(start, serial) for _, start, serial in rows("starts")]
+        ends = [serial for _, serial in begun[1:]] + [self._meta.serial]
+        content.starts = {start: end for (start, _), end in zip(begun, ends, strict=False)}
+        content.peers = {row[0]: PeerRow(*row) for row in rows("peers")}
+        content.lanes = [OutgoingQueueRow(*row) for row in rows("lanes")]
+        content.outgoing = [
+            OutgoingIndex(key, completes, tickets, reach_by_ms, size)
+            for key, completes, tickets, reach_by_ms, _, size, _ in rows("outgoing")
+        ]
+        content.queues = [(number, name) for number, name in rows("queues")]
+        progress: dict[int, bytes] = dict(rows("progress"))
+        content.messages = [
+            MessageIndex(key, origin, lane, sequence, number, size, head, progress.get(key))
+            for key, origin, lane, sequence, number, _, size, head in rows("messages")
+        ]
+        content.positions = [PositionRow(*row) for row in rows("positions")]
+        content.state = dict(rows("state"))
+        if differing := found.differing(self._tallies):
+            raise StoreDamaged(f"load store {self.path}: rows of {', '.join(differing)} are lost, or old ones are back")
+        return content
+
+    # ---- working
+
+    def apply(self, commit: Commit) -> None:
+        """Make a commit durable. Raises StoreFailed, then and on every later call."""
+        with self._writing("commit"):
+            with self._transaction():
+                self._apply(commit)
+                if commit.serial:
+                    self._meta = self._meta._replace(serial=commit.serial)
+                self._write_meta()
+            if self._log_pages[0] >= self._checkpoint_pages:
+                self._checkpoint()
+
+    def _apply(self, commit: Commit) -> None:
+        if commit.queues:
+            self._put("queues", commit.queues)
+        if commit.lanes:
+            self._replace("lanes", [row._replace(delivery=int(row.delivery)) for row in commit.lanes.values()])
+        if commit.outgoing:
+            self._put("outgoing", commit.outgoing)
+        if commit.messages:
+            self._put("messages", commit.messages)
+        if commit.positions:
+            self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
+        if commit.progress:
+            self._replace("progress", commit.progress.items())
+        if commit.peers:
+            self._replace("peers", commit.peers.values())
+        if commit.outgoing_deletes:
+            self._delete("outgoing", TABLES["outgoing"].delete_range, commit.outgoing_deletes)
+        if commit.message_deletes:
+            for name in ("messages", "progress"):
+                self._delete(name, TABLES[name].delete_range, commit.message_deletes)
+        if commit.state:
+            self._replace("state", [(key, value) for key, value in commit.state.items() if value is not None])
+            self._delete(
+                "state", TABLES["state"].delete, [(key,) for key, value in commit.state.items() if value is None]
+            )
+
+    def _put(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows that are new."""
+        table = TABLES[name]
+        sealed = [table.seal(row) for row in rows]
+        self._db.executemany(table.put, sealed)
+        self._tallies.add(name, [table.checksum_of(row) for row in sealed])
+
+    def _replace(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows, each in place of one that has its key."""
+        table = TABLES[name]
+        for row in rows:
+            sealed = table.seal(row)
+            for old in self._db.execute(table.find, sealed[: table.keys]):
+                self._tallies.remove(name, old)
+            self._db.execute(table.put, sealed)
+            self._tallies.add(name, sealed[-1:])
+
+    def _delete(self, name: str, statement: str, keys: Sequence[Sequence[Any]]) -> None:
+        gone = self._db.executemany(statement, keys)
+        self._tallies.remove(name, [checksum for (checksum,) in gone])
+
+    def _write_meta(self) -> None:
+        self._db.execute(META.put, META.seal((1, *self._meta, self._tallies.pack())))
+
+    def _checkpoint(self) -> None:
+        """Bring the log into the database. SQLite's own way of doing so would keep a failure to itself."""
+        if not self.in_memory:
+            frames, done = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            assert frames == done, "nobody else reads, so nothing can be left in the log"
+            self._log_pages[0] = 0
+
+    def read(self, read: Read) -> None:
+        """Fetch bodies into ``read.bodies``; a row that is gone is left out.
+
+        Raises:
+            StoreDamaged: a row is not what was written.
+            StoreFailed: the disk cannot be read.
+        """
+        table = TABLES[read.table]
+        with self._writing("read"):
+            for key in read.keys:
+                row = self._db.execute(table.fetch, (key,)).fetchone()
+                if row is None:
+                    continue
+                if not table.is_sealed(row):
+                    self._sound = False
+                    raise StoreDamaged(f"read store {self.path}: row {key} of {read.table} has a wrong checksum")
+                read.bodies[key] = row[-1]
+
+    def close(self) -> None:
+        """Close the file. Nothing that was committed depends on it."""
+        with suppress(apsw.Error):
+            if self._sound and self._failure is None:
+                self._end()
+        with suppress(apsw.Error):
+            self._db.close()
+
+    def _end(self) -> None:
+        """Say that no log is needed any more, and let SQLite bring it into the database and remove it."""
+        self._sound = False
+        self._meta = self._meta._replace(log_bytes=0)
+        with self._transaction():
+            self._write_meta()
+        self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        # SQLite rolls back by itself on a full disk; apsw's own context manager would then report the second rollback.
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                with suppress(apsw.Error):
+                    self._db.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _writing(self, operation: str) -> Iterator[None]:
+        if self._failure is not None:
+            raise StoreFailed(str(self._failure))
+        try:
+            yield
+        except (apsw.Error, *UNREADABLE) as cause:
+            self._failure = StoreFailed(f"{operation} store {self.path}: {_explain(cause)}")
+            raise self._failure from cause
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a directory and those above it; a name in a directory is durable when that directory is synced."""
+    try:
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        for path in reversed(missing):
+            path.mkdir(mode=0o700, exist_ok=True)
+            _sync_folder(path.parent)
+    except OSError as cause:
+        raise StoreError(f"make data directory {folder}: {cause.strerror}") from cause
+    if not folder.is_dir():
+        raise StoreError(f"open data directory {folder}: not a directory")
+    if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise StoreError(f"open data directory {folder}: not writable")
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def _explain(cause: Exception) -> str:
+    if isinstance(cause, apsw.FullError):
+        return "the disk is full"
+    if isinstance(cause, apsw.CorruptError):
+        return f"the file is damaged: {cause}"
+    return f"{type(cause).__name__}: {cause}"

@@ -1,0 +1,74 @@
+"""A NumberSet is a set of numbers, told as a cumulative number and ranges."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triack.base.ranges import NumberSet, as_ranges
+
+NUMBER = st.integers(1, 40)
+
+
+def flatten(numbers: NumberSet) -> set[int]:
+    told = set(range(1, numbers.cumulative + 1))
+    for first, last in numbers.ranges:
+        told.update(range(first, last + 1))
+    return told
+
+
+def assert_canonical(numbers: NumberSet) -> None:
+    floor = numbers.cumulative + 1
+    for first, last in numbers.ranges:
+        assert floor < first <= last
+        floor = last + 1
+
+
+@given(st.lists(st.tuples(st.booleans(), NUMBER)))
+def test_it_behaves_as_a_set(steps: list[tuple[bool, int]]) -> None:
+    """Adds and forgets leave the numbers that a Python set has, in canonical ranges; ``add`` says what is new."""
+    numbers, model = NumberSet(), set[int]()
+    for forgets, number in steps:
+        if forgets:
+            numbers.forget_below(number)
+            model.update(range(1, number + 1))
+        else:
+            assert numbers.add(number) == (number not in model)
+            model.add(number)
+        assert_canonical(numbers)
+        assert flatten(numbers) == model == {number for number in range(1, 50) if number in numbers}
+        assert numbers.highest == max(model, default=0)
+
+
+@given(st.sets(NUMBER))
+def test_it_reads_back(model: set[int]) -> None:
+    """What is told can be made into the same set again."""
+    numbers = NumberSet()
+    for number in model:
+        numbers.add(number)
+    assert flatten(NumberSet(numbers.cumulative, numbers.ranges)) == model
+    assert numbers.lowest_ranges(2) == numbers.ranges[:2]
+
+
+def test_filling_the_last_hole_leaves_no_range() -> None:
+    """A hole that is filled joins both sides; the first one moves the cumulative number over all that follows."""
+    numbers = NumberSet(2, [(4, 5), (7, 9)])
+    assert numbers.add(6)
+    assert (numbers.cumulative, numbers.ranges) == (2, [(4, 9)])
+    assert numbers.add(3)
+    assert (numbers.cumulative, numbers.ranges) == (9, [])
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_numbers_start_at_one(number: int) -> None:
+    """Nothing below 1 is ever new."""
+    assert not NumberSet().add(number)
+
+
+@given(st.sets(NUMBER))
+def test_as_ranges_folds_and_loses_nothing(model: set[int]) -> None:
+    """Ascending numbers become ranges that are apart, with the same numbers in them."""
+    ranges = as_ranges(sorted(model))
+    assert {number for first, last in ranges for number in range(first, last + 1)} == model
+    assert all(left[1] + 1 < right[0] for left, right in pairwise(ranges))

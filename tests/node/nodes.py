@@ -1,0 +1,49 @@
+"""Real nodes on loopback with short timeouts."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import triack
+from triack.base.units import MS
+from triack.ordering.settings import OrderSettings
+from triack.session.settings import SessionSettings
+
+WAIT = 10.0
+"""Seconds after which a wait that should end has failed."""
+SOON = 0.2
+"""Seconds after which something has not happened."""
+SCHEMES = ["udp", "tcp", "memory"]
+
+
+def quick(**changes: Any) -> triack.NodeSettings:
+    """Settings for tests: acks, retries and closing take no time."""
+    wanted: dict[str, Any] = {
+        "session": SessionSettings(ack_timeout_min_ns=200 * MS, drain_timeout_ns=300 * MS),
+        "order": OrderSettings(order_ack_idle_ns=20 * MS, seq_resend_13_ns=500 * MS),
+        "reconnect_min_ns": 10 * MS,
+        "reconnect_max_ns": 50 * MS,
+        "close_timeout_ns": 500 * MS,
+        **changes,
+    }
+    return triack.NodeSettings(**wanted)
+
+
+def make(name: str = "node", data: Path | None = None, scheme: str | None = None, **more: Any) -> triack.Node:
+    """A node that listens on a free address, if ``scheme`` says on what."""
+    listen = {None: None, "udp": "udp://127.0.0.1:0", "tcp": "tcp://127.0.0.1:0", "memory": f"memory://{name}"}[scheme]
+    more.setdefault("settings", quick())
+    return triack.open(name, data=data, listen=listen, insecure=True, **more)
+
+
+async def until(condition: Any) -> None:
+    """Wait for what no event tells of; WAIT at most."""
+    async with asyncio.timeout(WAIT):
+        while not condition():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.005)
+
+
+async def bodies(node: triack.Node, queue: str, count: int) -> list[bytes]:
+    """Receive so many messages."""
+    async with node.receive(queue) as consumer:
+        return [(await consumer.get(WAIT)).body for _ in range(count)]

@@ -1,0 +1,106 @@
+"""The files of the session log: segments, renames, and a disk that takes no more."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from triack.base.errors import StoreError
+from triack.node import log_file as logfile
+from triack.node.log_file import LogFile
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_records_are_in_the_file_at_once(tmp_path: Path) -> None:
+    """With the operating system when ``append`` returns; the file is renamed when the log is closed."""
+    log = LogFile(tmp_path / "log", "n", 7)
+    log.append(b"one\n")
+    (open_file,) = (tmp_path / "log").iterdir()
+    assert open_file.read_bytes() == b"one\n"
+    assert open_file.name.startswith("n-000007-")
+    assert open_file.name.endswith("-000001.jsonl.open")
+    log.append(b"")
+    log.append(b"two\n")
+    log.close()
+    log.close()
+    (closed,) = (tmp_path / "log").iterdir()
+    assert closed.read_bytes() == b"one\ntwo\n"
+    assert closed.name == open_file.name.removesuffix(".open")
+
+
+def test_a_full_segment_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are never cut in two; the segments put together are all of them, in order."""
+    monkeypatch.setattr(logfile, "SEGMENT_BYTES", 100)
+    log = LogFile(tmp_path, "n", 1)
+    records = [b"record %02d %s\n" % (number, b"x" * 30) for number in range(20)]
+    for record in records:
+        log.append(record)
+    assert len([name for name in names(tmp_path) if name.endswith(".open")]) == 1
+    log.close()
+    files = sorted(tmp_path.iterdir())
+    assert len(files) > 5
+    assert all(file.suffix == ".jsonl" and file.read_bytes().endswith(b"\n") for file in files)
+    assert b"".join(file.read_bytes() for file in files) == b"".join(records)
+
+
+def test_two_logs_never_write_one_file(tmp_path: Path) -> None:
+    """What an earlier life left behind is not touched, whatever its number."""
+    first = LogFile(tmp_path, "n", 1)
+    first.append(b"first\n")
+    second = LogFile(tmp_path, "n", 1)
+    second.append(b"second\n")
+    first.close()
+    second.close()
+    assert sorted(file.read_bytes() for file in tmp_path.iterdir()) == [b"first\n", b"second\n"]
+
+
+def test_a_disk_that_takes_no_more_ends_the_recording_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages go on: ``append`` and ``close`` do not raise, and nothing is left open."""
+    log = LogFile(tmp_path, "n", 1)
+    log.append(b"before\n")
+
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    log.append(b"lost\n")
+    monkeypatch.undo()
+    log.append(b"later\n")
+    log.close()
+    (file,) = tmp_path.iterdir()
+    assert file.read_bytes() == b"before\n"
+
+
+def test_a_short_write_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may take less than it is given."""
+    write = os.write
+    log = LogFile(tmp_path, "n", 1)
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, bytes(data[:3])))
+    log.append(b"0123456789\n")
+    monkeypatch.undo()
+    log.close()
+    assert next(tmp_path.iterdir()).read_bytes() == b"0123456789\n"
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """A file is in the way."""
+    (tmp_path / "log").write_text("in the way")
+    with pytest.raises(StoreError, match="log"):
+        LogFile(tmp_path / "log", "n", 1)
+
+
+def test_a_folder_that_is_gone_ends_the_recording_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody tidied up under the running node: neither the next segment nor the end of it raises."""
+    monkeypatch.setattr(logfile, "SEGMENT_BYTES", 10)
+    for times, records in ((1, b"short\n"), (2, b"short\n"), (2, b"longer than a segment\n")):
+        log = LogFile(tmp_path / "log", "n", 1)
+        for file in (tmp_path / "log").iterdir():
+            file.unlink()
+        (tmp_path / "log").rmdir()
+        for _ in range(times):
+            log.append(records)
+        log.close()

@@ -1,0 +1,394 @@
+"""The life of a real node: opening, refusing, failing, closing; and what it leaves behind."""
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+
+import triack
+from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
+from tests.queues.hostile import batch
+from triack.base.commit import Commit, MessageRow, key_of
+from triack.base.units import MS
+from triack.queues.stages import Stage
+from triack.store.store import STORE_FILE, Store
+
+# Opening.
+
+
+@pytest.mark.parametrize("listen", ["udp://0.0.0.0:0", "tcp://[::]:0", "udp://192.0.2.1:7801", "tcp://example.org:1"])
+def test_an_insecure_node_stays_on_loopback(listen: str) -> None:
+    """Refused before anything is opened, with the address."""
+    with pytest.raises(triack.NotLoopback, match="loopback"):
+        triack.open("n", data=None, listen=listen, insecure=True)
+
+
+def test_insecure_must_be_said() -> None:
+    """Nobody gets an open node by forgetting an argument."""
+    with pytest.raises(triack.UsageError, match="insecure=True"):
+        triack.open("n", data=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("a b", {}),
+        ("", {}),
+        ("n", {"listen": "udp://127.0.0.1"}),
+        ("n", {"listen": "http://127.0.0.1:1"}),
+        ("n", {"peers": {"b": "nowhere"}}),
+        ("n", {"peers": {"b": "udp://127.0.0.1:0"}}),
+    ],
+)
+def test_names_and_addresses_are_checked_at_once(name: str, more: dict[str, object]) -> None:
+    """With an AddressError, which is a ValueError too."""
+    with pytest.raises(triack.AddressError):
+        triack.open(name, data=None, insecure=True, **more)  # type: ignore[arg-type]
+
+
+async def test_a_bad_queue_name_leaves_nothing_open(tmp_path: Path) -> None:
+    """Neither the store nor the address: both can be had at once."""
+    async with make(scheme="udp") as other:
+        address = other.address
+    with pytest.raises(triack.AddressError):
+        async with triack.open("n", data=tmp_path, listen=address, queues=["a b"], insecure=True):
+            pass
+    async with triack.open("n", data=tmp_path, listen=address, insecure=True) as node:
+        assert node.address == address
+
+
+async def test_a_taken_address_leaves_the_store_free(tmp_path: Path) -> None:
+    """TransportError names the address; afterwards the same data opens elsewhere."""
+    async with make(scheme="tcp") as other:
+        with pytest.raises(triack.TransportError, match=other.address):
+            await triack.open("n", data=tmp_path, listen=other.address, insecure=True).start()
+        async with make(data=tmp_path):
+            pass
+
+
+async def test_a_second_node_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    """In this process and in another; the first goes on."""
+    script = (
+        "import asyncio, sys, triack\n"
+        "node = triack.open('n', data=sys.argv[1], insecure=True)\n"
+        "try: asyncio.run(node.start())\n"
+        "except triack.StoreInUse as error: print(error)\n"
+    )
+    async with make(data=tmp_path) as node:
+        with pytest.raises(triack.StoreInUse, match=STORE_FILE):
+            await make(data=tmp_path).start()
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        out, problems = await asyncio.wait_for(child.communicate(), 30)
+        assert str(tmp_path) in out.decode(), problems.decode()
+        await (await node.send("q", b"x")).queued(WAIT)
+
+
+async def test_a_node_starts_once_and_closes_as_often_as_you_like() -> None:
+    """And is of no use before and after."""
+    node = make()
+    with pytest.raises(triack.NodeClosed):
+        await node.send("q", b"x")
+    with pytest.raises(triack.NodeClosed, match="not started"):
+        node.stats()
+    await node.close()
+    async with node:
+        with pytest.raises(triack.UsageError, match="started before"):
+            await node.start()
+        receipt = await node.send("q", b"x")
+        consumer = node.receive("q")
+        await asyncio.gather(node.close(), node.close())
+    await node.close()
+    for call in (
+        node.send("q", b"x"),
+        node.flush(),
+        receipt.ordered(WAIT),
+        consumer.get(WAIT),
+        node.start(),
+    ):
+        with pytest.raises((triack.NodeClosed, triack.UsageError)):
+            await call
+    for refused in (lambda: node.send_nowait("q", b"x"), lambda: node.receive("q"), node.transaction):
+        with pytest.raises(triack.NodeClosed):
+            refused()
+
+
+# Closing.
+
+
+async def test_closing_wakes_everyone_who_waits() -> None:
+    """Receivers, transactions, receipts and senders get NodeClosed; nobody hangs."""
+    node = await make(settings=quick(express_limit_bytes=2_000, close_timeout_ns=100 * MS)).start()
+    nowhere = "udp://127.0.0.1:9/q"
+
+    async def press() -> None:
+        while True:
+            await node.send(nowhere, b"x" * 500, delivery=triack.EXPRESS)
+
+    receipt = await node.send(nowhere, b"x")
+    waiting = [
+        asyncio.create_task(work)
+        for work in (
+            node.receive("q").get(),
+            node.transaction().receive("q"),
+            receipt.ordered(),
+            receipt.received(),
+            press(),
+            press(),
+        )
+    ]
+    await asyncio.sleep(SOON)
+    assert not any(task.done() for task in waiting)
+    await node.close()
+    done, pending = await asyncio.wait(waiting, timeout=WAIT)
+    assert not pending
+    assert {type(task.exception()) for task in done} == {triack.NodeClosed}
+
+
+async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit in hand ends as it ends; who waited for the next one is told that there is none."""
+    apply, go_on, stuck = Store.apply, threading.Event(), threading.Event()
+
+    def hang(store: Store, commit: Commit) -> None:
+        if commit.messages:
+            stuck.set()
+            go_on.wait(WAIT)
+        apply(store, commit)
+
+    node = await make(settings=quick(close_timeout_ns=20 * MS)).start()
+    monkeypatch.setattr(Store, "apply", hang)
+    tx = node.transaction()
+    await tx.send("q", b"1")
+    first = asyncio.create_task(tx.commit())
+    await asyncio.to_thread(stuck.wait, WAIT)
+    await node.send("q", b"2")
+    second = asyncio.create_task(node.flush())
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(node.close())
+    with pytest.raises(triack.NodeClosed):
+        await asyncio.wait_for(second, WAIT)
+    go_on.set()
+    receipts, _ = await asyncio.wait_for(asyncio.gather(first, closing), WAIT)
+    assert len(receipts) == 1
+
+
+async def test_a_process_without_file_descriptors_tries_again() -> None:
+    """What it cannot open a socket for is counted as lost on the way, and goes out when it can."""
+    async with make("a") as a, make("b", scheme="udp") as b:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            receipt = await a.send(f"{b.address}/q", b"x")
+            await until(lambda: a.stats()["drops"].get("cannot-send", 0) > 0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        await receipt.ordered(WAIT)
+
+
+@pytest.mark.parametrize("delivery", list(triack.Delivery))
+async def test_closing_drains_what_only_memory_has(delivery: triack.Delivery) -> None:
+    """Far more than a window was accepted, then close at once, before a session is open: the other side has all."""
+    async with make("b", scheme="udp") as b:
+        async with make("a", settings=quick(close_timeout_ns=5_000 * MS)) as a:
+            for number in range(300):
+                await a.send(f"{b.address}/q", b"%d" % number * 300, delivery=delivery)
+        await until(lambda: b.queue_lengths().get("q", 0) == 300)
+
+
+async def test_what_close_could_not_deliver_goes_out_after_the_next_start(tmp_path: Path) -> None:
+    """Everything accepted is durable when close returns."""
+    async with make("b", scheme="tcp", data=tmp_path / "b") as b:
+        address = b.address
+    async with make("a", data=tmp_path / "a", settings=quick(close_timeout_ns=50 * MS)) as a:
+        for number in range(200):
+            await a.send(f"{address}/q", b"%d" % number)
+    b = await triack.open("b", data=tmp_path / "b", listen=address, insecure=True, settings=quick()).start()
+    async with make("a", data=tmp_path / "a"):
+        assert await bodies(b, "q", 200) == [b"%d" % number for number in range(200)]
+    await b.close()
+
+
+def open_files() -> set[str]:
+    """What this process has open, sockets included."""
+    found = set()
+    for fd in os.listdir("/proc/self/fd"):  # noqa: PTH208 - links to sockets are no paths
+        try:
+            found.add(f"{fd} {os.readlink(f'/proc/self/fd/{fd}')}")  # noqa: PTH115 - the same
+        except FileNotFoundError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_a_closed_node_leaves_no_task_and_no_file(tmp_path: Path, scheme: str) -> None:
+    """After real traffic."""
+    before = open_files()
+    for life in range(2):
+        b = await make("b", tmp_path / "b", scheme, log=tmp_path / "log").start()
+        a = await make("a", tmp_path / "a", log=tmp_path / "log").start()
+        await (await a.send(f"{b.address}/q", b"%d" % life)).ordered(WAIT)
+        assert await bodies(b, "q", 1) == [b"%d" % life]
+        await a.close()
+        await b.close()
+    await until(lambda: open_files() <= before)
+    await until(lambda: len(asyncio.all_tasks()) == 1)
+
+
+# A store that fails.
+
+
+async def test_a_full_disk_ends_the_node_and_tells_everyone(tmp_path: Path) -> None:
+    """StoreFailed with path and cause at every call and to everyone who waits; ``failed()`` returns it."""
+    apsw.connection_hooks.append(limit := lambda database: database.pragma("max_page_count", 40))
+    try:
+        async with make("b", tmp_path / "b", "udp") as b, make("a") as a:
+            failing = asyncio.create_task(b.failed())
+            waiting = [
+                asyncio.create_task(b.receive("none").get()),
+                asyncio.create_task(b.transaction().receive("none")),
+            ]
+            queued = [await b.send("q", b"x" * 30_000) for _ in range(60)]
+            receipt = await a.send(f"{b.address}/from-a", b"x")
+            error = await asyncio.wait_for(failing, WAIT)
+            assert isinstance(error, triack.StoreFailed)
+            assert str(tmp_path / "b") in str(error)
+            assert "the disk is full" in str(error)
+            results = await asyncio.gather(*waiting, *(one.queued(WAIT) for one in queued[-3:]), return_exceptions=True)
+            assert all(isinstance(result, triack.StoreFailed) for result in results)
+            for call in (b.send("q", b"x"), b.flush()):
+                with pytest.raises(triack.StoreFailed):
+                    await call
+            for refused in (lambda: b.receive("q"), b.transaction, lambda: b.send_nowait("q", b"x")):
+                with pytest.raises(triack.StoreFailed):
+                    refused()
+            with pytest.raises(triack.WaitTimeout):
+                await receipt.ordered(SOON)
+    finally:
+        apsw.connection_hooks.remove(limit)
+
+
+async def test_a_damaged_store_is_refused_and_named(tmp_path: Path) -> None:
+    """A file that is none, and bytes changed in the middle of one: never believed, never a foreign exception."""
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / STORE_FILE).write_bytes(b"no database" * 1_000)
+    with pytest.raises(triack.StoreDamaged, match=STORE_FILE):
+        await make(data=tmp_path / "x").start()
+    async with make(data=tmp_path / "y") as node:
+        for _ in range(20):
+            await node.send("q", b"\xaa" * 10_000)
+    file = tmp_path / "y" / STORE_FILE
+    content = bytearray(file.read_bytes())
+    for at in range(len(content) // 2, len(content) // 2 + 200):
+        content[at] ^= 0xFF
+    file.write_bytes(bytes(content))
+    with pytest.raises(triack.StoreDamaged, match=STORE_FILE):  # noqa: PT012 - wherever it is found
+        async with make(data=tmp_path / "y") as node:
+            for _ in range(20):
+                assert await bodies(node, "q", 1) == [b"\xaa" * 10_000]
+
+
+async def test_a_store_whose_rows_contradict_each_other_is_refused(tmp_path: Path) -> None:
+    """Each row is what was written, but no node of this version writes such rows."""
+    store = Store(tmp_path)
+    store.load(b"n" * 16, 1)
+    store.apply(Commit(messages=[MessageRow(key_of(9, 1), b"o" * 16, 1, 1, 1, batch(b"x"))]))
+    store.close()
+    with pytest.raises(triack.StoreDamaged, match=f"{STORE_FILE}: KeyError: 9"):
+        await make(data=tmp_path).start()
+    Store(tmp_path).close()
+
+
+async def test_kill_and_restart_delivers_everything_that_was_queued(tmp_path: Path) -> None:
+    """A sender in a process of its own, killed in the middle: what it reported as queued arrives, once, in order."""
+    script = (
+        "import asyncio, sys, triack\n"
+        "async def main():\n"
+        "    async with triack.open('a', data=sys.argv[1], insecure=True) as node:\n"
+        "        for number in range(int(sys.argv[3]), 10**6):\n"
+        "            receipt = await node.send(sys.argv[2], b'%d' % number)\n"
+        "            await receipt.queued()\n"
+        "            print(number, flush=True)\n"
+        "asyncio.run(main())\n"
+    )
+    async with make("b", tmp_path / "b", "udp") as b:
+        reported: list[int] = []
+        for life in range(2):
+            command = (sys.executable, "-c", script, str(tmp_path / "a"), f"{b.address}/q", str(life * 1_000))
+            child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+            assert child.stdout is not None
+            while len(reported) < (life + 1) * 40:
+                reported.append(int(await asyncio.wait_for(child.stdout.readline(), 30)))
+            child.kill()
+            reported += map(int, (await child.stdout.read()).split())
+            await child.wait()
+        async with make("a", tmp_path / "a"):
+            got: list[int] = []
+            async with b.receive("q") as consumer:
+                while not got or got[-1] < reported[-1]:
+                    got.append(int((await consumer.get(WAIT)).body))
+        assert got == sorted(set(got))
+        assert set(reported) <= set(got)
+
+
+# Looking, and the log.
+
+
+def segments(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
+async def test_stats_and_lengths_tell_what_there_is() -> None:
+    """Unacknowledged packets by destination, closes and drops by reason."""
+    async with make("b", scheme="udp") as b, make("a") as a:
+        await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
+        await a.send("udp://127.0.0.1:9/q", b"x")
+        await a.flush()
+        assert b.queue_lengths() == {"dead-letter": 0, "q": 1}
+        waiting = a.stats()["unacknowledged_packets"]
+        assert waiting[f"{b.address}/q transactional"] == 0
+        assert waiting["udp://127.0.0.1:9/q transactional"] == 1
+    assert sum(a.stats()["closes"].values()) >= 1
+    assert len(b.node_id) == 32
+
+
+async def test_the_log_of_a_real_node_is_whole(tmp_path: Path) -> None:
+    """Closed segments without ``.open``, named by node and incarnation, serials without gaps."""
+    for _ in range(2):
+        async with (
+            make("b", tmp_path / "b", "udp", log=tmp_path / "log") as b,
+            make("a", tmp_path / "a", log=tmp_path / "log") as a,
+        ):
+            await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
+    files = segments(tmp_path / "log")
+    assert [file.name[:9] for file in files if file.name.startswith("a")] == ["a-000001-", "a-000002-"]
+    assert {file.suffix for file in files} == {".jsonl"}
+    for file in files:
+        records = [json.loads(line) for line in file.read_bytes().splitlines()]
+        assert [record["n"] for record in records] == list(range(1, len(records) + 1))
+        assert (records[0]["event"], records[-1]["event"]) == ("node_started", "node_stopped")
+
+
+async def test_nodes_without_data_may_share_a_log_folder(tmp_path: Path) -> None:
+    """Each start has its own file, although its incarnation is the first every time."""
+    for _ in range(3):
+        async with make("n", log=tmp_path) as node:
+            await (await node.send("q", b"x")).queued(WAIT)
+    assert len(segments(tmp_path)) == 3
+
+
+async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> None:
+    """A killed process would lose nothing it acted on: the log is read while the node runs."""
+    async with make("b", scheme="udp", log=tmp_path) as b, make("a") as a:
+        await (await a.send(f"{b.address}/q", b"x")).reached(Stage.ORDERED, WAIT)
+        (file,) = segments(tmp_path)
+        assert file.name.endswith(".jsonl.open")
+        events = [json.loads(line)["event"] for line in file.read_bytes().splitlines()]
+        assert events.index("committed") < events.index("order_ack_sent")

@@ -1,0 +1,46 @@
+"""The kernel's packet filter drops 30 % each way, in a network namespace of the test's own."""
+
+import json
+import sys
+
+import pytest
+
+from proof.real.namespace import lossy, missing
+
+pytestmark = pytest.mark.slow
+
+MESSAGES = 300
+PATIENCE_S = 240
+"""TCP waits twice as long after each loss; one run in hundreds takes a minute."""
+
+
+@pytest.fixture(autouse=True)
+def namespaces() -> None:
+    """Skip where there can be none."""
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+def test_messages_get_through(scheme: str) -> None:
+    """All, once and in order, as the application saw it and as the replay of the session logs shows."""
+    command = [sys.executable, "-m", "proof.real.network", scheme, str(MESSAGES), "100", str(PATIENCE_S)]
+    found = lossy(30, command, limit_s=PATIENCE_S + 30)
+    assert found.code == 0, found.complaints
+    crossing = json.loads(found.output)
+    assert crossing["violations"] == []
+    assert crossing["messages"] == MESSAGES
+    assert found.passed > 5
+    assert found.dropped > 0
+
+
+def test_a_command_that_fails_or_hangs_is_not_taken_for_a_success() -> None:
+    assert lossy(30, ["false"]).code == 1
+    assert lossy(30, ["sleep", "60"], limit_s=1).code is None
+
+
+def test_a_filter_that_the_kernel_does_not_take_is_told() -> None:
+    """Its own words come along, and the command does not run in a network that loses nothing."""
+    found = lossy(200, ["echo", "ran"])
+    assert (found.code, found.output) == (1, "")
+    assert "mod 100 < 200" in found.complaints

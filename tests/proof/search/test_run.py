@@ -1,0 +1,73 @@
+"""The exhaustive search: nothing is found where nothing is wrong, and every planted mistake with the steps to it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from proof.search.run import run_all, run_scope
+from proof.search.scopes import SCOPES
+from proof.search.search import Search
+from tests.proof.search.mutations import MUTATIONS, Mutation
+
+STATES = 6_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", range(len(SCOPES)), ids=[scope.name for scope in SCOPES])
+def test_no_promise_breaks_in_the_first_states_of_every_scope(index: int) -> None:
+    """Some thousand of each, and a fair end from states spread over them; ``triack chaos --exhaustive`` goes on."""
+    result = run_scope(index, STATES)
+    assert (result.scope, result.violation) == (SCOPES[index].name, None)
+    assert result.states >= STATES or result.complete
+    assert result.fair_runs > 100
+
+
+def test_all_scopes_are_searched_and_told_of() -> None:
+    """In the order of the list, whichever process is done first."""
+    said: list[str] = []
+    results = run_all(40, said.append, jobs=2)
+    assert [result.scope for result in results] == [scope.name for scope in SCOPES]
+    assert [line.partition(":")[0] for line in said] == [scope.name for scope in SCOPES]
+    assert {result.violation for result in results} == {None}
+
+
+@pytest.mark.slow
+def test_a_whole_world_is_searched_to_its_end() -> None:
+    """A message, and both nodes die: every order of events, with and without each datagram."""
+    (scope,) = (scope for scope in SCOPES if scope.name == "crash")
+    result = Search(scope).run(100_000, fair_runs=50)
+    assert (result.complete, result.violation) == (True, None)
+    assert result.states > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_planted_mistake_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its sentence and the shortest way to it."""
+    mutation.plant(monkeypatch)
+    result = Search(mutation.scope).run(60_000, fair_runs=200)
+    assert result.violation is not None
+    assert mutation.says in result.violation
+    assert result.trace
+
+
+def test_the_same_search_finds_the_same_states() -> None:
+    """Whatever the hash seed is."""
+    code = (
+        "from proof.search.scopes import SCOPES\nfrom proof.search.search import Search\n"
+        "result = Search(SCOPES[0]).run(2_000)\nprint(result.states, result.transitions, result.depth)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for hash_seed in ("0", "1", "777")
+    }
+    assert len(found) == 1

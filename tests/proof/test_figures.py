@@ -1,0 +1,73 @@
+"""The measured promises at a size that fits the suite; ``triack chaos --figures`` runs them in full."""
+
+import pytest
+
+from proof.figures import (
+    DAY_NS,
+    blackholes,
+    drop_each,
+    drop_pairs,
+    handshakes,
+    outages,
+    replays,
+    transfers,
+)
+from triack.base.units import SECOND
+
+
+def test_any_single_packet_may_vanish() -> None:
+    """Everything arrives once and is settled; the loss costs at most about one probe interval."""
+    found = drop_each()
+    assert found["complete"] == found["runs"] == found["datagrams"] > 8
+    assert found["longest_added_ms"] < 1_200
+
+
+def test_any_two_packets_may_vanish() -> None:
+    """Every pair of them."""
+    found = drop_pairs()
+    assert found["complete"] == found["runs"] > 30
+
+
+def test_handshakes_survive_extreme_loss() -> None:
+    """30 % in bursts of three each way: half open within 0.5 s, nearly all within 5 s, all within 15 s; 50 %: 60 s."""
+    found = handshakes(200, 0.3)
+    assert found["open"] == 200
+    assert found["p50_s"] <= 0.5
+    assert found["p99_s"] <= 5
+    assert found["max_s"] <= 15
+    worse = handshakes(100, 0.5)
+    assert worse["open"] == 100
+    assert worse["max_s"] <= 60
+
+
+@pytest.mark.parametrize("corrupt", [False, True], ids=["loss", "corruption"])
+@pytest.mark.parametrize("loss", [0.02, 0.1, 0.3, 0.5])
+def test_transfers_survive_extreme_loss(loss: float, corrupt: bool) -> None:
+    """All messages once, in order."""
+    assert transfers(loss, 3_000, 100, corrupt=corrupt)["in_order_once"]
+
+
+def test_nine_of_ten_packets_may_vanish() -> None:
+    """A hundred messages still arrive."""
+    assert transfers(0.9, 100, 100)["in_order_once"]
+
+
+def test_the_first_message_follows_the_end_of_an_outage() -> None:
+    """Within a second and three round trips, however long it was, both ways and one way."""
+    found = outages([SECOND, 9 * SECOND, 60 * SECOND, 700 * SECOND])
+    assert all(0 <= one["first_delivery_ms"] <= 1_060 for one in found), found
+
+
+def test_a_path_that_dies_again_and_again() -> None:
+    """Two seconds of life in every seven are enough: something arrives in each of them, and all of it in the end."""
+    found = blackholes(60)
+    assert found["in_order_once"]
+    assert found["answered"] == found["rounds"]
+    assert found["longest_ms"] <= 1_060, found
+
+
+def test_recorded_packets_change_nothing_years_later() -> None:
+    """Across restarts of the receiver."""
+    found = replays([SECOND, DAY_NS, 3_650 * DAY_NS])
+    assert found["duplicates"] == 0
+    assert found["copies"] > 20

@@ -1,0 +1,163 @@
+"""Which stage a message has reached, for those who ask."""
+
+import pytest
+
+from triack.base.delivery import FREED_BY, Ack, Delivery
+from triack.ordering.outgoing import Entry, EntryState
+from triack.queues.stages import PRUNE_AT, STAGES, Stage, StageTracker
+
+STAGE_OF = {Ack.SESSION: Stage.RECEIVED, Ack.STORE: Stage.STORED, Ack.ORDER: Stage.ORDERED}
+
+
+class Book:
+    """A receipt book with packets of ``tickets`` messages each."""
+
+    def __init__(self, packets: int, tickets: int = 1) -> None:
+        self.book = StageTracker()
+        self.entries = [Entry(at + 1, b"", 0, tickets, at * tickets, tickets) for at in range(packets)]
+        for entry in self.entries:
+            self.book.add(entry)
+        self.book.handle_queued(packets * tickets)
+
+    def wait(self, ticket: int, stage: Stage = Stage.ORDERED) -> list[str | None]:
+        said: list[str | None] = []
+        self.book.wait(ticket, stage, said.append)
+        return said
+
+    def finish(self, at: int) -> None:
+        self.entries[at].state = EntryState.DONE
+        self.book.handle_progress(self.entries[at])
+
+    def remove(self, at: int, reason: str) -> None:
+        self.entries[at].state = EntryState.DONE
+        self.book.handle_removed(self.entries[at], reason)
+
+
+def test_every_class_ends_with_the_ack_that_frees_it() -> None:
+    """The two tables agree."""
+    assert {delivery: STAGE_OF[ack] for delivery, ack in FREED_BY.items()} == STAGES
+    assert set(STAGES) == set(Delivery)
+
+
+def test_stages_come_one_after_the_other() -> None:
+    """Each waiter hears of its own stage, once, and only then."""
+    book = Book(1)
+    entry = book.entries[0]
+    received, stored, ordered = (book.wait(0, stage) for stage in (Stage.RECEIVED, Stage.STORED, Stage.ORDERED))
+    assert book.wait(0, Stage.QUEUED) == [None]
+    entry.received = True
+    book.book.handle_progress(entry)
+    assert (received, stored, ordered) == ([None], [], [])
+    entry.stored = True
+    book.book.handle_progress(entry)
+    assert (received, stored, ordered) == ([None], [None], [])
+    book.finish(0)
+    book.finish(0)
+    assert (received, stored, ordered) == ([None], [None], [None])
+
+
+def test_nothing_is_reached_before_it_is_queued() -> None:
+    """A message whose commit has not returned has no stage at all."""
+    book = StageTracker()
+    said: list[str | None] = []
+    assert book.wait(0, Stage.QUEUED, said.append) == []
+    assert said == []
+    book.handle_queued(1)
+    assert said == [None]
+
+
+def test_a_packet_speaks_for_its_own_messages_only() -> None:
+    """Ten messages a packet: the third packet is done, tickets 20 to 29 are."""
+    book = Book(5, tickets=10)
+    waiting = [book.wait(ticket) for ticket in range(50)]
+    book.finish(2)
+    assert [ticket for ticket in range(50) if waiting[ticket]] == list(range(20, 30))
+
+
+def test_a_large_message_is_there_with_its_last_fragment() -> None:
+    """All its packets have the same ticket."""
+    book = StageTracker()
+    entries = [Entry(number, b"", 0, int(number == 3), 0, 1) for number in (1, 2, 3)]
+    for entry in entries:
+        book.add(entry)
+    book.handle_queued(1)
+    said: list[str | None] = []
+    assert book.wait(0, Stage.ORDERED, said.append) == entries[::-1]
+    for entry in entries:
+        assert said == []
+        entry.state = EntryState.DONE
+        book.handle_progress(entry)
+    assert said == [None]
+
+
+def test_who_no_longer_waits_hears_nothing() -> None:
+    """A wait that timed out leaves nothing behind, and others still hear."""
+    book = Book(1)
+    said, other = book.wait(0), book.wait(0)
+    gone: list[str | None] = []
+    book.book.wait(0, Stage.ORDERED, gone.append)
+    waiter = gone.append
+    book.book.wait(0, Stage.ORDERED, waiter)
+    book.book.forget(0, waiter)
+    book.book.forget(7, waiter)
+    assert book.book.awaits(book.entries[0])
+    book.finish(0)
+    assert (said, other) == ([None], [None])
+    assert len(gone) == 1
+    assert not book.book.awaits(book.entries[0])
+
+
+def test_what_was_given_up_never_counts_as_delivered() -> None:
+    """However many messages were given up since."""
+    packets = 2 * PRUNE_AT + 100
+    book = Book(packets)
+    early = book.wait(0)
+    for at in range(packets):
+        book.remove(at, "queue-not-found")
+    assert early == ["queue-not-found"]
+    for ticket in (0, 1, PRUNE_AT // 2, PRUNE_AT, packets - 1):
+        assert book.wait(ticket) == ["queue-not-found"], ticket
+        assert book.wait(ticket, Stage.RECEIVED) == ["queue-not-found"], ticket
+
+
+def test_failures_among_deliveries_never_count_as_delivered() -> None:
+    """Every second message was given up, more than the book remembers one by one: it never claims too much."""
+    packets = 4 * PRUNE_AT
+    book = Book(packets)
+    for at in range(packets):
+        if at % 2:
+            book.finish(at)
+        else:
+            book.remove(at, "expired")
+    for ticket in range(0, packets, 2):
+        (said,) = book.wait(ticket)
+        assert said is not None, ticket
+    assert book.wait(packets - 1) == [None]
+
+
+def test_what_was_delivered_long_ago_still_counts_as_delivered() -> None:
+    """The book forgets old packets, not what became of them."""
+    packets = 3 * PRUNE_AT
+    book = Book(packets)
+    for at in range(packets - 1):
+        book.finish(at)
+    assert book.wait(0) == [None]
+    assert book.wait(packets - 2) == [None]
+    assert book.wait(packets - 1) == []
+
+
+@pytest.mark.parametrize("stage", [Stage.RECEIVED, Stage.STORED, Stage.ORDERED])
+def test_the_end_is_told_to_everyone(stage: Stage) -> None:
+    """Once, with the reason."""
+    book = Book(3)
+    waiting = [book.wait(ticket, stage) for ticket in range(3)]
+    book.book.fail_all("node closed")
+    book.book.fail_all("again")
+    assert waiting == [["node closed"]] * 3
+
+
+def test_packets_someone_waits_for_are_known() -> None:
+    """So that they can ask for their acks."""
+    book = Book(3, tickets=4)
+    book.wait(5)
+    assert [book.book.awaits(entry) for entry in book.entries] == [False, True, False]

@@ -1,0 +1,58 @@
+"""Rows that show that they are what was written, and the sums that show that none is missing."""
+
+import struct
+
+import pytest
+
+from triack.store.rows import TABLES, Tallies
+
+PACKET = (5, b"o" * 16, 1, 2, 3, b"a body that is longer than what is read of it at the start")
+
+
+def test_a_row_of_one_table_is_none_of_another() -> None:
+    """The same values have another checksum there."""
+    assert len({table.checksum((1, 2, 3)) for table in TABLES.values()}) == len(TABLES)
+
+
+@pytest.mark.parametrize(
+    "values", [(1, "a"), ("1", "a"), (1, b"a"), (1.0, "a"), (1, None), ("a", 1), (1, "a", 0), (1, "ä")]
+)
+def test_order_number_and_type_of_the_values_count(values: tuple[object, ...]) -> None:
+    """Not only what they look like."""
+    checksum = TABLES["queues"].checksum(values)
+    assert (checksum == TABLES["queues"].checksum((1, "a"))) == (values == (1, "a") and isinstance(values[0], int))
+
+
+def test_a_sealed_packet_is_known_by_all_of_it() -> None:
+    """Its columns, each byte of its body, both checksums; a row of other types is damaged, and not an accident."""
+    table = TABLES["messages"]
+    sealed = table.seal(PACKET)
+    assert table.is_sealed(sealed)
+    for place, value in enumerate(sealed):
+        for other in (value + b"x" if isinstance(value, bytes) else value + 1, None, "text", -1):
+            assert not table.is_sealed((*sealed[:place], other, *sealed[place + 1 :]))
+    assert not table.is_sealed((*sealed[:-1], sealed[-1][:-1] + b"?"))
+
+
+def test_tallies_come_back_and_tell_which_table_differs() -> None:
+    """By a row too few, or one in place of another; what was removed counts no more."""
+    tallies = Tallies()
+    tallies.add("lanes", [7, 9])
+    tallies.add("state", [4])
+    again = Tallies(tallies.pack())
+    assert again.differing(tallies) == []
+    again.remove("lanes", [7])
+    again.add("state", [5])
+    again.remove("state", [5])
+    assert again.differing(tallies) == ["lanes"]
+    again.add("lanes", [8])
+    assert again.differing(tallies) == ["lanes"]
+    with pytest.raises(struct.error):
+        Tallies(b"short")
+
+
+def test_a_damaged_row_that_is_deleted_shows_later() -> None:
+    """It takes away more than was ever added, and that can still be written down."""
+    tallies = Tallies()
+    tallies.remove("lanes", [1])
+    assert Tallies(tallies.pack()).differing(Tallies()) == ["lanes"]

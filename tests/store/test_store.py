@@ -1,0 +1,545 @@
+"""The durable store over real files: all or nothing, one process, damage found, a full disk and kill -9."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copy
+from tempfile import TemporaryDirectory
+
+import apsw
+import pytest
+
+from triack.base.commit import (
+    HEAD_BYTES,
+    Commit,
+    MessageRow,
+    OutgoingQueueRow,
+    OutgoingRow,
+    PeerRow,
+    PositionRow,
+    Read,
+    StoreContent,
+)
+from triack.base.delivery import Delivery
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
+from triack.queues.packing import pack
+from triack.store.store import STORE_FILE, Store
+
+LOG_FILE = f"{STORE_FILE}-wal"
+ORIGIN = b"o" * 16
+BODY = pack([b"hello"], 400, 1, 1)[0][0].body
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    found = Store(tmp_path / "data")
+    yield found
+    found.close()
+
+
+def lane_row(lane: int = 1, next_number: int = 2) -> OutgoingQueueRow:
+    return OutgoingQueueRow(lane, "udp://b:1", "q", Delivery.TRANSACTIONAL, 1, next_number)
+
+
+def full_commit() -> Commit:
+    """One row of everything."""
+    return Commit(
+        lanes={1: lane_row()},
+        outgoing=[OutgoingRow(1, 1, 1, 0, BODY)],
+        queues=[(1, "orders")],
+        messages=[MessageRow(1, ORIGIN, 1, 1, 7, BODY)],
+        progress={1: b"half"},
+        positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"")},
+        state={"key": b"value"},
+        peers={ORIGIN: PeerRow(ORIGIN, 77, 5)},
+        serial=1,
+    )
+
+
+def reopen(store: Store, folder: Path) -> tuple[Store, StoreContent]:
+    store.close()
+    again = Store(folder)
+    return again, again.load(b"n" * 16, 1)
+
+
+def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
+    """Every table, the node's id, and an incarnation that grows."""
+    store = Store(tmp_path / "data")
+    first = store.load(b"a" * 16, 1)
+    assert (first.node_id, first.incarnation) == (b"a" * 16, 1)
+    commit = full_commit()
+    store.apply(commit)
+    store, content = reopen(store, tmp_path / "data")
+    assert (content.node_id, content.incarnation) == (b"a" * 16, 2)
+    assert content.lanes == [lane_row()]
+    assert [(row.key, row.completes, row.tickets, row.size_bytes) for row in content.outgoing] == [(1, 1, 1, len(BODY))]
+    assert content.queues == [(1, "orders")]
+    assert content.positions == list(commit.positions.values())
+    assert content.state == {"key": b"value"}
+    assert content.peers == commit.peers
+    (message,) = content.messages
+    assert (message.key, message.number, message.head, message.progress) == (1, 7, BODY[:HEAD_BYTES], b"half")
+    read = Read("messages", [1, 2])
+    store.read(read)
+    assert read.bodies == {1: BODY}
+    store.close()
+
+
+def test_a_store_remembers_its_starts_and_how_far_each_came(tmp_path: Path) -> None:
+    """By the numbers of the commits; a commit without a number leaves the store's number as it was."""
+    found = []
+    for start, serials in ((70, (1, 2)), (71, ()), (72, (3, 0)), (73, ())):
+        store = Store(tmp_path)
+        content = store.load(b"n" * 16, start)
+        found.append((content.incarnation, content.start, content.serial, content.starts))
+        for serial in serials:
+            store.apply(Commit(state={"key": b"%d" % serial}, serial=serial))
+        store.close()
+    assert found == [
+        (1, 70, 0, {}),
+        (2, 71, 2, {70: 2}),
+        (3, 72, 2, {70: 2, 71: 2}),
+        (4, 73, 3, {70: 2, 71: 2, 72: 3}),
+    ]
+
+
+def test_what_is_remembered_of_a_peer_is_replaced(tmp_path: Path) -> None:
+    """One row for each; a peer alone makes a commit, a number alone does not."""
+    store = Store(tmp_path)
+    store.load(b"n" * 16, 1)
+    other = b"p" * 16
+    store.apply(Commit(peers={ORIGIN: PeerRow(ORIGIN, 1, 1), other: PeerRow(other, 2, 2)}))
+    store.apply(Commit(peers={ORIGIN: PeerRow(ORIGIN, 1, 9)}))
+    store, content = reopen(store, tmp_path)
+    assert content.peers == {ORIGIN: PeerRow(ORIGIN, 1, 9), other: PeerRow(other, 2, 2)}
+    store.close()
+    assert Commit(peers=content.peers)
+    assert not Commit(serial=5)
+
+
+def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
+    """Inclusive at both ends, nothing beside them."""
+    rows = [MessageRow(key, ORIGIN, 1, 1, key, BODY) for key in range(1, 8)]
+    store.apply(
+        Commit(messages=rows, progress={3: b"x", 6: b"y"}, outgoing=[OutgoingRow(k, 1, 1, 0, b"b") for k in (1, 2, 3)])
+    )
+    store.apply(Commit(message_deletes=[(2, 4), (7, 7)], outgoing_deletes=[(2, 2)], state={"k": b"v"}))
+    content = store.load(b"n" * 16, 1)
+    assert [(message.key, message.progress) for message in content.messages] == [(1, None), (5, None), (6, b"y")]
+    assert [row.key for row in content.outgoing] == [1, 3]
+    store.apply(Commit(messages=[MessageRow(3, ORIGIN, 1, 1, 3, BODY)]))
+    assert [message.progress for message in store.load(b"n" * 16, 1).messages] == [None, None, None, b"y"]
+    store.apply(Commit(state={"k": None}))
+    assert store.load(b"n" * 16, 1).state == {}
+
+
+def test_a_commit_is_all_or_nothing(tmp_path: Path) -> None:
+    """A row that cannot be written takes the whole commit with it, and the store is finished."""
+    folder = tmp_path / "data"
+    store = Store(folder)
+    store.load(b"n" * 16, 1)
+    store.apply(Commit(queues=[(1, "orders")]))
+    bad = full_commit()
+    bad.queues = [(2, "orders")]
+    with pytest.raises(StoreFailed, match=STORE_FILE):
+        store.apply(bad)
+    with pytest.raises(StoreFailed, match=STORE_FILE):
+        store.apply(Commit(queues=[(3, "other")]))
+    with pytest.raises(StoreFailed):
+        store.read(Read("messages", [1]))
+    store, content = reopen(store, folder)
+    assert content.queues == [(1, "orders")]
+    assert (content.lanes, content.outgoing, content.messages, content.positions) == ([], [], [], [])
+    store.close()
+
+
+def run_python(script: str, *args: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", script, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+OPEN_SCRIPT = """
+import sys
+from pathlib import Path
+from triack.store.store import Store
+try:
+    Store(Path(sys.argv[1]))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_second_process_is_refused(store: Store) -> None:
+    """By name, with the path; and so is a second store in this process."""
+    folder = Path(store.path).parent
+    done = run_python(OPEN_SCRIPT, folder)
+    assert done.stdout.startswith(f"StoreInUse open store {store.path}"), done.stderr
+    with pytest.raises(StoreInUse, match=STORE_FILE):
+        Store(folder)
+    store.apply(full_commit())
+
+
+def test_a_closed_store_is_free_again(tmp_path: Path) -> None:
+    """For another process, too."""
+    Store(tmp_path / "data").close()
+    done = run_python(OPEN_SCRIPT, tmp_path / "data")
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+@pytest.mark.parametrize("content", [b"this is no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4_000])
+def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    """And left as it was."""
+    (tmp_path / STORE_FILE).write_bytes(content)
+    with pytest.raises(StoreDamaged, match=STORE_FILE):
+        Store(tmp_path)
+    assert (tmp_path / STORE_FILE).read_bytes() == content
+
+
+def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
+    """A database that is no store is not made into one."""
+    database = apsw.Connection(str(tmp_path / STORE_FILE))
+    database.execute("CREATE TABLE theirs (x)")
+    database.close()
+    with pytest.raises(StoreDamaged, match="not a Triack store"):
+        Store(tmp_path)
+    database = apsw.Connection(str(tmp_path / STORE_FILE))
+    assert list(database.execute("SELECT name FROM sqlite_schema")) == [("theirs",)]
+    database.close()
+
+
+def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    """Whoever opens it learns what to do; afterwards it opens again."""
+    Store(tmp_path).close()
+    for version in (1, 99):
+        edit(tmp_path, f"PRAGMA user_version = {version}")
+        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 2"):
+            Store(tmp_path)
+    edit(tmp_path, "PRAGMA user_version = 2")
+    Store(tmp_path).close()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """A file is in the way."""
+    (tmp_path / "data").write_text("in the way")
+    with pytest.raises(StoreError, match="data"):
+        Store(tmp_path / "data")
+
+
+def test_a_folder_that_cannot_be_written_is_named() -> None:
+    """Not even by this user; root, who may write everywhere, tries as nobody."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        as_root = os.geteuid() == 0
+        if as_root:
+            os.seteuid(65_534)
+        try:
+            with pytest.raises(StoreError, match=f"{folder}: not writable"):
+                Store(Path(folder))
+        finally:
+            if as_root:
+                os.seteuid(0)
+
+
+def edit(folder: Path, *statements: str) -> None:
+    """Change the file of a closed store behind its back."""
+    database = apsw.Connection(str(folder / STORE_FILE))
+    for statement in statements:
+        database.execute(statement)
+    database.close()
+
+
+@pytest.mark.parametrize("table", ["messages", "outgoing"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "body = CAST(substr(body, 1, length(body) - 1) || x'00' AS BLOB)",
+        "body = x''",
+        "checksum = checksum + 1",
+        "key = key + 1",
+    ],
+)
+def test_a_damaged_row_is_found(tmp_path: Path, table: str, damage: str) -> None:
+    """A body that is not what was written under this key never reaches anyone."""
+    store = Store(tmp_path)
+    store.load(b"n" * 16, 1)
+    store.apply(full_commit())
+    store.close()
+    edit(tmp_path, f"UPDATE {table} SET {damage}")
+    store = Store(tmp_path)
+    with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*{table}|{table}.*{STORE_FILE}"):
+        store.read(Read(table, [1, 2]))
+    store.close()
+
+
+COLUMNS = {
+    "starts": ("incarnation", "start", "serial", "checksum"),
+    "peers": ("node_id", "start", "serial", "checksum"),
+    "lanes": ("lane", "address", "queue", "delivery", "sequence", "next_number", "checksum"),
+    "outgoing": ("key", "completes", "tickets", "reach_by_ms", "body_checksum", "checksum"),
+    "queues": ("id", "name", "checksum"),
+    "messages": ("key", "origin", "lane", "sequence", "number", "body_checksum", "checksum"),
+    "progress": ("key", "progress", "checksum"),
+    "positions": ("origin", "lane", "delivery", "queue", "sequence", "number", "filter", "checksum"),
+    "state": ("key", "value", "checksum"),
+}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a closed store with a row of everything."""
+    folder = tmp_path_factory.mktemp("filled")
+    store = Store(folder)
+    store.load(b"n" * 16, 1)
+    store.apply(full_commit())
+    store.close()
+    return folder
+
+
+def load_copy(filled: Path, folder: Path, *statements: str) -> None:
+    """Change a copy of a store behind its back, and start it."""
+    copy(filled / STORE_FILE, folder)
+    edit(folder, *statements)
+    store = Store(folder)
+    try:
+        store.load(b"n" * 16, 2)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(("table", "column"), [(table, column) for table in COLUMNS for column in COLUMNS[table]])
+def test_every_column_is_checked(filled: Path, tmp_path: Path, table: str, column: str) -> None:
+    """Another value is found when the store starts; the error names the table."""
+    other = f"CASE typeof({column}) WHEN 'integer' THEN {column} + 1 ELSE CAST('x' AS {{}}) END"
+    typed = "BLOB" if column in ("node_id", "origin", "progress", "filter", "value") else "TEXT"
+    with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.* of {table}"):
+        load_copy(filled, tmp_path, f"UPDATE {table} SET {column} = {other.format(typed)}")
+
+
+@pytest.mark.parametrize("value", ["NULL", "x'07'", "'7'", "7.0", "-7", "9223372036854775807"])
+@pytest.mark.parametrize(("table", "column"), [("messages", "origin"), ("lanes", "delivery"), ("state", "value")])
+def test_a_value_of_another_type_is_found(filled: Path, tmp_path: Path, table: str, column: str, value: str) -> None:
+    """As damage, whatever Python would make of it."""
+    with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.* of {table}"):
+        load_copy(filled, tmp_path, f"UPDATE {table} SET {column} = {value}")
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_a_lost_row_is_missed(filled: Path, tmp_path: Path, table: str) -> None:
+    """The last commit said how many there are; the error names the table."""
+    with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*{table} are lost"):
+        load_copy(filled, tmp_path, f"DELETE FROM {table}")
+
+
+@pytest.mark.parametrize(
+    "column", ["node_id", "incarnation", "start", "serial", "log_bytes", "tallies", "checksum", "id"]
+)
+def test_the_row_that_every_commit_writes_is_checked(filled: Path, tmp_path: Path, column: str) -> None:
+    """The node's own id among others; and it must be there."""
+    with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*meta"):
+        load_copy(filled, tmp_path, f"UPDATE meta SET {column} = 7")
+    with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*meta"):
+        load_copy(filled, tmp_path, "DELETE FROM meta")
+
+
+def test_other_tables_are_not_those_of_a_store(filled: Path, tmp_path: Path) -> None:
+    """A table that was changed or added, though it is a sound database."""
+    for statement in ("ALTER TABLE lanes ADD COLUMN colour TEXT", "CREATE TABLE theirs (x)", "DROP TABLE progress"):
+        with pytest.raises(StoreDamaged, match="its tables are not those"):
+            load_copy(filled, tmp_path, statement)
+
+
+def killed_store(folder: Path) -> None:
+    """A store whose process was killed: its log holds what the database does not."""
+    done = run_python(
+        "import os, sys\nfrom pathlib import Path\nfrom triack.base.commit import Commit\n"
+        "from triack.store.store import Store\nstore = Store(Path(sys.argv[1]))\nstore.load(b'n' * 16, 1)\n"
+        "store.apply(Commit(queues=[(1, 'orders')]))\nos._exit(0)\n",
+        folder,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_killed_store_comes_back_with_its_log(tmp_path: Path) -> None:
+    """All that returned is there; an orderly end leaves one file."""
+    killed_store(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE}
+    store = Store(tmp_path)
+    assert store.load(b"n" * 16, 2).queues == [(1, "orders")]
+    store.close()
+    assert [file.name for file in tmp_path.iterdir()] == [STORE_FILE]
+
+
+@pytest.mark.parametrize("size", [None, 0, 40_000])
+def test_a_log_that_is_gone_or_cut_is_missed(tmp_path: Path, size: int | None) -> None:
+    """As when somebody copies the database alone, or removes what looks like a temporary file; again and again."""
+    killed_store(tmp_path)
+    log = tmp_path / LOG_FILE
+    if size is None:
+        log.unlink()
+    else:
+        os.truncate(log, size)
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match=f"{LOG_FILE}.*bytes are left of at least"):
+            Store(tmp_path)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_log_without_its_database_is_no_new_store(tmp_path: Path, gone: bool) -> None:
+    """The database was emptied or removed: the log stays, and nothing begins anew beside it."""
+    killed_store(tmp_path)
+    log = (tmp_path / LOG_FILE).read_bytes()
+    os.truncate(tmp_path / STORE_FILE, 0)
+    if gone:
+        (tmp_path / STORE_FILE).unlink()
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*empty, but there is a log"):
+            Store(tmp_path)
+    assert (tmp_path / LOG_FILE).read_bytes() == log
+
+
+def test_a_log_begins_again_when_it_is_long_enough(tmp_path: Path) -> None:
+    """It grows no further, and the database has what it held."""
+    store = Store(tmp_path, page_bytes=4_096, checkpoint_pages=16)
+    store.load(b"n" * 16, 1)
+    size = (tmp_path / LOG_FILE).stat().st_size
+    for number in range(1, 60):
+        store.apply(Commit(messages=[MessageRow(number, ORIGIN, 1, 1, number, b"x" * 3_000)]))
+    assert (tmp_path / LOG_FILE).stat().st_size == size < 100_000
+    assert (tmp_path / STORE_FILE).stat().st_size > 60 * 3_000
+    store.close()
+
+
+def test_a_log_keeps_the_size_that_an_earlier_start_gave_it(tmp_path: Path) -> None:
+    """A start with another setting, itself killed, does not make the next one miss anything."""
+    killed_store(tmp_path)
+    store = Store(tmp_path, checkpoint_pages=16)
+    store.load(b"n" * 16, 2)
+    for number in range(2, 40):
+        store.apply(Commit(queues=[(number, f"queue-{number}")]))
+    del store
+    store = Store(tmp_path)
+    assert len(store.load(b"n" * 16, 3).queues) == 39
+    store.close()
+
+
+def test_the_names_of_new_directories_are_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in the one above it, or the store could vanish with its directory."""
+    synced = []
+    sync = os.fsync
+
+    def note(opened: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{opened}").readlink())
+        sync(opened)
+
+    monkeypatch.setattr(os, "fsync", note)
+    Store(tmp_path / "a" / "b").close()
+    assert synced == [tmp_path, tmp_path / "a"]
+    Store(tmp_path / "a" / "b").close()
+    assert len(synced) == 2
+
+
+DISK_FULL_SCRIPT = """
+import sys
+from pathlib import Path
+import apsw
+from triack.base.errors import StoreFailed
+from triack.base.commit import Commit, MessageRow, Read
+from triack.store.store import Store
+
+apsw.connection_hooks.append(lambda database: database.pragma("max_page_count", 40))
+store = Store(Path(sys.argv[1]))
+store.load(b"n" * 16, 1)
+done = 0
+try:
+    while True:
+        store.apply(Commit(messages=[MessageRow(done + 1, b"o" * 16, 1, 1, done + 1, b"x" * 20_000)]))
+        done += 1
+except StoreFailed as error:
+    print(done, error, sep="|")
+for again in (lambda: store.apply(Commit(queues=[(1, "q")])), lambda: store.read(Read("messages", [1]))):
+    try:
+        again()
+    except StoreFailed as error:
+        print("again", error, sep="|")
+"""
+
+
+def test_a_full_disk_ends_the_store_and_says_so(tmp_path: Path) -> None:
+    """The message names the path and the cause; afterwards nothing is accepted; what was committed is there."""
+    done = run_python(DISK_FULL_SCRIPT, tmp_path)
+    first, *again = done.stdout.splitlines()
+    count, message = first.split("|")
+    assert int(count) > 5, done.stderr
+    assert str(tmp_path) in message
+    assert "the disk is full" in message
+    assert again == [f"again|{message}"] * 2
+    store = Store(tmp_path)
+    assert len(store.load(b"n" * 16, 1).messages) == int(count)
+    store.close()
+
+
+FILE_SIZE_SCRIPT = DISK_FULL_SCRIPT.replace(
+    'apsw.connection_hooks.append(lambda database: database.pragma("max_page_count", 40))',
+    "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))",
+).replace("Path(sys.argv[1])", "Path(sys.argv[1]), checkpoint_pages=40")
+
+
+def test_a_write_that_the_system_refuses_ends_the_store(tmp_path: Path) -> None:
+    """A real failing write, by a limit on the size of files: same end, and what was committed is there.
+
+    It is the database that grows too large, when a commit that is safe in the log was to be brought there.
+    """
+    done = run_python(FILE_SIZE_SCRIPT, tmp_path)
+    first, *again = done.stdout.splitlines()
+    count, message = first.split("|")
+    assert int(count) > 5, done.stderr
+    assert str(tmp_path) in message
+    assert again == [f"again|{message}"] * 2
+    store = Store(tmp_path)
+    assert len(store.load(b"n" * 16, 1).messages) == int(count) + 1
+    store.close()
+
+
+KILL_SCRIPT = """
+import sys
+from pathlib import Path
+from triack.base.commit import Commit, OutgoingQueueRow, MessageRow
+from triack.store.store import Store
+
+store = Store(Path(sys.argv[1]))
+number = max((row.number for row in store.load(b"n" * 16, 1).messages), default=0)
+while True:
+    rows = [MessageRow(number + at, b"o" * 16, 1, 1, number + at, b"x" * 3_000) for at in range(1, 11)]
+    store.apply(Commit(messages=rows, lanes={1: OutgoingQueueRow(1, "", "q", 2, 1, number + 10)}))
+    number += 10
+    print(number, flush=True)
+"""
+
+
+def test_kill_in_the_middle_of_commits_loses_nothing_committed(tmp_path: Path) -> None:
+    """Killed again and again: what was reported is there, a commit is there as a whole, and the store opens."""
+    for _ in range(4):
+        with subprocess.Popen(
+            [sys.executable, "-c", KILL_SCRIPT, tmp_path], stdout=subprocess.PIPE, text=True
+        ) as child:
+            assert child.stdout is not None
+            reported = 0
+            for line in child.stdout:
+                reported = int(line)
+                if reported % 150 == 0:
+                    child.kill()
+                    break
+            reported = max([reported, *map(int, child.stdout.read().splitlines())])
+        store = Store(tmp_path)
+        content = store.load(b"n" * 16, 1)
+        numbers = [row.number for row in content.messages]
+        read = Read("messages", [row.key for row in content.messages])
+        store.read(read)
+        store.close()
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) >= reported > 0
+        assert len(numbers) % 10 == 0
+        assert content.lanes[0].next_number == numbers[-1]
+        assert len(read.bodies) == len(numbers)

@@ -1,0 +1,212 @@
+"""The simulated network does what it is told, and nothing else."""
+
+import pytest
+
+from triack.base.units import MS, SECOND
+from triack.tools.sim.network import STREAM_PATIENCE_NS, Faults, Network, Port
+from triack.tools.sim.world import World
+
+A, B = "udp://a:1", "udp://b:1"
+TCP_A, TCP_B = "tcp://a:1", "tcp://b:1"
+
+
+class Net:
+    """Two ends, and what arrived at each."""
+
+    def __init__(self, faults: Faults | None = None, *, a: str = A, b: str = B, seed: int = 1) -> None:
+        self.world = World(seed)
+        self.network = Network(self.world, faults)
+        self.got: dict[str, list[tuple[bytes, str]]] = {a: [], b: []}
+        self.gone: dict[str, list[str]] = {a: [], b: []}
+        for address in (a, b):
+            self.listen(address)
+
+    def listen(self, address: str) -> None:
+        got, gone = self.got[address], self.gone[address]
+        self.network.attach(address, Port(lambda data, sender: got.append((data, sender)), gone.append))
+
+    def send(self, count: int, sender: str = A, to: str = B, size_bytes: int = 100) -> None:
+        for number in range(count):
+            self.network.send(b"%06d" % number + b"." * size_bytes, sender, to)
+            self.world.run(MS)
+
+    def numbers(self, address: str = B) -> list[int]:
+        return [int(data[:6]) for data, _ in self.got[address]]
+
+
+def test_a_good_network_carries_everything_once_in_order() -> None:
+    """After its delay, with the sender's address."""
+    net = Net(Faults(delay_ns=5 * MS))
+    net.send(1)
+    assert not net.got[B]
+    net.send(99)
+    net.world.run(10 * MS)
+    assert len(net.got[B]) == 100
+    assert net.got[B][0][1] == A
+
+
+@pytest.mark.parametrize(
+    ("faults", "fewest", "most"),
+    [(Faults(loss=0.3), 620, 780), (Faults(duplicate=0.3), 1220, 1380), (Faults(burst=0.05), 700, 920)],
+    ids=["loss", "duplicates", "bursts"],
+)
+def test_chances_are_about_what_was_asked(faults: Faults, fewest: int, most: int) -> None:
+    """Of a thousand datagrams."""
+    net = Net(faults)
+    net.send(1_000)
+    net.world.run(SECOND)
+    assert fewest <= len(net.got[B]) <= most
+
+
+def test_bursts_lose_runs_and_single_losses_do_not() -> None:
+    """As many losses come in far fewer runs."""
+
+    def runs(faults: Faults) -> tuple[int, int]:
+        net = Net(faults)
+        net.send(2_000)
+        net.world.run(SECOND)
+        lost = sorted(set(range(2_000)) - set(net.numbers()))
+        return len(lost), sum(number - 1 not in lost for number in lost)
+
+    burst_lost, burst_runs = runs(Faults(burst=0.02, burst_length=10))
+    lost, single_runs = runs(Faults(loss=0.17))
+    assert burst_lost / burst_runs > 3 * lost / single_runs
+
+
+def test_reordering_and_spikes_let_others_pass() -> None:
+    """Nothing is lost, and not everything is in order."""
+    for faults in (Faults(reorder=0.3), Faults(spike=0.05, spike_ns=50 * MS)):
+        net = Net(faults)
+        net.send(200)
+        net.world.run(SECOND)
+        assert sorted(net.numbers()) == list(range(200))
+        assert net.numbers() != list(range(200))
+
+
+def test_late_duplicates_come_much_later() -> None:
+    """Up to the time that was asked."""
+    net = Net(Faults(late_duplicate=1.0, late_ns=100 * SECOND))
+    net.send(20)
+    net.world.run(SECOND)
+    soon = len(net.got[B])
+    net.world.run(110 * SECOND)
+    assert 20 <= soon < 40 == len(net.got[B])
+
+
+def test_corruption_flips_one_bit_and_truncation_cuts_the_end() -> None:
+    """Of what was sent nothing else changes."""
+    net = Net(Faults(corrupt=1.0))
+    net.network.send(bytes(50), A, B)
+    net.world.run(SECOND)
+    assert sum(byte.bit_count() for byte in net.got[B][0][0]) == 1
+    net = Net(Faults(truncate=1.0))
+    net.send(20)
+    net.world.run(SECOND)
+    assert len({len(data) for data, _ in net.got[B]}) > 5
+    assert all(0 < len(data) <= 106 for data, _ in net.got[B])
+
+
+def test_what_is_too_large_is_lost() -> None:
+    """As with a path whose MTU is smaller."""
+    net = Net(Faults(mtu_bytes=500))
+    net.send(1, size_bytes=494)
+    net.send(1, size_bytes=495)
+    net.world.run(SECOND)
+    assert len(net.got[B]) == 1
+
+
+def test_a_cut_has_a_direction() -> None:
+    """The other way works, until both do again."""
+    net = Net()
+    net.network.cut(A, B)
+    net.send(3)
+    net.send(3, B, A)
+    net.world.run(SECOND)
+    assert (len(net.got[B]), len(net.got[A])) == (0, 3)
+    net.network.heal()
+    net.send(3)
+    net.world.run(SECOND)
+    assert len(net.got[B]) == 3
+
+
+def test_a_clog_holds_and_lets_go() -> None:
+    """Everything arrives, after it."""
+    net = Net()
+    net.network.clog(A, B)
+    net.send(5)
+    net.world.run(10 * SECOND)
+    assert not net.got[B]
+    net.network.unclog(A, B)
+    net.world.run(SECOND)
+    assert net.numbers() == list(range(5))
+
+
+def test_a_rebound_host_is_seen_elsewhere_and_answers_must_follow() -> None:
+    """What goes to the address seen before is lost."""
+    net = Net()
+    net.network.rebind(A)
+    net.send(1)
+    net.world.run(SECOND)
+    seen = net.got[B][0][1]
+    assert seen != A
+    net.network.send(b"to the new", B, seen)
+    net.network.rebind(A)
+    net.network.send(b"to the old", B, seen)
+    net.world.run(SECOND)
+    assert [data for data, _ in net.got[A]] == [b"to the new"]
+
+
+def test_a_stream_keeps_order_and_loses_nothing() -> None:
+    """Loss only makes it late."""
+    net = Net(Faults(loss=0.3, reorder=0.5, duplicate=0.5, jitter_ns=20 * MS), a=TCP_A, b=TCP_B)
+    net.send(200, TCP_A, TCP_B)
+    net.world.run(60 * SECOND)
+    assert net.numbers(TCP_B) == list(range(200))
+
+
+def test_what_a_stream_holds_follows_when_the_loss_ends() -> None:
+    """However much has gathered behind it; and nothing of it outlives the process that it was for."""
+    net = Net(Faults(loss=0.9), a=TCP_A, b=TCP_B)
+    for restarted in (False, True):
+        net.network.faults = Faults(loss=0.9)
+        net.send(500, TCP_A, TCP_B)
+        net.world.run(SECOND)
+        before = net.numbers(TCP_B)
+        assert len(before) < 50
+        if restarted:
+            net.network.detach(TCP_B)
+            net.listen(TCP_B)
+        net.network.faults = Faults()
+        net.world.run(30 * SECOND)
+        assert net.numbers(TCP_B) == (before if restarted else list(range(500)))
+        net.got[TCP_B].clear()
+
+
+def test_a_stream_survives_a_short_cut_and_ends_with_a_long_one() -> None:
+    """Both ends learn that the path is gone, and what was held is lost."""
+    net = Net(a=TCP_A, b=TCP_B)
+    net.network.cut(TCP_A, TCP_B)
+    net.send(3, TCP_A, TCP_B)
+    net.world.run(STREAM_PATIENCE_NS // 2)
+    net.network.heal()
+    net.world.run(SECOND)
+    assert net.numbers(TCP_B) == [0, 1, 2]
+    net.network.cut(TCP_A, TCP_B)
+    net.send(3, TCP_A, TCP_B)
+    net.world.run(2 * STREAM_PATIENCE_NS)
+    assert TCP_B in net.gone[TCP_A]
+    assert TCP_A in net.gone[TCP_B]
+    net.network.heal()
+    net.world.run(SECOND)
+    assert net.numbers(TCP_B) == [0, 1, 2]
+
+
+def test_the_same_seed_loses_the_same() -> None:
+    """And another one does not."""
+    outcomes = []
+    for seed in (1, 1, 2):
+        net = Net(Faults(loss=0.5, reorder=0.5, corrupt=0.5), seed=seed)
+        net.send(100)
+        net.world.run(SECOND)
+        outcomes.append(net.got[B])
+    assert outcomes[0] == outcomes[1] != outcomes[2]

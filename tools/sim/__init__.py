@@ -1,0 +1,1 @@
+"""One simulated kit: clock, network, disks and machines in virtual time, repeatable from a seed."""

@@ -1,0 +1,287 @@
+"""The simulated network: every datagram meets its fate here.
+
+Datagram addresses (``udp:``) get all of it: loss, independent and in bursts, duplicates, also much later, other orders,
+jitter and spikes of delay, flipped bits, truncation, a largest datagram. Stream addresses (``tcp:``) keep order and
+lose nothing; loss only delays them, and a cut ends the path. Cuts and clogs are directed; a rebound host sends from
+another address than the one that it listens at, as behind a router that forgot it.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from triack.base.units import MS, SECOND
+from triack.tools.sim.world import World
+
+__all__ = ["Faults", "Network", "Port"]
+
+RETRANSMIT_NS = 200 * MS
+"""What a lost segment costs a stream."""
+STREAM_PATIENCE_NS = 5 * SECOND
+"""A stream that was cut for so long is gone."""
+REBOUND_PORT = 20_000
+"""A rebound address is seen at ports above this one."""
+
+Path = tuple[str, str]
+"""The addresses of a sender and a receiver."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """How bad the network is. Chances are per datagram; times in nanoseconds.
+
+    Attributes:
+        loss: lost, each for itself.
+        burst: a burst of losses begins; it ends after ``burst_length`` datagrams on average.
+        duplicate: arrives twice; ``late_duplicate``: again up to ``late_ns`` later.
+        reorder: delayed by up to four times ``delay_ns`` more, past others.
+        spike: delayed by up to ``spike_ns`` more.
+        corrupt: a bit is flipped; ``truncate``: the end is missing.
+        delay_ns: one way; ``jitter_ns`` is added at random.
+        mtu_bytes: larger datagrams are lost; 0 for no limit.
+    """
+
+    loss: float = 0.0
+    burst: float = 0.0
+    burst_length: float = 5.0
+    duplicate: float = 0.0
+    late_duplicate: float = 0.0
+    late_ns: int = 60 * SECOND
+    reorder: float = 0.0
+    spike: float = 0.0
+    spike_ns: int = 2 * SECOND
+    corrupt: float = 0.0
+    truncate: float = 0.0
+    delay_ns: int = 5 * MS
+    jitter_ns: int = 0
+    mtu_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Port:
+    """Somebody who listens at an address.
+
+    Attributes:
+        receive: called with a datagram and its sender's address.
+        path_lost: called with the address of a stream peer that is gone.
+    """
+
+    receive: Callable[[bytes, str], None]
+    path_lost: Callable[[str], None]
+
+
+class Network:
+    """All paths between all addresses of a world.
+
+    Args:
+        world: whose clock it follows.
+        faults: how bad it is now; may be replaced or changed at any time.
+
+    Attributes:
+        counts: datagrams by fate.
+        tap: called with every datagram that is sent: its bytes, sender and receiver.
+        alter: makes another datagram of each, or None to lose it.
+    """
+
+    def __init__(self, world: World, faults: Faults | None = None) -> None:
+        self.world = world
+        self.faults = faults or Faults()
+        self.counts: Counter[str] = Counter()
+        self.tap: Callable[[bytes, str, str], None] | None = None
+        self.alter: Callable[[bytes, str, str], bytes | None] | None = None
+        self._random = world.chance("network")
+        self._ports: dict[str, Port] = {}
+        self._cuts: dict[Path, int] = {}
+        self._held: dict[Path, list[bytes]] = {}
+        self._bursting: set[Path] = set()
+        self._seen_as: dict[str, str] = {}
+        self._reached_at: dict[str, str] = {}
+        self._rebound = 0
+        self._streams: dict[Path, deque[tuple[int, bytes]]] = {}
+
+    # ---- who is there
+
+    def attach(self, address: str, port: Port) -> None:
+        """Listen at an address, in place of whoever did before."""
+        self._ports[address] = port
+
+    def detach(self, address: str) -> None:
+        """Nobody listens there any more; stream peers learn it."""
+        self._ports.pop(address, None)
+        if address.startswith("tcp:"):
+            self._break_off(address)
+            for other in list(self._ports):
+                if other.startswith("tcp:"):
+                    self._later(self.faults.delay_ns, other, lambda port: port.path_lost(address))
+
+    # ---- what an operator or a fault does
+
+    def cut(self, sender: str, to: str) -> None:
+        """Lose everything from one address to another, until ``heal``."""
+        now_ns = self._cuts[sender, to] = self.world.now_ns
+        if not sender.startswith("udp:"):
+            self.world.at(STREAM_PATIENCE_NS, lambda: self._give_up(sender, to, now_ns))
+
+    def heal(self) -> None:
+        """End all cuts and clogs; what was clogged arrives, and what streams still hold."""
+        self._cuts.clear()
+        for path in list(self._held):
+            self.unclog(*path)
+
+    def clog(self, sender: str, to: str) -> None:
+        """Hold everything from one address to another until ``unclog``."""
+        self._held.setdefault((sender, to), [])
+
+    def unclog(self, sender: str, to: str) -> None:
+        """Let what was held go on, all at once."""
+        for datagram in self._held.pop((sender, to), []):
+            self._transport(datagram, sender, to)
+
+    def rebind(self, address: str) -> None:
+        """From now on this address is seen as another one; what is sent to the one seen before is lost."""
+        self._rebound += 1
+        self._reached_at.pop(self._seen_as.get(address, ""), None)
+        seen = f"{address.rpartition(':')[0]}:{REBOUND_PORT + self._rebound}"
+        self._seen_as[address] = seen
+        self._reached_at[seen] = address
+
+    # ---- datagrams
+
+    def send(self, datagram: bytes, sender: str, to: str) -> None:
+        """Put a datagram on its way."""
+        if self.tap is not None:
+            self.tap(datagram, sender, to)
+        if self.alter is not None:
+            altered = self.alter(datagram, sender, to)
+            if altered is None:
+                self.counts["altered"] += 1
+                return
+            datagram = altered
+        self.counts["sent"] += 1
+        to = self._reached_at.get(to, to)
+        path = (sender, to)
+        if path in self._cuts and sender.startswith("udp:"):
+            self.counts["cut"] += 1
+        elif path in self._held or path in self._cuts:
+            self._held.setdefault(path, []).append(datagram)
+            self.counts["held"] += 1
+        else:
+            self._transport(datagram, sender, to)
+
+    def _transport(self, datagram: bytes, sender: str, to: str) -> None:
+        if to.startswith("udp:"):
+            self._carry(datagram, sender, to)
+        else:
+            self._stream(datagram, sender, to)
+
+    def _carry(self, datagram: bytes, sender: str, to: str) -> None:
+        faults, random = self.faults, self._random
+        seen = self._seen_as.get(sender, sender)
+        if faults.mtu_bytes and len(datagram) > faults.mtu_bytes:
+            self.counts["too-large"] += 1
+            return
+        delays_ns = [0]
+        if faults.duplicate and random.random() < faults.duplicate:
+            delays_ns.append(0)
+            self.counts["duplicated"] += 1
+        if faults.late_duplicate and random.random() < faults.late_duplicate:
+            delays_ns.append(random.randrange(faults.late_ns))
+            self.counts["duplicated-late"] += 1
+        for extra_ns in delays_ns:
+            if self._is_lost(sender, to):
+                self.counts["lost"] += 1
+                continue
+            arriving = self._spoil(datagram)
+            self._later(extra_ns + self._delay_ns(), to, lambda port, data=arriving: port.receive(data, seen))  # type: ignore[misc]
+
+    def _is_lost(self, sender: str, to: str) -> bool:
+        faults, random, path = self.faults, self._random, (sender, to)
+        if path in self._bursting:
+            if random.random() < 1 / faults.burst_length:
+                self._bursting.discard(path)
+            return True
+        if faults.burst and random.random() < faults.burst:
+            self._bursting.add(path)
+            return True
+        return bool(faults.loss) and random.random() < faults.loss
+
+    def _spoil(self, datagram: bytes) -> bytes:
+        faults, random = self.faults, self._random
+        if faults.corrupt and random.random() < faults.corrupt:
+            at = random.randrange(len(datagram) * 8)
+            spoiled = bytearray(datagram)
+            spoiled[at // 8] ^= 1 << at % 8
+            datagram = bytes(spoiled)
+            self.counts["corrupted"] += 1
+        if faults.truncate and random.random() < faults.truncate:
+            datagram = datagram[: random.randrange(1, len(datagram) + 1)]
+            self.counts["truncated"] += 1
+        return datagram
+
+    def _delay_ns(self) -> int:
+        faults, random = self.faults, self._random
+        delay_ns = faults.delay_ns
+        if faults.jitter_ns:
+            delay_ns += random.randrange(faults.jitter_ns)
+        if faults.reorder and random.random() < faults.reorder:
+            delay_ns += random.randrange(1, 4 * faults.delay_ns + 2)
+        if faults.spike and random.random() < faults.spike:
+            delay_ns += random.randrange(1, faults.spike_ns)
+            self.counts["spiked"] += 1
+        return delay_ns
+
+    def _later(self, delay_ns: int, to: str, action: Callable[[Port], None]) -> None:
+        self.world.at(delay_ns, lambda: self._arrive(to, action))
+
+    def _arrive(self, to: str, action: Callable[[Port], None]) -> None:
+        port = self._ports.get(to)
+        if port is None:
+            self.counts["unreachable"] += 1
+        else:
+            self.counts["arrived"] += 1
+            action(port)
+
+    # ---- streams
+
+    def _stream(self, datagram: bytes, sender: str, to: str) -> None:
+        """In order and without loss: a lost segment holds up everything behind it."""
+        if to not in self._ports:
+            self._later(self.faults.delay_ns, sender, lambda port: port.path_lost(to))
+            return
+        path = sender, to
+        stream = self._streams.setdefault(path, deque())
+        stream.append((self.world.now_ns + self._delay_ns(), datagram))
+        if len(stream) == 1:
+            self._carry_on(path, stream)
+
+    def _carry_on(self, path: Path, stream: deque[tuple[int, bytes]]) -> None:
+        """Bring the first datagram of a stream, then the next."""
+
+        def arrive() -> None:
+            if self._streams.get(path) is not stream:
+                return
+            _, datagram = stream.popleft()
+            if stream:
+                self._carry_on(path, stream)
+            self._arrive(path[1], lambda port: port.receive(datagram, path[0]))
+
+        now_ns = self.world.now_ns
+        at_ns = max(stream[0][0], now_ns)
+        while self._is_lost(*path):
+            at_ns += RETRANSMIT_NS
+        self.world.at(at_ns - now_ns, arrive)
+
+    def _break_off(self, address: str, other: str = "") -> None:
+        """The streams of an address, or those with one other, end with all that is in them."""
+        for path in list(self._streams):
+            if address in path and (not other or other in path):
+                self.counts["broken-off"] += len(self._streams.pop(path))
+
+    def _give_up(self, sender: str, to: str, cut_at_ns: int) -> None:
+        """A stream that is still cut ends, and what it held is lost."""
+        if self._cuts.get((sender, to)) == cut_at_ns:
+            self._held.pop((sender, to), None)
+            self._break_off(sender, to)
+            self._later(0, sender, lambda port: port.path_lost(to))
+            self._later(0, to, lambda port: port.path_lost(sender))
+            self.world.at(STREAM_PATIENCE_NS, lambda: self._give_up(sender, to, cut_at_ns))
