@@ -338,7 +338,7 @@ class Node:
     def stats(self) -> dict[str, Any]:
         """Counters for people: drops and closes by reason, outgoing packets by destination, halted peers by node id."""
         engine = self._engine
-        drops: Counter[str] = Counter(dict(engine.drops))
+        drops = Counter({str(reason): count for reason, count in engine.drops.items()})
         if self._started_driver is not None:
             drops.update(self._started_driver.drops)
         waiting = {
