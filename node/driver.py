@@ -1,19 +1,19 @@
 """The thin shell around the engine: it owns clock, sockets, log and the store's thread, and has no rules of its own.
 
-One task drains the engine: give the store its next job, write down what happened, send, sleep until something arrives
-or the next deadline. The store works in a thread of its own, one job at a time; while it syncs, the next commit fills.
+One task polls the engine and does what it says, in that order, until something arrives or the next deadline comes. The
+store works in a thread of its own, one job at a time; while it syncs, the next commit fills.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from triack.base.commit import Read
 from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.platform import Log, Machine, Worker
-from triack.queues.engine import Engine, Job
+from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
+from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
@@ -25,6 +25,7 @@ class Driver:
     """Runs an engine in the current event loop.
 
     Args:
+        name: of the node, for the operator.
         engine: what to run.
         machine: what it runs on.
         worker: does the store's jobs.
@@ -35,6 +36,7 @@ class Driver:
 
     def __init__(
         self,
+        name: str,
         engine: Engine,
         machine: Machine,
         worker: Worker,
@@ -43,6 +45,7 @@ class Driver:
         endpoint: Endpoint | None,
     ) -> None:
         self.engine = engine
+        self._name = name
         self._machine = machine
         self._worker = worker
         self._now_ns = machine.monotonic_ns
@@ -69,7 +72,7 @@ class Driver:
         """A task that dies of a bug of ours must not leave everyone waiting."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._fail(Read("outgoing", []), TriackError(f"node {self.engine.name}: {type(error).__name__}: {error}"))
+            self._fail(None, TriackError(f"node {self._name}: {type(error).__name__}: {error}"))
             self._end_progress()
 
     def wake(self) -> None:
@@ -112,37 +115,36 @@ class Driver:
                 future.set_result(None)
 
     async def _drain(self) -> None:
-        engine = self.engine
-        now_ns = self._now_ns()
-        deadline_ns = engine.next_deadline()
-        if deadline_ns is not None and deadline_ns <= now_ns:
-            engine.handle_timer(now_ns)
-        self._start_job(now_ns)
-        batches = engine.poll_datagrams(now_ns)
-        # Sending may have found that bodies must come from the disk.
-        self._start_job(now_ns)
-        self._write_records(now_ns)
-        for address in engine.take_silent():
-            operator_log.warning("no answer, trying on", node=engine.name, to=address, drops=self.drops)
-        for rollback in engine.take_rollbacks():
-            operator_log.error(
-                "rollback detected",
-                node=engine.name,
-                peer=rollback.peer,
-                rolled_back=rollback.rolled_back,
-                cause=str(rollback),
-            )
-        for address, datagrams in batches.items():
-            try:
-                endpoint = await self._endpoint_for(address)
-                await endpoint.send(datagrams, address)
-            except (TransportError, AddressError) as error:
-                engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
-                operator_log.warning("cannot send", to=address, cause=str(error))
+        for effect in self.engine.poll(self._now_ns()):
+            await self._do(effect)
 
-    def _write_records(self, now_ns: int) -> None:
-        if self._log_file is not None:
-            self._log_file.append(self.engine.take_records(now_ns))
+    async def _do(self, effect: Effect) -> None:
+        match effect:
+            case WriteRecords(data):
+                if self._log_file is not None:
+                    self._log_file.append(data)
+            case StartJob(job):
+                self._start_job(job)
+            case Send(address, datagrams):
+                await self._send(address, datagrams)
+            case TellSilent(address):
+                operator_log.warning("no answer, trying on", node=self._name, to=address, drops=self.drops)
+            case TellRollback(error):
+                operator_log.error(
+                    "rollback detected",
+                    node=self._name,
+                    peer=error.peer,
+                    rolled_back=error.rolled_back,
+                    cause=str(error),
+                )
+
+    async def _send(self, address: str, datagrams: list[bytes]) -> None:
+        try:
+            endpoint = await self._endpoint_for(address)
+            await endpoint.send(datagrams, address)
+        except (TransportError, AddressError) as error:
+            self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
+            operator_log.warning("cannot send", to=address, cause=str(error))
 
     def _arm_timer(self) -> None:
         if self._timer is not None:
@@ -182,15 +184,12 @@ class Driver:
 
     # ---- the disk
 
-    def _start_job(self, now_ns: int) -> None:
-        job = self.engine.poll_job(now_ns)
-        if job is not None:
-            # What a commit removes is on record before the commit is: a process that dies in between tells of it.
-            self._write_records(now_ns)
-            future = self._worker.start(lambda: self._do(job))
-            future.add_done_callback(lambda done: self._finish_job(job, done))
+    def _start_job(self, job: Job) -> None:
+        future = self._worker.start(lambda: self._work(job))
+        future.add_done_callback(lambda done: self._finish_job(job, done))
 
-    def _do(self, job: Job) -> None:
+    def _work(self, job: Job) -> None:
+        """In the store's thread."""
         if isinstance(job, GroupCommit):
             if job.commit:
                 self._store.apply(job.commit)
@@ -206,11 +205,11 @@ class Driver:
             self._fail(job, known)
         self._wake.set()
 
-    def _fail(self, job: Job, error: TriackError) -> None:
+    def _fail(self, job: Job | None, error: TriackError) -> None:
         self.engine.handle_store_failed(job, error, self._now_ns())
         if self.on_failure is not None:
             self.on_failure(error)
-        operator_log.error("node failed", node=self.engine.name, cause=str(error))
+        operator_log.error("node failed", node=self._name, cause=str(error))
 
     # ---- the end
 
@@ -225,7 +224,7 @@ class Driver:
         engine.drain(self._now_ns())
         while engine.failure is None and not engine.idle and self._now_ns() < end_ns:
             await self._soon()
-        engine.stop(NodeClosed(f"node {engine.name} was closed"), self._now_ns())
+        engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
         await self.progress()
         self._closed = True
         self._wake.set()
@@ -237,7 +236,10 @@ class Driver:
         await self._worker.start(self._store.close)
         self._worker.close()
         if self._log_file is not None:
-            self._log_file.append(engine.take_records(self._now_ns(), last=True))
+            # A job that ended after the last poll still has records.
+            for effect in engine.poll(self._now_ns()):
+                if isinstance(effect, WriteRecords):
+                    self._log_file.append(effect.data)
             self._log_file.close()
 
     def _volatile(self) -> bool:

@@ -161,7 +161,7 @@ class Node:
             opened.pop_all()
         self._state = content.state
         self._started_engine = engine
-        self._started_driver = Driver(engine, machine, worker, store, log, endpoint)
+        self._started_driver = Driver(self.name, engine, machine, worker, store, log, endpoint)
         self._started_driver.on_failure = lambda _error: self._failed.set()
         return self
 

@@ -23,7 +23,7 @@ EXIT_FAIL = 1
 
 _COUNT = click.IntRange(min=1)
 _json_option = click.option("--json", "as_json", is_flag=True, help="End with the figures as one line of JSON.")
-_jobs_option = click.option("--jobs", type=_COUNT, default=0, metavar="J", help="Processes.  [default: one per core]")
+_jobs_option = click.option("--jobs", type=click.IntRange(min=0), default=0, metavar="J", help="Processes; 0: one per core.")
 _console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 

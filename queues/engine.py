@@ -1,25 +1,27 @@
-"""The engine of a queue manager: sessions, streams and queues put together.
+"""The engine of a queue manager: sessions, sequences and queues put together.
 
-Pure: the driver owns clock, sockets and disk. Inputs: ``submit``, ``handle_datagram``, ``handle_path_lost``,
-``handle_timer``, ``handle_done``, ``handle_store_failed``. Outputs, to be drained after every input: ``poll_job``,
-``poll_datagrams``, and ``poll_job`` again, as sending may need bodies from the disk; the records of the session log
-(``take_records``) must reach the operating system before the datagrams of the same drain are sent. ``next_deadline``
-says when to call ``handle_timer`` if nothing happens before.
+Pure: a host owns clock, sockets and disk. Inputs are the calls of the application and ``handle_*``. After every input,
+and when ``next_deadline`` has come, the host calls ``poll`` and does what it says, one effect after the other
+(``triack.queues.effects`` has their order). Nothing is swept: who has something to do puts itself into a ready set
+(``wake``), who waits for a moment into ``Deadlines``; all others cost nothing.
 """
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from triack.base.commit import Commit, Read, StoreContent
+from triack.base.commit import Read, StoreContent
 from triack.base.datagram import Channel, Datagram, Kind, open_datagram, seal
 from triack.base.delivery import DURABLE, Delivery
-from triack.base.errors import ProtocolError, RollbackDetected, TriackError
+from triack.base.errors import ProtocolError, TriackError
 from triack.base.reasons import DeadReason, DropReason
 from triack.ordering import wire
+from triack.queues.deadlines import Deadlines
+from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
-from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox, IncomingTransfer
-from triack.queues.link import Control, Conversation
+from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox
+from triack.queues.incoming_transfer import IncomingTransfer
+from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Lease, Mailbox
 from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -35,12 +37,7 @@ from triack.session.states import CloseReason, State
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Engine", "Job"]
-
-Job = GroupCommit | Read
-LANE_TURN_PACKETS = 16
-"""Packets that one lane may give to a session before the next lane has its turn."""
-DROPS_EVERY_NS = 1_000_000_000
+__all__ = ["Engine"]
 
 _UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
 _KINDS = {
@@ -64,6 +61,13 @@ class Engine:
         now_ns: the monotonic clock.
         wall_offset_ns: wall clock minus monotonic clock.
         recording: whether to keep a session log.
+
+    Attributes:
+        node_id: 16 bytes that name this node for ever.
+        drops: what was dropped, by reason.
+        closes: sessions that ended, by reason.
+        failure: what ended the store, or None.
+        draining: whether the node is closing and takes nothing new.
     """
 
     def __init__(
@@ -81,29 +85,30 @@ class Engine:
         recording: bool,
     ) -> None:
         self.node_id = content.node_id
-        self.name = name
         self.address = address
         self.settings = settings
         self.drops: Counter[DropReason] = Counter()
         self.closes: Counter[str] = Counter()
         self.failure: TriackError | None = None
+        self.draining = False
         self._channel = channel
         self._wall_offset_ns = wall_offset_ns
-        self.recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns) if recording else None
-        self._pending = GroupCommit()
-        self._silent: list[str] = []
-        self._job_out = False
+        self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
+        self._group = GroupCommit()
+        self._job: Job | None = None
         self._read_next = False
-        self._drops_recorded: Counter[DropReason] = Counter()
-        self._drops_at_ns = now_ns
-        self.draining = False
+        self._stopped = False
+        self._silent: list[str] = []
+        self._awake: dict[Conversation, None] = {}
+        self._deadlines = Deadlines[Conversation]()
         self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
-        self.inbox = Inbox(settings, queues, self._record)
+        self.inbox = Inbox(settings, queues, self.drops, self._record)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
             settings,
             content_bytes=self._content_bytes,
+            wall_offset_ns=wall_offset_ns,
             inbox=self.inbox,
             random=random,
             record=self._record,
@@ -118,42 +123,43 @@ class Engine:
             outbox=self.outbox,
             drops=self.drops,
             record=self._record,
-            settle=self._handle_events,
+            report=self._handle_events,
+            awake=self._awake,
         )
-        self._by_connection = self.handshakes.conversations
-        self.inbox.restore(content, self._pending, now_ns)
+        self.inbox.restore(content, self._group, now_ns)
         self.outbox.restore(content, now_ns)
 
     # ---- the application
 
     def lane_for(self, address: str, queue: str, delivery: Delivery) -> OutgoingQueue:
-        """The stream to a queue; ``address`` empty, or our own, for a queue of this node."""
-        return self.outbox.lane_for("" if address == self.address else address, queue, delivery, self._pending)
+        """The outgoing queue to a queue; ``address`` empty, or our own, for a queue of this node."""
+        return self.outbox.lane_for("" if address == self.address else address, queue, delivery, self._group)
 
-    def submit(self, lane: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
-        """Accept a message. All that is submitted between two calls of ``poll_job`` is committed together."""
-        return self.outbox.submit(lane, message, size_bytes)
+    def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
+        """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
+        return self.outbox.submit(outgoing, message, size_bytes)
 
-    def await_stage(self, lane: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
+    def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
-        entries = lane.receipts.wait(ticket, stage, waiter)
-        link = self.outbox.links.get(lane.address)
+        entries = outgoing.receipts.wait(ticket, stage, waiter)
+        link = self.outbox.links.get(outgoing.address)
         if stage is Stage.QUEUED or link is None or link.conversation is None:
             return
         if any(entry.sends for entry in entries):
             link.conversation.session.ping()
+            link.conversation.wake()
 
     def await_commit(self, waiter: Any) -> None:
         """Call ``waiter`` with None when all that was asked for so far is durable, or with the store's error."""
-        self._pending.waiters.append(waiter)
+        self._group.waiters.append(waiter)
 
     def set_state(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application with the next commit; None removes it."""
-        self._pending.commit.state[key] = value
+        self._group.commit.state[key] = value
 
     def make_queue(self, name: str) -> Mailbox:
         """The queue of that name."""
-        return self.inbox.make_queue(name, self._pending)
+        return self.inbox.make_queue(name, self._group)
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue that is still worth reading, or None."""
@@ -196,7 +202,7 @@ class Engine:
         properties.update(dead_reason=reason, dead_destination=mailbox.name)
         mailbox.acknowledge(handed)
         letter, now_ms = Outgoing(body, properties), self.wall_ms(now_ns)
-        self.inbox.put_dead_letter(letter, parcel.origin, ordinal, now_ms, self._pending)
+        self.inbox.put_dead_letter(letter, parcel.origin, ordinal, now_ms, self._group)
 
     # ---- the network
 
@@ -207,10 +213,11 @@ class Engine:
             if datagram.kind is Kind.CONNECT:
                 self._handle_connect(datagram, sender, now_ns)
                 return
-            conversation = self._by_connection.get(datagram.connection_id)
+            conversation = self.handshakes.conversations.get(datagram.connection_id)
             if conversation is None:
                 self.drops[DropReason.UNKNOWN_CONNECTION] += 1
                 return
+            conversation.wake()
             _HANDLERS[datagram.kind](self, conversation, datagram, now_ns)
             if datagram.counter > conversation.highest_counter:
                 conversation.highest_counter = datagram.counter
@@ -222,10 +229,14 @@ class Engine:
 
     def handle_path_lost(self, address: str, now_ns: int) -> None:
         """The transport says that an address cannot be reached any more."""
-        for conversation in list(self._by_connection.values()):
+        for conversation in list(self.handshakes.conversations.values()):
             if conversation.path == address:
-                conversation.session.close(CloseReason.PATH_LOST)
-                self._handle_events(conversation, now_ns)
+                self._close(conversation, CloseReason.PATH_LOST, now_ns)
+
+    def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
+        conversation.session.close(reason)
+        conversation.wake()
+        self._handle_events(conversation, now_ns)
 
     def _handle_connect(self, datagram: Datagram, sender: str, now_ns: int) -> None:
         if self.draining or self.failure is not None:
@@ -271,29 +282,27 @@ class Engine:
         )
         self.handshakes.handle_opened(conversation, now_ns)
         if conversation.link is not None:
-            conversation.link.handle_opened()
-            for lane in conversation.link.lanes:
-                lane.sequence.handle_session_opened(now_ns)
+            self.outbox.handle_session_opened(conversation.link, now_ns)
         self.inbox.handle_request(conversation.peer_id)
 
     def _on_packet(self, conversation: Conversation, event: events.PacketArrived, now_ns: int) -> None:
         packet = wire.decode(event.content)
         if isinstance(packet, wire.SequenceHeader):
             check(packet.body)
-        if self.recorder is not None:
-            self.recorder.add_received(conversation.label, event, packet, now_ns)
+        if self._recorder is not None:
+            self._recorder.add_received(conversation.label, event, packet, now_ns)
         if event.duplicate:
             return
         if isinstance(packet, wire.SequenceHeader):
             if event.delivery in DURABLE:
                 self._depend(conversation)
-            self.inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._pending)
+            self.inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._group)
             return
         if packet.origin != self.node_id or not self.outbox.leads(packet.lane, conversation.peer_id):
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
-            self.outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._pending, now_ns)
+            self.outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._group, now_ns)
         else:
             self.outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
 
@@ -303,20 +312,20 @@ class Engine:
             self.handshakes.peers.depend(conversation.known)
 
     def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
-        if self.recorder is not None:
-            self.recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
+        if self._recorder is not None:
+            self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
         for sent in event.packets:
             if isinstance(sent.token, PacketContext):
-                self.outbox.handle_session_ack(sent.token, self._pending)
+                self.outbox.handle_session_ack(sent.token, self._group)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
-        if self.recorder is not None:
-            self.recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
+        if self._recorder is not None:
+            self._recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
         if event.packets:
             self._depend(conversation)
         for sent in event.packets:
             if isinstance(sent.token, PacketContext):
-                self.outbox.handle_store_ack(sent.token, self._pending)
+                self.outbox.handle_store_ack(sent.token, self._group)
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
         self.inbox.handle_request(conversation.peer_id)
@@ -337,101 +346,133 @@ class Engine:
             if not conversation.peer_id and not link.silent and event.reason in _UNANSWERED:
                 link.silent = True
                 self._silent.append(link.address)
-            link.handle_closed(now_ns, unanswered=event.reason is CloseReason.CONNECT_TIMEOUT)
-            for lane in link.lanes:
-                lane.sequence.handle_session_closed()
+            unanswered = event.reason is CloseReason.CONNECT_TIMEOUT
+            self.outbox.handle_session_closed(link, now_ns, unanswered=unanswered)
 
     # ---- the clock
 
-    def handle_timer(self, now_ns: int) -> None:
+    def _handle_timers(self, now_ns: int) -> None:
         """Let everything whose time has come do its work."""
-        for conversation in list(self._by_connection.values()):
-            deadline_ns = conversation.session.next_deadline()
-            if deadline_ns is not None and deadline_ns <= now_ns:
-                conversation.session.handle_timer(now_ns)
-                self._handle_events(conversation, now_ns)
-        self.inbox.handle_timer(now_ns)
-        self.outbox.handle_timer(now_ns, self.wall_ms(now_ns))
+        for conversation in self._deadlines.poll_due(now_ns):
+            if not self.handshakes.has(conversation):
+                continue
+            conversation.session.handle_timer(now_ns)
+            conversation.wake()
+            self._handle_events(conversation, now_ns)
+        if self.failure is None:
+            self.inbox.handle_timer(now_ns)
+            self.outbox.handle_timer(now_ns, self.wall_ms(now_ns))
 
     def next_deadline(self) -> int | None:
-        """When ``handle_timer`` and a drain must follow at the latest, or None."""
-        deadlines = [conversation.session.next_deadline() for conversation in self._by_connection.values()]
-        if self.failure is None:
-            deadlines += [self.inbox.next_deadline(), self.outbox.next_deadline(self._wall_offset_ns)]
-        if self.failure is None and not self.draining:
-            deadlines += [
-                link.retry_at_ns for link in self.outbox.links.values() if link.conversation is None and link.busy
-            ]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        """When ``poll`` must be called at the latest, or None."""
+        earliest = self._deadlines.earliest()
+        if self.failure is not None:
+            return earliest
+        deadlines = (earliest, self.inbox.next_deadline(), self.outbox.next_deadline())
+        return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
 
     def wall_ms(self, now_ns: int) -> int:
         """The wall clock as this node knows it: read once, at the start, so that a jump ends no message's life."""
         return (now_ns + self._wall_offset_ns) // 1_000_000
 
+    # ---- outputs
+
+    def poll(self, now_ns: int) -> list[Effect]:
+        """Let time pass, and say what is to be done now, in this order; see ``triack.queues.effects``."""
+        effects: list[Effect] = []
+        self._handle_timers(now_ns)
+        self._start_job(effects, now_ns)
+        sends = self._transmit_all(now_ns)
+        # Sending may have found that bodies must come from the disk.
+        self._start_job(effects, now_ns)
+        self._write_records(effects, now_ns)
+        effects += [TellSilent(address) for address in self._silent]
+        effects += [TellRollback(error) for error in self.handshakes.take_detected()]
+        self._silent.clear()
+        effects += [Send(address, datagrams) for address, datagrams in sends.items()]
+        return effects
+
+    def _write_records(self, effects: list[Effect], now_ns: int) -> None:
+        recorder = self._recorder
+        if recorder is None:
+            return
+        last = self._stopped and self._job is None
+        self.inbox.flush_handed(now_ns)
+        recorder.add_drops(self.drops, now_ns, last=last)
+        if last:
+            recorder.add("node_stopped", now_ns, {})
+            self._recorder = None
+        data = recorder.take()
+        if data:
+            effects.append(WriteRecords(data))
+
     # ---- outputs: datagrams
 
-    def poll_datagrams(self, now_ns: int) -> dict[str, list[bytes]]:
+    def _transmit_all(self, now_ns: int) -> dict[str, list[bytes]]:
         """Everything to send now, by address."""
         if self.failure is None:
-            self.outbox.pack_express(self._pending, now_ns, self.wall_ms(now_ns))
-            self.inbox.poll_order_acks(self._route, now_ns)
-            self._connect(now_ns)
+            self.outbox.pack_express(self._group, now_ns, self.wall_ms(now_ns))
+            self.inbox.send_order_acks(self._route, now_ns)
+            if not self.draining:
+                for link in self.outbox.poll_links(now_ns):
+                    self.handshakes.connect(link, now_ns)
         batches: dict[str, list[bytes]] = {}
-        for connection_id, conversation in list(self._by_connection.items()):
-            if self.failure is None:
-                self._fill(conversation, now_ns)
-            self._transmit(conversation, batches, now_ns)
-            if conversation.session.state is State.CLOSED:
-                self.handshakes.remove(connection_id)
+        while self._awake:
+            # To close one session can give another one something to do.
+            awake = list(self._awake)
+            self._awake.clear()
+            for conversation in awake:
+                if self.handshakes.has(conversation):
+                    self._serve(conversation, batches, now_ns)
         for address, datagram in self.handshakes.take_replies():
             batches.setdefault(address, []).append(datagram)
         return batches
 
-    def _connect(self, now_ns: int) -> None:
-        if self.draining:
-            return
-        for link in self.outbox.links.values():
-            if link.wants_session(now_ns):
-                self.handshakes.connect(link, now_ns)
+    def _serve(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        session = conversation.session
+        if self.failure is None:
+            self._fill(conversation, now_ns)
+        self._transmit(conversation, batches, now_ns)
+        if session.state is State.CLOSED:
+            self._deadlines.set(conversation, None)
+            self.handshakes.remove(conversation)
+        else:
+            self._deadlines.set(conversation, session.next_deadline())
 
-    def _route(self, stream: IncomingTransfer) -> Conversation | None:
+    def _route(self, transfer: IncomingTransfer) -> Conversation | None:
         """The conversation for an order ack: the one its packets came by, or another with the same node."""
-        via = stream.via
+        via = transfer.via
         if via is None or via.is_open:
             return via
-        for conversation in self._by_connection.values():
-            if conversation.is_open and conversation.peer_id == via.peer_id:
-                return conversation
-        return None
+        return next((other for other in self.handshakes.with_peer(via.peer_id) if other.is_open), None)
 
     def _fill(self, conversation: Conversation, now_ns: int) -> None:
         """Give a session as many packets as its window takes."""
         session, control = conversation.session, conversation.control
         while control and session.room:
-            session.send_packet(Delivery.EXPRESS, control.pop(next(iter(control))), Control())
+            session.send_packet(Delivery.EXPRESS, control.pop(next(iter(control))), None)
         link = conversation.link
-        if link is None or not session.room or self.draining:
+        if link is None or link.conversation is not conversation or self.draining:
             return
-        progress = True
-        while progress and session.room:
-            progress = False
-            for lane in link.next_lanes():
-                progress = self._fill_from(session, lane, now_ns) or progress
+        while session.room and (turn := link.next_turn()) is not None:
+            self._fill_from(session, link, *turn, now_ns)
 
-    def _fill_from(self, session: Session, lane: OutgoingQueue, now_ns: int) -> bool:
-        gave = False
-        for _ in range(min(session.room, LANE_TURN_PACKETS)):
-            entry = lane.sequence.peek()
+    def _fill_from(self, session: Session, link: Link, outgoing: OutgoingQueue, most: int, now_ns: int) -> None:
+        """Let an outgoing queue have its turn, or as much of it as the window takes."""
+        sequence = outgoing.sequence
+        for _ in range(min(session.room, most)):
+            entry = sequence.peek()
             if entry is None:
                 break
             if entry.body is None:
-                lane.fetching = True
+                self.outbox.want_bodies(outgoing)
+                link.end_turn(outgoing)
                 break
-            content, token, awaited = self.outbox.content_of(lane, entry)
-            packet = session.send_packet(lane.delivery, content, token, asks=awaited)
-            lane.sequence.handle_sent(entry, now_ns, packet=packet)
-            gave = True
-        return gave
+            content, context, awaited = self.outbox.content_of(outgoing, entry)
+            packet = session.send_packet(outgoing.delivery, content, context, asks=awaited)
+            sequence.handle_sent(entry, now_ns, packet=packet)
+            link.handle_given(outgoing)
+        self.outbox.handle_handed_over(outgoing)
 
     def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
         session = conversation.session
@@ -441,92 +482,70 @@ class Engine:
                 self._channel, _KINDS[transmit.kind], transmit.connection_id, transmit.counter, transmit.payload
             )
             batches.setdefault(conversation.path, []).append(data)
-            if self.recorder is not None:
-                self.recorder.add_transmit(conversation.label, transmit, now_ns)
+            if self._recorder is not None:
+                self._recorder.add_transmit(conversation.label, transmit, now_ns)
 
     # ---- outputs: the disk
 
-    def poll_job(self, now_ns: int) -> Job | None:
-        """The next commit or read for the store's thread; one at a time, answered by ``handle_done``."""
-        if self._job_out or self.failure is not None:
-            return None
+    def _start_job(self, effects: list[Effect], now_ns: int) -> None:
+        """Give the store its next job, unless it has one; what the job changes is on record before."""
+        if self._job is not None or self.failure is not None:
+            return
+        self._job = self._next_job(now_ns)
+        if self._job is not None:
+            self._write_records(effects, now_ns)
+            effects.append(StartJob(self._job))
+
+    def _next_job(self, now_ns: int) -> Job | None:
+        """Commits and reads in turns, so that neither starves."""
         now_ms = self.wall_ms(now_ns)
-        self.outbox.bury(self._pending, now_ns, now_ms)
-        job: Job | None = self._poll_read() if self._read_next else None
-        self._read_next = False
-        if job is None:
-            self.outbox.pack_durable(self._pending, now_ms)
-            self.inbox.seal(self._pending)
-            if self._pending:
-                self._number(self._pending.commit)
-                job, self._pending = self._pending, GroupCommit()
-                self._read_next = True
-            else:
-                job = self._poll_read()
-        self._job_out = job is not None
-        return job
-
-    def _number(self, commit: Commit) -> None:
-        if commit:
-            self.handshakes.peers.seal(commit)
-            self.handshakes.history.number(commit)
-
-    def _poll_read(self) -> Read | None:
-        read = self.outbox.poll_fetch()
-        if read is not None:
+        self.outbox.dead_letter_given_up(self._group, now_ns, now_ms)
+        read_next, self._read_next = self._read_next, False
+        if read_next and (read := self._next_read()) is not None:
             return read
-        for mailbox in self.inbox.mailboxes.values():
-            keys = mailbox.poll_fetch()
-            if keys:
-                return Read("messages", keys)
-        return None
+        self.outbox.pack_durable(self._group, now_ms)
+        self.inbox.complete(self._group)
+        if not self._group:
+            return self._next_read()
+        group, self._group = self._group, GroupCommit()
+        if group.commit:
+            self.handshakes.number(group.commit)
+        self._read_next = True
+        return group
+
+    def _next_read(self) -> Read | None:
+        return self.outbox.poll_fetch() or self.inbox.poll_fetch()
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: what it holds is durable."""
-        self._job_out = False
-        if isinstance(job, Read):
-            self._handle_read(job)
-            return
-        self.handshakes.history.handle_committed(job.commit)
-        self.outbox.handle_committed(job, now_ns)
-        self.inbox.handle_committed(job, now_ns)
-        for conversation, numbers in job.stored.items():
-            conversation.session.handle_stored(numbers)
-        for waiter in job.waiters:
-            waiter(None)
+        self._job = None
+        if isinstance(job, GroupCommit):
+            self.handshakes.history.handle_committed(job.commit)
+            self.outbox.handle_committed(job, now_ns)
+            self.inbox.handle_committed(job, now_ns)
+            for waiter in job.waiters:
+                waiter(None)
+        elif job.table == "outgoing":
+            self.outbox.handle_fetched(job)
+        else:
+            self.inbox.handle_fetched(job)
 
-    def _handle_read(self, read: Read) -> None:
-        if read.table == "outgoing":
-            self.outbox.handle_fetched(read)
-            return
-        for mailbox in self.inbox.mailboxes.values():
-            if mailbox.fetching:
-                mailbox.load(read.bodies)
-
-    def handle_store_failed(self, job: Job, error: TriackError, now_ns: int) -> None:
+    def handle_store_failed(self, job: Job | None, error: TriackError, now_ns: int) -> None:
         """The store is finished: nothing more is acknowledged, every session closes, everyone who waits is told."""
         self.failure = error
-        for conversation in list(self._by_connection.values()):
-            conversation.session.close(CloseReason.STORE_FAILED)
-            self._handle_events(conversation, now_ns)
-        waiters = list(self._pending.waiters)
+        if job is not None:
+            self._job = None
+        for conversation in list(self.handshakes.conversations.values()):
+            self._close(conversation, CloseReason.STORE_FAILED, now_ns)
+        waiters = list(self._group.waiters)
         if isinstance(job, GroupCommit):
             waiters += job.waiters
         for waiter in waiters:
             waiter(error)
-        for lane in self.outbox.lanes:
-            lane.receipts.fail_all(str(error))
+        for outgoing in self.outbox.lanes:
+            outgoing.receipts.fail_all(str(error))
         for mailbox in self.inbox.mailboxes.values():
             mailbox.wake()
-
-    def take_silent(self) -> list[str]:
-        """Addresses that have begun not to answer since the last call, for the operator."""
-        silent, self._silent = self._silent, []
-        return silent
-
-    def take_rollbacks(self) -> list[RollbackDetected]:
-        """Rollbacks detected since the last call, one for each peer, for the operator."""
-        return self.handshakes.take_detected()
 
     @property
     def rollbacks(self) -> dict[str, str]:
@@ -540,50 +559,37 @@ class Engine:
         """Take nothing new; let the sessions finish what they have."""
         self.draining = True
         self.inbox.request_all()
-        self.inbox.poll_order_acks(self._route, now_ns)
-        for conversation in list(self._by_connection.values()):
+        self.inbox.send_order_acks(self._route, now_ns)
+        for conversation in list(self.handshakes.conversations.values()):
             self._fill(conversation, now_ns)
             conversation.session.drain(now_ns)
+            conversation.wake()
             self._handle_events(conversation, now_ns)
 
     @property
     def busy_storing(self) -> bool:
         """Whether anything accepted is not yet durable."""
-        return self._job_out or bool(self._pending) or self.outbox.unfinished
+        return self._job is not None or bool(self._group) or self.outbox.unfinished
 
     @property
     def idle(self) -> bool:
         """Whether nothing is left to do for a node that drains."""
-        return not self._by_connection and not self.busy_storing
+        return not self.handshakes.conversations and not self.busy_storing
 
     def stop(self, error: TriackError, now_ns: int) -> None:
-        """Close what is left, at once; who still waits for a commit gets the error."""
-        waiters, self._pending.waiters = self._pending.waiters, []
+        """Close what is left, at once; who still waits for a commit gets the error. The next ``poll`` is the last."""
+        waiters, self._group.waiters = self._group.waiters, []
         for waiter in waiters:
             waiter(error)
-        for conversation in list(self._by_connection.values()):
-            conversation.session.close(CloseReason.LOCAL_STOP)
-            self._handle_events(conversation, now_ns)
+        for conversation in list(self.handshakes.conversations.values()):
+            self._close(conversation, CloseReason.LOCAL_STOP, now_ns)
+        self._stopped = True
 
     # ---- records
 
-    def take_records(self, now_ns: int, *, last: bool = False) -> bytes:
-        """The session log since the last call; ``last`` ends the incarnation."""
-        if self.recorder is None:
-            return b""
-        self.inbox.flush_handed(now_ns)
-        if last or now_ns - self._drops_at_ns >= DROPS_EVERY_NS:
-            for reason, count in (self.drops - self._drops_recorded).items():
-                self._record("dropped", now_ns, reason=reason, count=count)
-            self._drops_recorded = Counter(self.drops)
-            self._drops_at_ns = now_ns
-        if last:
-            self._record("node_stopped", now_ns)
-        return self.recorder.take()
-
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
-        if self.recorder is not None:
-            self.recorder.add(event, now_ns, fields)
+        if self._recorder is not None:
+            self._recorder.add(event, now_ns, fields)
 
 
 _HANDLERS = {Kind.ACCEPT: Engine._handle_accept, Kind.DATA: Engine._handle_data}

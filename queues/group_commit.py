@@ -1,41 +1,66 @@
-"""The next commit, and what becomes true when it has returned."""
+"""Group commit: all that happens while the disk is busy becomes one commit.
+
+Promise: nothing in ``departures``, ``arrivals`` or ``waiters`` becomes visible to anybody before the commit has
+returned.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from triack.base.commit import Commit
+from triack.ordering.outgoing import Entry
+from triack.queues.incoming_transfer import IncomingTransfer
+from triack.queues.link import Conversation
+from triack.queues.mailbox import Mailbox, QueuedPacket
+from triack.queues.outgoing_queue import OutgoingQueue
 
-if TYPE_CHECKING:
-    from triack.ordering.outgoing import Entry
-    from triack.queues.inbox import IncomingTransfer
-    from triack.queues.link import Conversation
-    from triack.queues.mailbox import Mailbox, QueuedPacket
-    from triack.queues.outgoing_queue import OutgoingQueue
+__all__ = ["Arrivals", "Departures", "GroupCommit"]
 
-__all__ = ["GroupCommit"]
+
+@dataclass(slots=True)
+class Departures:
+    """What leaves, for the outbox.
+
+    Attributes:
+        started: packets that the commit holds: send them.
+        dead_lettered: packets whose messages it moves to the dead-letter queue, with the reason: forget them.
+    """
+
+    started: list[tuple[OutgoingQueue, list[Entry]]] = field(default_factory=list)
+    dead_lettered: list[tuple[OutgoingQueue, list[Entry], str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """What has arrived, for the inbox.
+
+    Attributes:
+        accepted: numbers of each stream that the commit holds, as (sequence, number, messages): acknowledge them.
+        queued: packets for queues of this node that it holds, with the first bytes of their bodies: hand them out.
+        stored: received packets by conversation whose content or position it holds: store-acknowledge them.
+    """
+
+    accepted: dict[IncomingTransfer, list[tuple[int, int, int]]] = field(default_factory=dict)
+    queued: list[tuple[Mailbox, QueuedPacket, bytes]] = field(default_factory=list)
+    stored: dict[Conversation, list[int]] = field(default_factory=dict)
+
+    def store_ack(self, conversation: Conversation, packet: int) -> None:
+        """Let a packet be store-acknowledged when the commit has returned."""
+        self.stored.setdefault(conversation, []).append(packet)
 
 
 @dataclass(slots=True)
 class GroupCommit:
-    """The next commit, and what becomes true when it has returned.
+    """One commit that fills, and what becomes true when it has returned.
 
     Attributes:
-        stored: received packets, by conversation, whose content or position it holds: store-ack them.
-        started: outgoing packets it holds: send them.
-        arrived: packets for local queues it holds: hand them out.
-        accepted: numbers of incoming streams it holds, as (sequence, number, messages completed).
-        buried: outgoing packets whose messages it moves to the dead-letter queue, with the reason.
         waiters: who waits for it; called with None, or with the error that ended the store.
     """
 
     commit: Commit = field(default_factory=Commit)
-    stored: dict["Conversation", list[int]] = field(default_factory=dict)
-    started: list[tuple["OutgoingQueue", list["Entry"]]] = field(default_factory=list)
-    arrived: list[tuple["Mailbox", "QueuedPacket", bytes]] = field(default_factory=list)
-    accepted: dict["IncomingTransfer", list[tuple[int, int, int]]] = field(default_factory=dict)
-    buried: list[tuple["OutgoingQueue", list["Entry"], str]] = field(default_factory=list)
+    departures: Departures = field(default_factory=Departures)
+    arrivals: Arrivals = field(default_factory=Arrivals)
     waiters: list[Callable[[Exception | None], None]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.commit or self.stored or self.waiters or self.accepted)
+        return bool(self.commit or self.arrivals.stored or self.arrivals.accepted or self.waiters)

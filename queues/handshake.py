@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from triack.base.commit import StoreContent
+from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channel, Kind, seal
 from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.reasons import DeadReason, DropReason
@@ -69,7 +69,8 @@ class Handshakes:
         outbox: has the links.
         drops: counts what is dropped, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
-        settle: called with a conversation whose session has something to report.
+        report: called with a conversation whose session has something to report.
+        awake: the conversations that have something to do; new ones are put there.
 
     Attributes:
         conversations: by our connection id.
@@ -90,7 +91,8 @@ class Handshakes:
         outbox: Outbox,
         drops: Counter[DropReason],
         record: Callable[..., None],
-        settle: Callable[[Conversation, int], None],
+        report: Callable[[Conversation, int], None],
+        awake: dict[Conversation, None],
     ) -> None:
         self.conversations: dict[int, Conversation] = {}
         self.history = History(content)
@@ -105,7 +107,10 @@ class Handshakes:
         self._outbox = outbox
         self._drops = drops
         self._record = record
-        self._settle = settle
+        self._report = report
+        self._awake = awake
+        self._by_peer: dict[bytes, dict[Conversation, None]] = {}
+        self._accepted: dict[tuple[bytes, int], Conversation] = {}
         self._replies: list[tuple[str, bytes]] = []
         self._detected: list[RollbackDetected] = []
 
@@ -178,12 +183,12 @@ class Handshakes:
             self._refuse(hello, sender, RolledBack.SENDER)
         if hello.node_id in self.halted:
             self._refuse(hello, sender, self.halted[hello.node_id].verdict)
-        for conversation in self.conversations.values():
-            own = conversation.session.hello
-            if own.session_id == hello.session_id and conversation.peer_id == hello.node_id:
-                self._note_checked(own, hello)
-                conversation.session.handle_hello(hello, now_ns)
-                return
+        conversation = self._accepted.get((hello.node_id, hello.session_id))
+        if conversation is not None:
+            self._note_checked(conversation.session.hello, hello)
+            conversation.session.handle_hello(hello, now_ns)
+            conversation.wake()
+            return
         link = self._outbox.links.get(hello.address)
         if link is not None and link.is_connecting and self._node_id > hello.node_id:
             # Both ends connect at once: the greater node id wins, and both know it.
@@ -225,16 +230,15 @@ class Handshakes:
         if link is None or link.conversation is None:
             return
         if link.conversation.session.hello.session_id == hello.session_id:
-            self._outbox.doom(link, DeadReason.OWN_ADDRESS)
-            link.conversation.session.close(CloseReason.LOCAL_STOP)
-            self._settle(link.conversation, now_ns)
+            self._outbox.give_up(link, DeadReason.OWN_ADDRESS)
+            self._close(link.conversation, CloseReason.LOCAL_STOP, now_ns)
 
     def _make_room(self) -> None:
         if len(self.conversations) < self._settings.max_sessions:
             return
-        for connection_id, conversation in self.conversations.items():
+        for conversation in self.conversations.values():
             if conversation.session.state is State.ACCEPTING:
-                del self.conversations[connection_id]
+                self._forget(conversation)
                 self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
                 return
         raise ProtocolError(DropReason.TOO_MANY_SESSIONS)
@@ -250,7 +254,7 @@ class Handshakes:
         remembered = self.peers.of(conversation.peer_id)
         if conversation.peer_start != remembered.start and not covers(session.hello.remembered, remembered):
             session.close(CloseReason.SUPERSEDED)
-            self._settle(conversation, now_ns)
+            self._report(conversation, now_ns)
             raise ProtocolError(DropReason.OUTDATED_ACCEPT)
 
     # ---- both
@@ -287,9 +291,17 @@ class Handshakes:
         settings = session_settings(self._settings, path)
         own.max_datagram_bytes = settings.max_datagram_bytes
         session = Session(settings, hello=own, peer=peer, shares_network=path.startswith("udp:"), now_ns=now_ns)
-        conversation = Conversation(session, path, link)
+        conversation = Conversation(session, path, self._awake, link)
         self.conversations[own.connection_id] = conversation
+        conversation.wake()
+        if peer is not None:
+            self._accepted[(peer.node_id, peer.session_id)] = conversation
         return conversation
+
+    def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
+        conversation.session.close(reason)
+        conversation.wake()
+        self._report(conversation, now_ns)
 
     def handle_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A session is open: it takes the place of older ones, and serves our link to the peer."""
@@ -297,14 +309,15 @@ class Handshakes:
         assert session.peer is not None
         conversation.known = self.peers.meet(session.peer.node_id, session.peer.point)
         conversation.known.handle_serial(session.peer_serial)
+        self._by_peer.setdefault(session.peer.node_id, {})[conversation] = None
         self._supersede(conversation, now_ns)
         if not session.initiator:
             self._adopt(conversation, now_ns)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
         """A node that connects again to the same address has lost its older session; one that restarted, all."""
-        for older in list(self.conversations.values()):
-            if older is newer or older.known is not newer.known or older.session.is_closed:
+        for older in self.with_peer(newer.peer_id):
+            if older is newer or older.session.is_closed:
                 continue
             dead = older.peer_start != newer.peer_start
             replaced = (
@@ -314,8 +327,7 @@ class Handshakes:
                 and older.session.hello.dialled == newer.session.hello.dialled
             )
             if dead or replaced:
-                older.session.close(CloseReason.SUPERSEDED)
-                self._settle(older, now_ns)
+                self._close(older, CloseReason.SUPERSEDED, now_ns)
 
     def _adopt(self, conversation: Conversation, now_ns: int) -> None:
         """The peer has connected first: its session serves our link to it, too."""
@@ -327,8 +339,7 @@ class Handshakes:
         if ours is not None:
             if ours.is_open:
                 return
-            ours.session.close(CloseReason.LOCAL_STOP)
-            self._settle(ours, now_ns)
+            self._close(ours, CloseReason.LOCAL_STOP, now_ns)
         self._lead(link, conversation.peer_id)
         link.conversation = conversation
         conversation.link = link
@@ -339,11 +350,33 @@ class Handshakes:
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
             self._halt(peer, RolledBack.UNKNOWN, now_ns, told=True)
 
-    def remove(self, connection_id: int) -> None:
+    def with_peer(self, node_id: bytes) -> list[Conversation]:
+        """The conversations with a node that have been open."""
+        return list(self._by_peer.get(node_id, ()))
+
+    def remove(self, conversation: Conversation) -> None:
         """A closed conversation has said its last word."""
-        conversation = self.conversations.pop(connection_id)
-        if self.peers.crowded and all(other.known is not conversation.known for other in self.conversations.values()):
-            self.peers.part(conversation.peer_id)
+        self._forget(conversation)
+        others = self._by_peer.get(conversation.peer_id, {})
+        others.pop(conversation, None)
+        if not others:
+            self._by_peer.pop(conversation.peer_id, None)
+            if self.peers.crowded:
+                self.peers.part(conversation.peer_id)
+
+    def has(self, conversation: Conversation) -> bool:
+        """Whether a conversation is not gone."""
+        return conversation.session.hello.connection_id in self.conversations
+
+    def _forget(self, conversation: Conversation) -> None:
+        del self.conversations[conversation.session.hello.connection_id]
+        if not conversation.session.initiator:
+            self._accepted.pop((conversation.peer_id, conversation.session.hello.session_id), None)
+
+    def number(self, commit: Commit) -> None:
+        """A commit goes to the store: it says what it depends on, and gets its serial."""
+        self.peers.seal(commit)
+        self.history.number(commit)
 
     # ---- rollbacks
 
@@ -361,8 +394,7 @@ class Handshakes:
             self._record("rollback_detected", now_ns, peer=node_id.hex(), rolled_back=halted.error.rolled_back)
             for conversation in list(self.conversations.values()):
                 if conversation.peer_id == node_id:
-                    conversation.session.close(CloseReason.ROLLBACK)
-                    self._settle(conversation, now_ns)
+                    self._close(conversation, CloseReason.ROLLBACK, now_ns)
         for link in links:
             link.halt(self.halted[node_id].error, told=told)
 

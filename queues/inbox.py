@@ -4,59 +4,33 @@ A packet becomes visible to the application, store-acknowledged and order-acknow
 returned that holds it together with its stream's new position.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, StoreContent, key_of, split_key
+from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import check_name
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DropReason, RejectReason
-from triack.ordering.duplicates import DuplicateFilter
-from triack.ordering.incoming import IncomingSequence, Outcome, Position
+from triack.ordering.incoming import Outcome
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import GroupCommit
+from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, QueuedPacket
 from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, completes, pack_one, write_properties
 from triack.queues.settings import NodeSettings
 
-__all__ = ["DEAD_LETTER_QUEUE", "Inbox", "IncomingTransfer"]
+__all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
 
 DEAD_LETTER_QUEUE = "dead-letter"
 DEAD_LETTER_LANE = 0
-"""No stream has it: dead letters are numbered by their ordinals at their origins."""
+"""No outgoing queue has it: dead letters are numbered by their ordinals at their origins."""
 Record = Callable[..., None]
-Arrival = tuple[Conversation, int]
-"""By which conversation a packet came, and its number there."""
-
-
-class IncomingTransfer:
-    """One incoming stream: its position if it is transactional, its duplicate filter otherwise."""
-
-    __slots__ = ("acked", "delivery", "filter", "lane", "origin", "queue", "sequence", "via")
-
-    def __init__(self, origin: bytes, lane: int, queue: str, delivery: Delivery, settings: NodeSettings) -> None:
-        self.origin = origin
-        self.lane = lane
-        self.queue = queue
-        self.delivery = delivery
-        self.sequence: IncomingSequence[Arrival] = IncomingSequence(settings.order)
-        self.filter = DuplicateFilter()
-        self.acked: Position = (0, 0)
-        self.via: Conversation | None = None
-
-    @property
-    def ordered(self) -> bool:
-        """Whether it is a sequence with positions."""
-        return self.delivery is Delivery.TRANSACTIONAL
-
-    def row(self) -> PositionRow:
-        """Its state as the store keeps it."""
-        sequence, number = self.sequence.position if self.ordered else (self.filter.sequence, 0)
-        blob = b"" if self.ordered else self.filter.encode()
-        return PositionRow(self.origin, self.lane, self.delivery, self.queue, sequence, number, blob)
+"""Writes to the session log: ``record(event, now_ns, **fields)``."""
 
 
 @dataclass(slots=True)
@@ -80,34 +54,42 @@ class Inbox:
     Args:
         settings: limits.
         queues: the only queues there are, or None to make a queue when something arrives for it.
-        record: writes to the session log, ``record(event, now_ns, **fields)``.
+        drops: counts what is dropped, by reason.
+        record: writes to the session log.
+
+    Attributes:
+        mailboxes: the queues of this node, by name.
     """
 
-    def __init__(self, settings: NodeSettings, queues: list[str] | None, record: Record) -> None:
+    def __init__(
+        self, settings: NodeSettings, queues: list[str] | None, drops: Counter[DropReason], record: Record
+    ) -> None:
         self._settings = settings
         self._fixed = queues is not None
+        self._drops = drops
         self._record = record
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
-        self._streams: dict[tuple[bytes, int], IncomingTransfer] = {}
-        self._stream_counts: dict[bytes, int] = {}
+        self._transfers: dict[bytes, dict[int, IncomingTransfer]] = {}
         self._owing: dict[IncomingTransfer, None] = {}
+        self._due: dict[IncomingTransfer, None] = {}
+        self._deadlines = Deadlines[IncomingTransfer]()
         self._runs: dict[Mailbox, _Run] = {}
         self._declared = queues or []
 
     # ---- starting
 
-    def restore(self, content: StoreContent, pending: GroupCommit, now_ns: int) -> None:
+    def restore(self, content: StoreContent, group: GroupCommit, now_ns: int) -> None:
         """Take what the store has, and make the declared queues."""
         for queue_id, name in content.queues:
             self.mailboxes[name] = Mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
         by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
         for name in (*self._declared, DEAD_LETTER_QUEUE):
-            self.make_queue(name, pending)
+            self.make_queue(name, group)
         for row in content.positions:
-            self._restore_stream(row, now_ns)
-        worthless: list[int] = []
+            self._restore_transfer(row, now_ns)
+        orphaned: list[int] = []
         for index in content.messages:
             queue_id, position = split_key(index.key)
             mailbox = by_id[queue_id]
@@ -126,23 +108,18 @@ class Inbox:
             )
             if index.progress is not None:
                 parcel.decode_progress(index.progress)
-            worthless += mailbox.put(parcel, index.head)
-        pending.commit.message_deletes += [(key, key) for key in worthless]
+            orphaned += mailbox.put(parcel, index.head)
+        group.commit.message_deletes += [(key, key) for key in orphaned]
 
     def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
         if lane == DEAD_LETTER_LANE:
             return Delivery.RECOVERABLE
-        stream = self._streams.get((origin, lane))
-        return stream.delivery if stream is not None else Delivery.TRANSACTIONAL
+        transfer = self._find(origin, lane)
+        return transfer.delivery if transfer is not None else Delivery.TRANSACTIONAL
 
-    def _restore_stream(self, row: PositionRow, now_ns: int) -> None:
-        stream = IncomingTransfer(row.origin, row.lane, row.queue, Delivery(row.delivery), self._settings)
-        if stream.ordered:
-            stream.sequence = IncomingSequence(self._settings.order, (row.sequence, row.number))
-            where: dict[str, object] = {"number": row.number}
-        else:
-            stream.filter = DuplicateFilter.decode(row.filter)
-            where = {"ranges": stream.filter.ranges}
+    def _restore_transfer(self, row: PositionRow, now_ns: int) -> None:
+        transfer = IncomingTransfer.restore(row, self._settings.order)
+        where: dict[str, object] = {"number": row.number} if transfer.ordered else {"ranges": transfer.filter.ranges}
         self._record(
             "position_recovered",
             now_ns,
@@ -150,19 +127,25 @@ class Inbox:
             lane=row.lane,
             sequence=row.sequence,
             **where,
-            **{"class": stream.delivery.label},
+            **{"class": transfer.delivery.label},
         )
-        self._add_stream(stream)
+        self._add(transfer)
+
+    def _find(self, origin: bytes, lane: int) -> IncomingTransfer | None:
+        return self._transfers.get(origin, {}).get(lane)
+
+    def _add(self, transfer: IncomingTransfer) -> None:
+        self._transfers.setdefault(transfer.origin, {})[transfer.lane] = transfer
 
     # ---- queues
 
-    def make_queue(self, name: str, pending: GroupCommit) -> Mailbox:
+    def make_queue(self, name: str, group: GroupCommit) -> Mailbox:
         """The queue of that name, made in the next commit if there is none."""
         mailbox = self.mailboxes.get(name)
         if mailbox is None:
             mailbox = self.mailboxes[name] = Mailbox(self._next_queue_id, name)
             self._next_queue_id += 1
-            pending.commit.queues.append((mailbox.queue_id, name))
+            group.commit.queues.append((mailbox.queue_id, name))
         return mailbox
 
     def accepts(self, name: str) -> str | None:
@@ -179,32 +162,30 @@ class Inbox:
             return RejectReason.BAD_QUEUE_NAME
         return None
 
-    def put_local(self, name: str, parcel: QueuedPacket, body: bytes, pending: GroupCommit) -> None:
+    def put_local(self, name: str, parcel: QueuedPacket, body: bytes, group: GroupCommit) -> None:
         """Put a packet of this node itself into one of its queues, in the next commit."""
-        mailbox = self.make_queue(name, pending)
+        mailbox = self.make_queue(name, group)
         if parcel.delivery == Delivery.EXPRESS:
             mailbox.put(parcel, body[:HEAD_BYTES])
             return
-        self._add_row(mailbox, parcel, body, pending)
+        self._add_row(mailbox, parcel, body, group)
 
-    def put_dead_letter(
-        self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, pending: GroupCommit
-    ) -> None:
+    def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
         properties = message.properties or {}
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
         parcel = QueuedPacket([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
-        self.put_local(DEAD_LETTER_QUEUE, parcel, body, pending)
+        self.put_local(DEAD_LETTER_QUEUE, parcel, body, group)
 
-    def _add_row(self, mailbox: Mailbox, parcel: QueuedPacket, body: bytes, pending: GroupCommit) -> None:
+    def _add_row(self, mailbox: Mailbox, parcel: QueuedPacket, body: bytes, group: GroupCommit) -> None:
         key = key_of(mailbox.queue_id, mailbox.next_position)
         mailbox.next_position += 1
         parcel.keys = [key]
         row = MessageRow(key, parcel.origin, parcel.lane, parcel.sequence, parcel.number, body)
-        pending.commit.messages.append(row)
-        pending.arrived.append((mailbox, parcel, body[:HEAD_BYTES]))
+        group.commit.messages.append(row)
+        group.arrivals.queued.append((mailbox, parcel, body[:HEAD_BYTES]))
 
     # ---- packets
 
@@ -215,7 +196,7 @@ class Inbox:
         header: SequenceHeader,
         delivery: Delivery,
         now_ns: int,
-        pending: GroupCommit,
+        group: GroupCommit,
     ) -> None:
         """Take a sequence packet that a session delivered. Its body has been checked.
 
@@ -224,100 +205,98 @@ class Inbox:
         """
         if header.origin != conversation.peer_id:
             raise ProtocolError(DropReason.FOREIGN_ORIGIN)
-        stream = self._stream_of(header, delivery)
-        if stream is None:
+        transfer = self._transfer_of(header, delivery)
+        if transfer is None:
             reason = self.accepts(header.queue) or RejectReason.TOO_MANY_STREAMS
             self._reject(conversation, header, delivery, reason, now_ns)
             return
-        stream.via = conversation
-        handle = self._handle_ordered if stream.ordered else self._handle_unordered
-        handle(stream, (conversation, packet), header, now_ns, pending)
+        transfer.via = conversation
+        handle = self._handle_ordered if transfer.ordered else self._handle_unordered
+        handle(transfer, (conversation, packet), header, now_ns, group)
 
-    def _stream_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | None:
-        stream = self._streams.get((header.origin, header.lane))
-        if stream is not None:
-            if stream.queue == header.queue and stream.delivery is delivery:
-                return stream
-            if not (delivery is stream.delivery is Delivery.EXPRESS and header.sequence > stream.filter.sequence):
+    def _transfer_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | None:
+        transfer = self._find(header.origin, header.lane)
+        if transfer is not None:
+            if transfer.queue == header.queue and transfer.delivery is delivery:
+                return transfer
+            if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
-        elif self._stream_counts.get(header.origin, 0) >= self._settings.max_streams:
+        elif len(self._transfers.get(header.origin, ())) >= self._settings.max_streams:
             return None
         if self.accepts(header.queue) is not None:
             return None
-        stream = IncomingTransfer(header.origin, header.lane, header.queue, delivery, self._settings)
-        self._add_stream(stream)
-        return stream
-
-    def _add_stream(self, stream: IncomingTransfer) -> None:
-        key = (stream.origin, stream.lane)
-        if key not in self._streams:
-            self._stream_counts[stream.origin] = self._stream_counts.get(stream.origin, 0) + 1
-        self._streams[key] = stream
+        transfer = IncomingTransfer(header.origin, header.lane, header.queue, delivery, self._settings.order)
+        self._add(transfer)
+        return transfer
 
     def _handle_ordered(
-        self, stream: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, pending: GroupCommit
+        self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, group: GroupCommit
     ) -> None:
-        outcome, accepted = stream.sequence.handle_packet(header, arrival, now_ns)
-        self._owing[stream] = None
+        outcome, accepted = transfer.sequence.handle_packet(header, arrival, now_ns)
+        self._owe(transfer)
         for item, its_arrival in accepted:
-            self._accept(stream, item, its_arrival, pending)
+            self._accept(transfer, item, its_arrival, group)
         if outcome in (Outcome.ACCEPTED, Outcome.HELD):
             return
-        self._record_rejected(header, stream.delivery, outcome.value, now_ns)
-        if outcome is Outcome.DUPLICATE and stream.sequence.has_accepted(header):
+        self._record_rejected(header, transfer.delivery, outcome.value, now_ns)
+        if outcome is Outcome.DUPLICATE and transfer.sequence.has_accepted(header):
             # It is on disk, or will be with the commits up to the next one. What was passed over is settled by the
             # order ack, which is due at once.
-            _store_ack(arrival, pending)
+            group.arrivals.store_ack(*arrival)
 
     def _handle_unordered(
-        self, stream: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, pending: GroupCommit
+        self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, group: GroupCommit
     ) -> None:
-        if stream.filter.full:
-            self._record_rejected(header, stream.delivery, RejectReason.HOLD_FULL, now_ns)
+        if transfer.filter.full:
+            self._record_rejected(header, transfer.delivery, RejectReason.HOLD_FULL, now_ns)
             return
-        durable = stream.delivery in DURABLE
-        mailbox = self.mailboxes.get(stream.queue)
+        durable = transfer.delivery in DURABLE
+        mailbox = self.mailboxes.get(transfer.queue)
         if mailbox is not None:
-            worthless = mailbox.drop_unfinished(header.origin, header.lane, header.previous)
-            pending.commit.message_deletes += [(key, key) for key in worthless]
-        if stream.filter.handle_packet(header):
-            self._accept(stream, header, arrival, pending)
+            orphaned = mailbox.drop_unfinished(header.origin, header.lane, header.previous)
+            group.commit.message_deletes += [(key, key) for key in orphaned]
+        if transfer.filter.handle_packet(header):
+            self._accept(transfer, header, arrival, group)
             if not durable:
-                self.handle_accepted({stream: pending.accepted.pop(stream)}, now_ns)
+                self._record_accepted({transfer: group.arrivals.accepted.pop(transfer)}, now_ns)
             return
-        self._record_rejected(header, stream.delivery, RejectReason.DUPLICATE, now_ns)
-        if durable and not stream.filter.has_skipped(header):
-            _store_ack(arrival, pending)
+        self._record_rejected(header, transfer.delivery, RejectReason.DUPLICATE, now_ns)
+        if durable and not transfer.filter.has_skipped(header):
+            group.arrivals.store_ack(*arrival)
 
-    def _accept(self, stream: IncomingTransfer, header: SequenceHeader, arrival: Arrival, pending: GroupCommit) -> None:
+    def _accept(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, group: GroupCommit) -> None:
         body = header.body
-        pending.accepted.setdefault(stream, []).append((header.sequence, header.number, completes(body)))
-        parcel = QueuedPacket(
-            [], header.origin, header.lane, header.sequence, header.number, stream.delivery, 1, len(body), [body]
+        group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, completes(body)))
+        packet = QueuedPacket(
+            [], header.origin, header.lane, header.sequence, header.number, transfer.delivery, 1, len(body), [body]
         )
-        if stream.delivery in DURABLE:
-            _store_ack(arrival, pending)
-        self.put_local(stream.queue, parcel, body, pending)
+        if transfer.delivery in DURABLE:
+            group.arrivals.store_ack(*arrival)
+        self.put_local(transfer.queue, packet, body, group)
 
-    def seal(self, pending: GroupCommit) -> None:
-        """Complete the commit: stream positions, acknowledged messages."""
-        for stream in pending.accepted:
-            pending.commit.positions[(stream.origin, stream.lane)] = stream.row()
+    def complete(self, group: GroupCommit) -> None:
+        """Complete the commit before it goes to the disk: positions of streams, acknowledged messages."""
+        for transfer in group.arrivals.accepted:
+            group.commit.positions[(transfer.origin, transfer.lane)] = transfer.row()
         for mailbox in self.mailboxes.values():
             for parcel in mailbox.dirty.values():
                 if not parcel.keys:
                     continue
                 if parcel.done:
-                    pending.commit.message_deletes += as_ranges(sorted(parcel.keys))
+                    group.commit.message_deletes += as_ranges(sorted(parcel.keys))
                 else:
-                    pending.commit.progress[parcel.keys[0]] = parcel.encode_progress()
+                    group.commit.progress[parcel.keys[0]] = parcel.encode_progress()
             mailbox.dirty.clear()
 
     def _reject(
         self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int
     ) -> None:
         self._record_rejected(header, delivery, reason, now_ns)
-        conversation.put_control((header.lane, header.number), encode_reject(header, reason))
+        self._control(conversation, (header.lane, header.number), encode_reject(header, reason))
+
+    def _control(self, conversation: Conversation, key: tuple[int, int], content: bytes) -> None:
+        if not conversation.put_control(key, content):
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _record_rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
         self._record(
@@ -333,95 +312,120 @@ class Inbox:
 
     # ---- after the commit
 
-    def handle_committed(self, pending: GroupCommit, now_ns: int) -> None:
-        """The commit has returned: order acks may speak of it, the application may see it."""
-        for key, row in pending.commit.positions.items():
-            stream = self._streams[key]
-            if stream.ordered:
-                stream.sequence.handle_committed((row.sequence, row.number))
-                self._owing[stream] = None
-        self.handle_accepted(pending.accepted, now_ns)
-        for mailbox, parcel, head in pending.arrived:
-            worthless = mailbox.put(parcel, head)
-            for row_key in worthless:
+    def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
+        """The commit has returned: acknowledgements may speak of it, the application may see it."""
+        for (origin, lane), row in group.commit.positions.items():
+            transfer = self._transfers[origin][lane]
+            if transfer.ordered:
+                transfer.sequence.handle_committed((row.sequence, row.number))
+                self._owe(transfer)
+        self._record_accepted(group.arrivals.accepted, now_ns)
+        for mailbox, packet, head in group.arrivals.queued:
+            orphaned = mailbox.put(packet, head)
+            for row_key in orphaned:
                 dead = QueuedPacket([row_key], b"", 0, 0, 0, 0, 0, 0, [])
                 mailbox.dirty[id(dead)] = dead
+        for conversation, numbers in group.arrivals.stored.items():
+            conversation.session.handle_stored(numbers)
+            conversation.wake()
 
-    def handle_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
+    def _record_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
         """Record what is in the queues for good."""
-        for stream, numbers in accepted.items():
-            for sequence, first, last, count in _fold(numbers, bridge=stream.ordered):
+        for transfer, numbers in accepted.items():
+            for sequence, first, last, count in _fold(numbers, bridge=transfer.ordered):
                 self._record(
                     "committed",
                     now_ns,
-                    origin=stream.origin.hex(),
-                    lane=stream.lane,
+                    origin=transfer.origin.hex(),
+                    lane=transfer.lane,
                     sequence=sequence,
                     first=first,
                     last=last,
                     count=count,
-                    queue=stream.queue,
-                    **{"class": stream.delivery.label},
+                    queue=transfer.queue,
+                    **{"class": transfer.delivery.label},
                 )
 
     # ---- order acks
 
+    def _owe(self, transfer: IncomingTransfer) -> None:
+        """Something has happened for which an order ack is owed, now or later."""
+        self._owing[transfer] = None
+        if transfer.owes_ack:
+            self._due[transfer] = None
+        self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
+
     def handle_request(self, peer_id: bytes) -> None:
         """A peer wants every order ack that it can get."""
-        for stream in self._streams.values():
-            if (
-                stream.ordered
-                and stream.via is not None
-                and stream.via.peer_id == peer_id
-                and stream.sequence.position[1]
-            ):
-                stream.sequence.ack.handle_request()
-                self._owing[stream] = None
+        for transfer in self._transfers.get(peer_id, {}).values():
+            if transfer.ordered and transfer.via is not None and transfer.sequence.position[1]:
+                transfer.sequence.ack.handle_request()
+                self._owe(transfer)
 
     def request_all(self) -> None:
         """Owed order acks leave now: the node is about to close."""
-        for stream in self._owing:
-            stream.sequence.ack.handle_request()
+        for transfer in self._owing:
+            transfer.sequence.ack.handle_request()
+            self._owe(transfer)
 
     def handle_timer(self, now_ns: int) -> None:
         """Let order acks whose wait has ended become due."""
-        for stream in self._owing:
-            stream.sequence.ack.handle_timer(now_ns)
+        for transfer in self._deadlines.poll_due(now_ns):
+            transfer.sequence.ack.handle_timer(now_ns)
+            self._owe(transfer)
 
     def next_deadline(self) -> int | None:
         """When the next order ack becomes due, or None."""
-        deadlines = [stream.sequence.ack.deadline_ns for stream in self._owing]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return self._deadlines.earliest()
 
-    def poll_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
-        """Hand every due order ack to a conversation with its origin's side; without one it stays due."""
-        for stream in list(self._owing):
-            sequence = stream.sequence
-            settled = sequence.committed == sequence.position
-            if not sequence.ack.due:
-                continue
-            if not (settled or sequence.committed > stream.acked) or sequence.committed == (0, 0):
-                continue
-            conversation = route(stream)
+    def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
+        """Hand every due order ack to a conversation with its origin's side.
+
+        Without one it waits until a session opens, which asks for all of them.
+        """
+        due, self._due = self._due, {}
+        for transfer in due:
+            conversation = route(transfer) if transfer.owes_ack else None
             if conversation is None:
                 continue
-            self._send_order_ack(stream, conversation, now_ns)
-            if settled:
+            self._send_order_ack(transfer, conversation, now_ns)
+            sequence = transfer.sequence
+            if sequence.committed == sequence.position:
                 sequence.ack.handle_sent()
-                del self._owing[stream]
+                del self._owing[transfer]
 
-    def _send_order_ack(self, stream: IncomingTransfer, conversation: Conversation, now_ns: int) -> None:
-        sequence, number = stream.acked = stream.sequence.committed
-        conversation.put_control((stream.lane, 0), encode_order_ack(stream.origin, stream.lane, sequence, number))
+    def _send_order_ack(self, transfer: IncomingTransfer, conversation: Conversation, now_ns: int) -> None:
+        sequence, number = transfer.acked = transfer.sequence.committed
+        self._control(
+            conversation,
+            (transfer.lane, 0),
+            encode_order_ack(transfer.origin, transfer.lane, sequence, number),
+        )
         self._record(
             "order_ack_sent",
             now_ns,
-            origin=stream.origin.hex(),
-            lane=stream.lane,
+            origin=transfer.origin.hex(),
+            lane=transfer.lane,
             sequence=sequence,
             number=number,
             peer=conversation.peer_id.hex(),
         )
+
+    # ---- bodies on the disk
+
+    def poll_fetch(self) -> Read | None:
+        """Which bodies to fetch next, or None."""
+        for mailbox in self.mailboxes.values():
+            keys = mailbox.poll_fetch()
+            if keys:
+                return Read("messages", keys)
+        return None
+
+    def handle_fetched(self, read: Read) -> None:
+        """Bodies have come from the disk."""
+        for mailbox in self.mailboxes.values():
+            if mailbox.fetching:
+                mailbox.load(read.bodies)
 
     # ---- handing out
 
@@ -471,12 +475,6 @@ class Inbox:
             redelivered=run.redelivered,
             **{"class": Delivery(parcel.delivery).label},
         )
-
-
-def _store_ack(arrival: Arrival, pending: GroupCommit) -> None:
-    """Let a packet be store-acknowledged when the commit has returned."""
-    conversation, packet = arrival
-    pending.stored.setdefault(conversation, []).append(packet)
 
 
 def _fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:

@@ -14,16 +14,13 @@ from triack.session.states import State
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Control", "Conversation", "Link"]
+__all__ = ["Conversation", "Link"]
 
-
+QUEUE_TURN_PACKETS = 16
+"""Packets that one outgoing queue gives before the next one has its turn: a quarter of a window, so that each of a few
+has some in every window."""
 CONTROL_MAX = 8_192
-"""Order acks and rejections that wait for one peer to take them."""
-
-
-@dataclass(slots=True)
-class Control:
-    """The token of an order ack or a rejection on its way."""
+"""Order acks and rejections that wait for one peer to take them: twice as many as it may have streams."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +29,7 @@ class Conversation:
 
     Attributes:
         path: the address to send to; follows the peer when it moves.
+        awake: the conversations of this node that have something to do; it adds itself.
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
         known: what is remembered of the peer; None before the session was open.
@@ -39,18 +37,27 @@ class Conversation:
 
     session: Session
     path: str
+    awake: dict["Conversation", None]
     link: "Link | None" = None
     control: dict[tuple[int, int], bytes] = field(default_factory=dict)
     highest_counter: int = 0
     known: KnownPeer | None = None
 
-    def put_control(self, key: tuple[int, int], content: bytes) -> None:
+    def wake(self) -> None:
+        """Something was said to the session, or for it: it must be looked at before the node rests."""
+        self.awake[self] = None
+
+    def put_control(self, key: tuple[int, int], content: bytes) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
 
-        Beyond the limit it is dropped: its packet will come again.
+        Returns:
+            False when too many wait: it is dropped, and its packet will come again.
         """
-        if key in self.control or len(self.control) < CONTROL_MAX:
-            self.control[key] = content
+        if key not in self.control and len(self.control) >= CONTROL_MAX:
+            return False
+        self.control[key] = content
+        self.wake()
+        return True
 
     @property
     def label(self) -> str:
@@ -74,71 +81,120 @@ class Conversation:
 
 
 class Link:
-    """All lanes to one address, and the session that serves them, if there is one.
+    """All outgoing queues to one address, and the session that serves them, if there is one.
 
-    Reconnects with a jittered wait that doubles up to ``wait_time``; after a success it begins small again.
+    Reconnects with a jittered wait that doubles up to ``reconnect_max``; after a success it begins small again.
+
+    Args:
+        address: where it leads.
+        settings: how long to wait before another attempt.
+        random: for jitter.
+        awake: the links of this node that have something to do; it adds itself.
 
     Attributes:
+        queues: all of them.
         peer_id: the node that was found there last, so that it can be told at once what is remembered of it.
         halted: why nothing may be sent to that node any more, or None.
+        retry_at_ns: when the next attempt to connect may be made.
+        silent: whether the operator was told that nobody answers.
     """
 
     __slots__ = (
         "_attempts",
+        "_awake",
         "_random",
+        "_sending",
         "_settings",
         "_told",
+        "_turn_packets",
         "address",
         "conversation",
         "halted",
-        "lanes",
         "peer_id",
+        "queues",
         "retry_at_ns",
         "silent",
-        "turn",
     )
 
-    def __init__(self, address: str, settings: NodeSettings, random: "Random") -> None:
+    def __init__(
+        self, address: str, settings: NodeSettings, random: "Random", awake: dict["Link", None] | None = None
+    ) -> None:
         self.address = address
-        self.lanes: list[OutgoingQueue] = []
+        self.queues: list[OutgoingQueue] = []
         self.conversation: Conversation | None = None
         self.peer_id = NO_NODE
         self.halted: RollbackDetected | None = None
-        self._told = False
         self.retry_at_ns = 0
         self.silent = False
-        self.turn = 0
         self._attempts = 0
-        self._settings = settings
+        self._awake = {} if awake is None else awake
         self._random = random
+        self._sending: dict[OutgoingQueue, None] = {}
+        self._settings = settings
+        self._told = False
+        self._turn_packets = QUEUE_TURN_PACKETS
 
     @property
     def busy(self) -> bool:
         """Whether there is a reason to connect: something to send, or a rollback that the peer may not know of yet."""
         if self.halted is not None:
             return not self._told
-        return any(lane.sequence.entries for lane in self.lanes)
+        return self._first_sending() is not None
 
     @property
     def is_connecting(self) -> bool:
         """Whether a connect of ours is on its way."""
         return self.conversation is not None and self.conversation.session.state is State.CONNECTING
 
-    def wants_session(self, now_ns: int) -> bool:
-        """Whether it is time to connect."""
-        return self.conversation is None and now_ns >= self.retry_at_ns and self.busy
+    def wake(self) -> None:
+        """There may be something to do: to send, or to connect."""
+        if self.conversation is not None:
+            self.conversation.wake()
+        else:
+            self._awake[self] = None
 
-    def add(self, lane: OutgoingQueue) -> None:
-        """One more lane to that address."""
-        self.lanes.append(lane)
-        lane.receipts.halt(self.halted)
+    def add(self, outgoing: OutgoingQueue) -> None:
+        """One more outgoing queue to that address."""
+        self.queues.append(outgoing)
+        outgoing.receipts.halt(self.halted)
+
+    def offer(self, outgoing: OutgoingQueue) -> None:
+        """An outgoing queue has something to send; its turn comes after all that wait already."""
+        self._sending[outgoing] = None
+        self.wake()
+
+    def next_turn(self) -> tuple[OutgoingQueue, int] | None:
+        """The outgoing queue whose turn it is, and how many packets it may still give in it."""
+        outgoing = self._first_sending()
+        return None if outgoing is None else (outgoing, self._turn_packets)
+
+    def handle_given(self, outgoing: OutgoingQueue) -> None:
+        """The queue whose turn it is has given a packet; when its turn is spent it goes behind the others."""
+        self._turn_packets -= 1
+        if not self._turn_packets:
+            self.end_turn(outgoing)
+            self._sending[outgoing] = None
+
+    def end_turn(self, outgoing: OutgoingQueue) -> None:
+        """The queue whose turn it is has nothing to give now; it is to be offered again when it has."""
+        del self._sending[outgoing]
+        self._turn_packets = QUEUE_TURN_PACKETS
+
+    def _first_sending(self) -> OutgoingQueue | None:
+        while self._sending:
+            outgoing = next(iter(self._sending))
+            if outgoing.sequence.peek() is not None:
+                return outgoing
+            self.end_turn(outgoing)
+        return None
 
     def halt(self, error: RollbackDetected | None, *, told: bool) -> None:
         """Send nothing any more, and say so to everyone who waits; None: go on. ``told``: the peer knows."""
         self._told = told or (self._told and error is self.halted)
         self.halted = error
-        for lane in self.lanes:
-            lane.receipts.halt(error)
+        for outgoing in self.queues:
+            outgoing.receipts.halt(error)
+        self.wake()
 
     def handle_opened(self) -> None:
         """A session is open."""
@@ -160,9 +216,10 @@ class Link:
         if unanswered:
             wait_ns = min(settings.reconnect_min_ns, wait_ns)
         self.retry_at_ns = now_ns + wait_ns // 2 + self._random.randrange(wait_ns // 2 + 1)
+        self.wake()
 
-    def next_lanes(self) -> list[OutgoingQueue]:
-        """The lanes, beginning with another one each time, so that none starves."""
-        self.turn += 1
-        at = self.turn % len(self.lanes) if self.lanes else 0
-        return self.lanes[at:] + self.lanes[:at]
+    def forget_waits(self, retry_at_ns: int) -> None:
+        """Forget how long it has waited, for searches that keep the clock still and let any moment come at any time."""
+        self._attempts = 0
+        self.silent = False
+        self.retry_at_ns = retry_at_ns if self.retry_at_ns and self.conversation is None else 0

@@ -1,7 +1,9 @@
-"""What leaves: lanes, the links they share, and the fate of every outgoing packet.
+"""What leaves: outgoing queues, the links they share, and the fate of every outgoing packet.
 
 A durable packet is offered to a session only after the commit that holds it has returned, and leaves the store only
 after the acknowledgement that frees its class, or together with its arrival in the dead-letter queue.
+
+Only what something happened to is looked at: whoever changes an outgoing queue calls ``_look_at`` afterwards.
 """
 
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
+from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox, Record
 from triack.queues.link import Link
@@ -28,29 +31,51 @@ __all__ = ["Outbox", "PacketContext"]
 
 EXPRESS_LANES = 1 << 31
 """Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
+ORDINALS_PER_START_BITS = 40
+"""2^40 messages for each of 2^24 starts: message ids are never used twice."""
 FETCH_AHEAD_PACKETS = 2_048
+"""Bodies fetched from the disk at once: a window or two of small packets, and some megabytes of large ones."""
 
 
 @dataclass(slots=True)
 class PacketContext:
     """What a session carries along with a sequence packet. ``previous`` is what the header said when it left."""
 
-    lane: OutgoingQueue
+    outgoing: OutgoingQueue
     entry: Entry
     previous: int
 
 
+@dataclass(slots=True)
+class _GivenUp:
+    """The packets of one message that will be sent no more, and why; they wait for their bodies."""
+
+    outgoing: OutgoingQueue
+    entries: list[Entry]
+    reason: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all bodies are in memory, and nothing was freed meanwhile."""
+        return all(entry.number in self.outgoing.sequence.entries and entry.body is not None for entry in self.entries)
+
+
 class Outbox:
-    """All outgoing streams of a node.
+    """All outgoing queues of a node.
 
     Args:
         node_id: this node.
         incarnation: which start of it; express sequences and message ordinals grow with it.
         settings: limits.
         content_bytes: largest packet content for an address.
+        wall_offset_ns: wall clock minus monotonic clock.
         inbox: where messages for queues of this node go.
         random: for the jitter of reconnecting.
         record: writes to the session log.
+
+    Attributes:
+        links: by address.
+        cached_bytes: bodies of packets that are in memory and on the disk.
     """
 
     def __init__(
@@ -60,6 +85,7 @@ class Outbox:
         settings: NodeSettings,
         *,
         content_bytes: Callable[[str], int],
+        wall_offset_ns: int,
         inbox: Inbox,
         random: "Random",
         record: Record,
@@ -68,49 +94,51 @@ class Outbox:
         self._incarnation = incarnation
         self._settings = settings
         self._content_bytes = content_bytes
+        self._wall_offset_ns = wall_offset_ns
         self._inbox = inbox
         self._random = random
         self._record = record
-        self._lanes: dict[tuple[str, str, Delivery], OutgoingQueue] = {}
-        self._by_number: dict[int, OutgoingQueue] = {}
         self.links: dict[str, Link] = {}
+        self.cached_bytes = 0
+        self._queues: dict[tuple[str, str, Delivery], OutgoingQueue] = {}
+        self._by_lane: dict[int, OutgoingQueue] = {}
         self._next_lane = 1
         self._next_express_lane = EXPRESS_LANES
-        # 2^40 messages for each of 2^24 starts.
-        self._ordinal = incarnation << 40
+        self._ordinal = incarnation << ORDINALS_PER_START_BITS
         self._unpacked: dict[OutgoingQueue, None] = {}
-        self._doomed: list[tuple[OutgoingQueue, list[Entry], str]] = []
-        self.cached_bytes = 0
+        self._wanting: dict[OutgoingQueue, None] = {}
+        self._given_up: list[_GivenUp] = []
+        self._awake_links: dict[Link, None] = {}
+        self._deadlines = Deadlines[OutgoingQueue | Link]()
 
     # ---- starting
 
     def restore(self, content: StoreContent, now_ns: int) -> None:
         """Take what the store has. Bodies stay on the disk until they are needed."""
         for row in content.lanes:
-            self._add_lane(row)
+            self._add(row)
         for index in content.outgoing:
             lane, number = split_key(index.key)
             entry = Entry(number, None, index.size_bytes, index.completes, -1, 0, index.reach_by_ms)
-            self._by_number[lane].restore(entry)
-        for lane_ in self._by_number.values():
-            self._record_queued(lane_, list(lane_.sequence.entries.values()), now_ns, recovered=True)
+            self._by_lane[lane].restore(entry)
+        for outgoing in self._by_lane.values():
+            self._record_queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
+            self._look_at(outgoing)
 
-    def lane_for(self, address: str, queue: str, delivery: Delivery, pending: GroupCommit) -> OutgoingQueue:
-        """The stream for that queue, made when there is none; ``address`` empty for a queue of this node."""
-        lane = self._lanes.get((address, queue, delivery))
-        if lane is not None:
-            return lane
+    def lane_for(self, address: str, queue: str, delivery: Delivery, group: GroupCommit) -> OutgoingQueue:
+        """The outgoing queue to a queue, made when there is none; ``address`` empty for a queue of this node."""
+        outgoing = self._queues.get((address, queue, delivery))
+        if outgoing is not None:
+            return outgoing
         if delivery is Delivery.EXPRESS:
             self._next_express_lane += 1
-            return self._add_lane(
-                OutgoingQueueRow(self._next_express_lane, address, queue, delivery, self._incarnation, 1)
-            )
+            return self._add(OutgoingQueueRow(self._next_express_lane, address, queue, delivery, self._incarnation, 1))
         row = OutgoingQueueRow(self._next_lane, address, queue, delivery, 1, 1)
-        pending.commit.lanes[row.lane] = row
-        return self._add_lane(row)
+        group.commit.lanes[row.lane] = row
+        return self._add(row)
 
-    def _add_lane(self, row: OutgoingQueueRow) -> OutgoingQueue:
-        lane = OutgoingQueue(
+    def _add(self, row: OutgoingQueueRow) -> OutgoingQueue:
+        outgoing = OutgoingQueue(
             row.lane,
             row.address,
             row.queue,
@@ -120,299 +148,357 @@ class Outbox:
             content_bytes=self._content_bytes(row.address),
             settings=self._settings.order,
         )
-        self._lanes[(lane.address, lane.queue, lane.delivery)] = lane
-        self._by_number[lane.lane] = lane
-        if lane.lane < EXPRESS_LANES:
-            self._next_lane = max(self._next_lane, lane.lane + 1)
-        if lane.address:
-            link = self.links.get(lane.address)
+        self._queues[(outgoing.address, outgoing.queue, outgoing.delivery)] = outgoing
+        self._by_lane[outgoing.lane] = outgoing
+        if outgoing.lane < EXPRESS_LANES:
+            self._next_lane = max(self._next_lane, outgoing.lane + 1)
+        if outgoing.address:
+            link = self.links.get(outgoing.address)
             if link is None:
-                link = self.links[lane.address] = Link(lane.address, self._settings, self._random)
-            link.add(lane)
-        return lane
+                link = Link(outgoing.address, self._settings, self._random, self._awake_links)
+                self.links[outgoing.address] = link
+            link.add(outgoing)
+        return outgoing
+
+    def _look_at(self, outgoing: OutgoingQueue) -> None:
+        """Something has happened to an outgoing queue: it may have something to send, or another deadline."""
+        sequence = outgoing.sequence
+        deadlines = [sequence.tier.deadline_ns] if sequence.tier.deadline_ns is not None else []
+        if outgoing.next_expiry_ms is not None:
+            deadlines.append(outgoing.next_expiry_ms * 1_000_000 - self._wall_offset_ns)
+        self._deadlines.set(outgoing, min(deadlines, default=None))
+        if outgoing.address and outgoing not in self._wanting and sequence.peek() is not None:
+            self.links[outgoing.address].offer(outgoing)
 
     # ---- submitting and packing
 
-    def submit(self, lane: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
+    def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
-        self._unpacked[lane] = None
-        return lane.submit(message, size_bytes)
+        self._unpacked[outgoing] = None
+        return outgoing.submit(message, size_bytes)
 
-    def room(self, lane: OutgoingQueue) -> bool:
-        """Whether a lane takes another message without waiting."""
-        if lane.durable:
-            return lane.pending_bytes < self._settings.pending_limit_bytes
-        return lane.pending_bytes + lane.unacked_bytes < self._settings.express_limit_bytes
+    def room(self, outgoing: OutgoingQueue) -> bool:
+        """Whether an outgoing queue takes another message without waiting."""
+        if outgoing.durable:
+            return outgoing.pending_bytes < self._settings.pending_limit_bytes
+        return outgoing.pending_bytes + outgoing.unacked_bytes < self._settings.express_limit_bytes
 
-    def pack_express(self, pending: GroupCommit, now_ns: int, now_ms: int) -> None:
+    def _take_unpacked(self, *, durable: bool) -> list[OutgoingQueue]:
+        taken = [outgoing for outgoing in self._unpacked if outgoing.durable is durable]
+        for outgoing in taken:
+            del self._unpacked[outgoing]
+        return taken
+
+    def pack_express(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
         """Make packets of submitted express messages; they need no commit."""
-        for lane in [lane for lane in self._unpacked if not lane.durable]:
-            del self._unpacked[lane]
-            entries, self._ordinal = lane.poll_packets(self._ordinal, now_ms)
-            self._record_queued(lane, entries, now_ns)
-            if lane.address:
-                lane.start(entries)
+        for outgoing in self._take_unpacked(durable=False):
+            entries, self._ordinal = outgoing.poll_packets(self._ordinal, now_ms)
+            self._record_queued(outgoing, entries, now_ns)
+            if outgoing.address:
+                outgoing.start(entries)
+                self._look_at(outgoing)
             else:
-                self._put_local(lane, entries, pending)
-                self._finish_local(lane, entries)
+                self._put_local(outgoing, entries, group)
+                self._finish_local(outgoing, entries)
 
-    def pack_durable(self, pending: GroupCommit, now_ms: int) -> None:
+    def pack_durable(self, group: GroupCommit, now_ms: int) -> None:
         """Put everything submitted in a durable class into the next commit, all of it together."""
-        for lane in [lane for lane in self._unpacked if lane.durable]:
-            del self._unpacked[lane]
-            entries, self._ordinal = lane.poll_packets(self._ordinal, now_ms)
-            sequence = lane.sequence
-            pending.commit.lanes[lane.lane] = OutgoingQueueRow(
-                lane.lane, lane.address, lane.queue, lane.delivery, sequence.sequence, sequence.next_number
+        for outgoing in self._take_unpacked(durable=True):
+            entries, self._ordinal = outgoing.poll_packets(self._ordinal, now_ms)
+            lane, sequence = outgoing.lane, outgoing.sequence
+            group.commit.lanes[lane] = OutgoingQueueRow(
+                lane, outgoing.address, outgoing.queue, outgoing.delivery, sequence.sequence, sequence.next_number
             )
-            pending.started.append((lane, entries))
-            if lane.address:
-                pending.commit.outgoing += [
+            group.departures.started.append((outgoing, entries))
+            if outgoing.address:
+                group.commit.outgoing += [
                     OutgoingRow(
-                        key_of(lane.lane, entry.number),
-                        entry.completes,
-                        entry.tickets,
-                        entry.reach_by_ms,
-                        entry.body or b"",
+                        key_of(lane, entry.number), entry.completes, entry.tickets, entry.reach_by_ms, entry.body or b""
                     )
                     for entry in entries
                 ]
             else:
-                self._put_local(lane, entries, pending)
+                self._put_local(outgoing, entries, group)
 
-    def _put_local(self, lane: OutgoingQueue, entries: list[Entry], pending: GroupCommit) -> None:
+    def _put_local(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
+        origin, lane, sequence = self._node_id, outgoing.lane, outgoing.sequence.sequence
         for entry in entries:
             body = entry.body or b""
-            parcel = QueuedPacket(
-                [], self._node_id, lane.lane, lane.sequence.sequence, entry.number, lane.delivery, 1, len(body), [body]
-            )
-            self._inbox.put_local(lane.queue, parcel, body, pending)
+            packet = QueuedPacket([], origin, lane, sequence, entry.number, outgoing.delivery, 1, len(body), [body])
+            self._inbox.put_local(outgoing.queue, packet, body, group)
 
-    def handle_committed(self, pending: GroupCommit, now_ns: int) -> None:
+    def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent."""
-        self._remove_buried(pending)
-        for lane, entries in pending.started:
-            self._record_queued(lane, entries, now_ns)
-            if not lane.address:
-                self._finish_local(lane, entries)
-                self._record_local(lane, entries, now_ns)
+        self._remove_dead_lettered(group)
+        for outgoing, entries in group.departures.started:
+            self._record_queued(outgoing, entries, now_ns)
+            if not outgoing.address:
+                self._finish_local(outgoing, entries)
+                self._record_local(outgoing, entries, now_ns)
                 continue
-            lane.start(entries)
+            outgoing.start(entries)
             for entry in entries:
                 self.cached_bytes += entry.size_bytes
                 if self.cached_bytes > self._settings.body_cache_bytes:
-                    self._cool(entry)
+                    self._release_body(entry)
+            self._look_at(outgoing)
 
-    def _finish_local(self, lane: OutgoingQueue, entries: list[Entry]) -> None:
+    def _finish_local(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
         """A packet for a queue of this node has arrived as soon as it is committed."""
-        lane.start(entries)
+        outgoing.start(entries)
         for entry in entries:
-            lane.sequence.remove(entry)
-            lane.handle_freed(entry)
+            outgoing.sequence.remove(entry)
+            outgoing.handle_freed(entry)
+        self._look_at(outgoing)
 
     # ---- sending
 
-    def content_of(self, lane: OutgoingQueue, entry: Entry) -> tuple[bytes, PacketContext, bool]:
-        """The content of a packet that leaves now, its token, and whether someone waits for its acks."""
-        awaited = lane.receipts.awaits(entry)
-        previous = lane.sequence.previous_of(entry)
-        asks = lane.sequence.poll_ask(entry) or awaited
+    def poll_links(self, now_ns: int) -> list[Link]:
+        """The links that want a session now."""
+        awake = list(self._awake_links)
+        self._awake_links.clear()
+        wanting: list[Link] = []
+        for link in awake:
+            if link.conversation is not None:
+                link.conversation.wake()
+            elif link.busy and now_ns >= link.retry_at_ns:
+                wanting.append(link)
+            else:
+                self._deadlines.set(link, link.retry_at_ns if link.busy else None)
+        return wanting
+
+    def content_of(self, outgoing: OutgoingQueue, entry: Entry) -> tuple[bytes, PacketContext, bool]:
+        """The content of a packet that leaves now, its context, and whether someone waits for its acks."""
+        awaited = outgoing.receipts.awaits(entry)
+        sequence = outgoing.sequence
+        previous = sequence.previous_of(entry)
+        asks = sequence.poll_ask(entry) or awaited
         header = SequenceHeader(
             self._node_id,
-            lane.lane,
-            lane.sequence.sequence,
+            outgoing.lane,
+            sequence.sequence,
             entry.number,
             previous,
-            lane.queue,
+            outgoing.queue,
             asks,
             entry.body or b"",
         )
-        return header.encode(), PacketContext(lane, entry, previous), awaited
+        return header.encode(), PacketContext(outgoing, entry, previous), awaited
+
+    def handle_handed_over(self, outgoing: OutgoingQueue) -> None:
+        """A session has taken packets of an outgoing queue; perhaps there are more."""
+        self._look_at(outgoing)
+
+    def want_bodies(self, outgoing: OutgoingQueue) -> None:
+        """The bodies of the packets that go next are only on the disk."""
+        self._wanting[outgoing] = None
 
     # ---- acknowledgements
 
-    def handle_session_ack(self, token: PacketContext, pending: GroupCommit) -> None:
+    def handle_session_ack(self, context: PacketContext, group: GroupCommit) -> None:
         """A session ack covers the packet."""
-        if token.lane.sequence.handle_session_ack(token.entry):
-            self._free(token.lane, [token.entry], pending)
+        if context.outgoing.sequence.handle_session_ack(context.entry):
+            self._free(context.outgoing, [context.entry], group)
         else:
-            token.lane.receipts.handle_progress(token.entry)
+            context.outgoing.receipts.handle_progress(context.entry)
 
-    def handle_store_ack(self, token: PacketContext, pending: GroupCommit) -> None:
+    def handle_store_ack(self, context: PacketContext, group: GroupCommit) -> None:
         """A store ack covers the packet."""
-        if token.lane.sequence.handle_store_ack(token.entry):
-            self._free(token.lane, [token.entry], pending)
+        if context.outgoing.sequence.handle_store_ack(context.entry):
+            self._free(context.outgoing, [context.entry], group)
         else:
-            token.lane.receipts.handle_progress(token.entry)
+            context.outgoing.receipts.handle_progress(context.entry)
 
-    def leads(self, number_of_lane: int, peer_id: bytes) -> bool:
+    def leads(self, lane: int, peer_id: bytes) -> bool:
         """Whether a lane leads to that node, as far as we know: nobody else has a say in its packets."""
-        lane = self._by_number.get(number_of_lane)
-        link = self.links.get(lane.address) if lane is not None else None
+        outgoing = self._by_lane.get(lane)
+        link = self.links.get(outgoing.address) if outgoing is not None else None
         return link is not None and link.peer_id == peer_id
 
-    def handle_order_ack(
-        self, number_of_lane: int, sequence: int, number: int, pending: GroupCommit, now_ns: int
-    ) -> None:
+    def handle_order_ack(self, lane: int, sequence: int, number: int, group: GroupCommit, now_ns: int) -> None:
         """The destination has a sequence up to ``number``."""
-        lane = self._by_number.get(number_of_lane)
-        if lane is None:
+        outgoing = self._by_lane.get(lane)
+        if outgoing is None:
             return
         self._record(
-            "order_ack_received",
-            now_ns,
-            origin=self._node_id.hex(),
-            lane=lane.lane,
-            sequence=sequence,
-            number=number,
+            "order_ack_received", now_ns, origin=self._node_id.hex(), lane=lane, sequence=sequence, number=number
         )
-        self._free(lane, lane.sequence.handle_order_ack(sequence, number, now_ns), pending)
+        self._free(outgoing, outgoing.sequence.handle_order_ack(sequence, number, now_ns), group)
+        self._look_at(outgoing)
 
-    def handle_reject(self, number_of_lane: int, sequence: int, number: int, reason: str) -> None:
+    def handle_reject(self, lane: int, sequence: int, number: int, reason: str) -> None:
         """The destination will never take a packet."""
-        lane = self._by_number.get(number_of_lane)
-        if lane is None or lane.sequence.sequence != sequence:
+        outgoing = self._by_lane.get(lane)
+        if outgoing is None or outgoing.sequence.sequence != sequence:
             return
-        entry = lane.sequence.entries.get(number)
+        entry = outgoing.sequence.entries.get(number)
         if entry is not None:
-            self._doom(lane, entry, reason)
+            self._give_up(outgoing, entry, reason)
 
-    def doom(self, link: Link, reason: str) -> None:
-        """Nothing that waits for that address can ever be delivered."""
-        for lane in link.lanes:
-            for entry in list(lane.sequence.entries.values()):
-                self._doom(lane, entry, reason)
-
-    def _doom(self, lane: OutgoingQueue, entry: Entry, reason: str) -> None:
-        """Give up the message that a packet is part of: send it no more, and bury it when its bodies are here."""
-        if entry.state is not EntryState.GIVEN_UP:
-            group = lane.sequence.message_of(entry)
-            lane.sequence.give_up(group)
-            self._doomed.append((lane, group, reason))
-
-    def _free(self, lane: OutgoingQueue, entries: list[Entry], pending: GroupCommit) -> None:
+    def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
         if not entries:
             return
-        self._let_go(lane, entries)
-        if lane.durable:
-            span = (key_of(lane.lane, entries[0].number), key_of(lane.lane, entries[-1].number))
-            pending.commit.outgoing_deletes.append(span)
+        self._let_go(outgoing, entries)
+        if outgoing.durable:
+            span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
+            group.commit.outgoing_deletes.append(span)
 
-    def _let_go(self, lane: OutgoingQueue, entries: list[Entry]) -> None:
+    def _let_go(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
         for entry in entries:
-            self._cool(entry)
-            lane.handle_freed(entry)
-        conversation = self.links[lane.address].conversation
+            self._release_body(entry)
+            outgoing.handle_freed(entry)
+        conversation = self.links[outgoing.address].conversation
         if conversation is not None and entries:
             conversation.session.handle_settled([entry.packet for entry in entries if entry.packet])
+            conversation.wake()
 
-    def _cool(self, entry: Entry) -> None:
+    def _release_body(self, entry: Entry) -> None:
         if entry.body is not None:
             self.cached_bytes -= entry.size_bytes
             entry.body = None
 
+    # ---- sessions come and go
+
+    def handle_session_opened(self, link: Link, now_ns: int) -> None:
+        """A session serves a link."""
+        link.handle_opened()
+        for outgoing in link.queues:
+            outgoing.sequence.handle_session_opened(now_ns)
+            self._look_at(outgoing)
+
+    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool) -> None:
+        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``."""
+        link.handle_closed(now_ns, unanswered=unanswered)
+        for outgoing in link.queues:
+            outgoing.sequence.handle_session_closed()
+            self._look_at(outgoing)
+
     # ---- giving up
 
     def handle_timer(self, now_ns: int, now_ms: int) -> None:
-        """Resend tiers and expiries."""
-        for lane in self._by_number.values():
-            again = lane.sequence.handle_timer(now_ns)
+        """Resend tiers, expiries, and links that may try again."""
+        for key in self._deadlines.poll_due(now_ns):
+            if isinstance(key, Link):
+                key.wake()
+                continue
+            again = key.sequence.handle_timer(now_ns)
             if again:
-                self._record_resend(lane, again, now_ns)
-            for entry in lane.poll_expired(now_ms):
-                self._doom(lane, entry, DeadReason.REACH_QUEUE_TIMEOUT)
+                self._record_resend(key, again, now_ns)
+            for entry in key.poll_expired(now_ms):
+                self._give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
+            self._look_at(key)
 
-    def bury(self, pending: GroupCommit, now_ns: int, now_ms: int) -> None:
+    def give_up(self, link: Link, reason: str) -> None:
+        """Nothing that waits for that address can ever be delivered."""
+        for outgoing in link.queues:
+            for entry in list(outgoing.sequence.entries.values()):
+                self._give_up(outgoing, entry, reason)
+
+    def _give_up(self, outgoing: OutgoingQueue, entry: Entry, reason: str) -> None:
+        """Send the message that a packet is part of no more; it becomes a dead letter when its bodies are here."""
+        if entry.state is not EntryState.GIVEN_UP:
+            entries = outgoing.sequence.message_of(entry)
+            outgoing.sequence.give_up(entries)
+            self._given_up.append(_GivenUp(outgoing, entries, reason))
+
+    def dead_letter_given_up(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
         """Put given-up messages into the dead-letter queue, with the next commit; those whose bodies are here."""
-        doomed, self._doomed = self._doomed, []
-        for lane, group, reason in doomed:
-            if any(entry.number not in lane.sequence.entries or entry.body is None for entry in group):
-                self._wait_for_bodies(lane, group, reason)
-            elif (content := _content_of([entry.body or b"" for entry in group])) is None:
+        given_up, self._given_up = self._given_up, []
+        for item in given_up:
+            if not item.is_here:
+                self._wait_for_bodies(item)
+            elif (content := _content_of([entry.body or b"" for entry in item.entries])) is None:
                 # A part of the message is delivered already: then the rest must follow.
-                lane.sequence.revive(group)
+                self._revive(item.outgoing, item.entries)
             else:
-                self._bury(lane, group, content, reason, pending, now_ms)
+                self._dead_letter(item, content, group, now_ms)
                 # Before the commit: if the process dies right after it, nothing else would tell of the removal.
-                count = sum(entry.completes for entry in group)
-                said = "expired" if reason == DeadReason.REACH_QUEUE_TIMEOUT else reason
-                self._record_range("removed", lane, group[0].number, group[-1].number, now_ns, count=count, reason=said)
+                self._record_removed(item, now_ns)
 
-    def _wait_for_bodies(self, lane: OutgoingQueue, group: list[Entry], reason: str) -> None:
-        left = [entry for entry in group if entry.number in lane.sequence.entries]
-        if len(left) == len(group) and lane.durable:
-            self._doomed.append((lane, group, reason))
+    def _revive(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
+        outgoing.sequence.revive(entries)
+        self._look_at(outgoing)
+
+    def _wait_for_bodies(self, item: _GivenUp) -> None:
+        left = [entry for entry in item.entries if entry.number in item.outgoing.sequence.entries]
+        if len(left) == len(item.entries) and item.outgoing.durable:
+            self._given_up.append(item)
         else:
-            lane.sequence.revive(left)
+            self._revive(item.outgoing, left)
 
-    def _bury(
-        self, lane: OutgoingQueue, group: list[Entry], content: Unpacked, reason: str, pending: GroupCommit, now_ms: int
-    ) -> None:
-        destination = f"{lane.address}/{lane.queue}"
-        maybe_delivered = any(entry.sends for entry in group)
+    def _dead_letter(self, item: _GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
+        outgoing, entries = item.outgoing, item.entries
+        added = {
+            "dead_reason": item.reason,
+            "dead_destination": f"{outgoing.address}/{outgoing.queue}",
+            "dead_maybe_delivered": any(entry.sends for entry in entries),
+        }
         for index, body in enumerate(content.bodies):
-            properties = dict(content.properties[index]) if content.properties else {}
-            properties.update(dead_reason=reason, dead_destination=destination, dead_maybe_delivered=maybe_delivered)
+            properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
-            self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, pending)
-        if lane.durable:
-            span = (key_of(lane.lane, group[0].number), key_of(lane.lane, group[-1].number))
-            pending.commit.outgoing_deletes.append(span)
-        pending.buried.append((lane, group, reason))
+            self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, group)
+        if outgoing.durable:
+            span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
+            group.commit.outgoing_deletes.append(span)
+        group.departures.dead_lettered.append((outgoing, entries, item.reason))
 
-    def _remove_buried(self, pending: GroupCommit) -> None:
+    def _remove_dead_lettered(self, group: GroupCommit) -> None:
         """The dead letters are on disk: only now may the packets after them go without them."""
-        for lane, group, reason in pending.buried:
-            left = [entry for entry in group if entry.number in lane.sequence.entries]
+        for outgoing, entries, reason in group.departures.dead_lettered:
+            left = [entry for entry in entries if entry.number in outgoing.sequence.entries]
             for entry in left:
-                lane.sequence.remove(entry)
-                lane.receipts.handle_removed(entry, reason)
-            self._let_go(lane, left)
+                outgoing.sequence.remove(entry)
+                outgoing.receipts.handle_removed(entry, reason)
+            self._let_go(outgoing, left)
+            self._look_at(outgoing)
 
     # ---- bodies on the disk
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
         keys: list[int] = [
-            key_of(lane.lane, entry.number) for lane, group, _ in self._doomed for entry in group if entry.body is None
+            key_of(item.outgoing.lane, entry.number)
+            for item in self._given_up
+            for entry in item.entries
+            if entry.body is None
         ][:FETCH_AHEAD_PACKETS]
-        for lane in self._by_number.values():
-            if lane.fetching:
-                keys += [
-                    key_of(lane.lane, entry.number)
-                    for entry in lane.sequence.upcoming(FETCH_AHEAD_PACKETS)
-                    if entry.body is None
-                ]
-                lane.fetching = False
+        for outgoing in list(self._wanting):
+            missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
+            keys += [key_of(outgoing.lane, entry.number) for entry in missing]
+            if not missing:
+                # What it waited for was freed, or given up.
+                del self._wanting[outgoing]
+                self._look_at(outgoing)
         return Read("outgoing", keys) if keys else None
 
     def handle_fetched(self, read: Read) -> None:
         """Bodies have come from the disk."""
         for key, body in read.bodies.items():
-            lane_number, number = split_key(key)
-            entry = self._by_number[lane_number].sequence.entries.get(number)
+            lane, number = split_key(key)
+            entry = self._by_lane[lane].sequence.entries.get(number)
             if entry is not None and entry.body is None:
                 entry.body = body
                 self.cached_bytes += entry.size_bytes
+        wanting, self._wanting = self._wanting, {}
+        for outgoing in wanting:
+            self._look_at(outgoing)
 
     # ---- looking
 
-    def next_deadline(self, wall_offset_ns: int) -> int | None:
+    def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        lanes = self._by_number.values()
-        deadlines = [lane.sequence.tier.deadline_ns for lane in lanes]
-        expiries = [lane.next_expiry_ms for lane in lanes]
-        deadlines += [None if at_ms is None else at_ms * 1_000_000 - wall_offset_ns for at_ms in expiries]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return self._deadlines.earliest()
 
     @property
     def lanes(self) -> list[OutgoingQueue]:
-        """Every lane."""
-        return list(self._by_number.values())
+        """Every outgoing queue."""
+        return list(self._by_lane.values())
 
     def volatile(self, *, all_classes: bool) -> bool:
         """Whether packets wait to be acknowledged that no disk holds."""
-        return any(lane.sequence.entries for lane in self._by_number.values() if all_classes or not lane.durable)
+        return any(
+            outgoing.sequence.entries for outgoing in self._by_lane.values() if all_classes or not outgoing.durable
+        )
 
     @property
     def unfinished(self) -> bool:
@@ -422,38 +508,44 @@ class Outbox:
     # ---- records
 
     def _record_queued(
-        self, lane: OutgoingQueue, entries: list[Entry], now_ns: int, *, recovered: bool = False
+        self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int, *, recovered: bool = False
     ) -> None:
-        more: dict[str, object] = {"recovered": True} if recovered else {}
+        more: dict[str, object] = {"queue": outgoing.queue, "peer_address": outgoing.address}
+        if recovered:
+            more["recovered"] = True
         for first, last, count in _runs(entries):
-            self._record_range(
-                "queued", lane, first, last, now_ns, count=count, queue=lane.queue, peer_address=lane.address, **more
-            )
+            self._record_range("queued", outgoing, first, last, now_ns, count=count, **more)
 
-    def _record_local(self, lane: OutgoingQueue, entries: list[Entry], now_ns: int) -> None:
+    def _record_local(self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int) -> None:
         """A packet for a queue of this node is committed at its destination in the same moment."""
         for first, last, count in _runs(entries):
-            self._record_range("committed", lane, first, last, now_ns, count=count, queue=lane.queue)
+            self._record_range("committed", outgoing, first, last, now_ns, count=count, queue=outgoing.queue)
 
-    def _record_resend(self, lane: OutgoingQueue, again: list[Entry], now_ns: int) -> None:
-        tier = lane.sequence.tier
+    def _record_resend(self, outgoing: OutgoingQueue, again: list[Entry], now_ns: int) -> None:
+        tier = outgoing.sequence.tier
         wait_ns = tier.interval_of(tier.attempt)
         first, last = again[0].number, again[-1].number
-        self._record_range("resend_scheduled", lane, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
+        self._record_range("resend_scheduled", outgoing, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
+
+    def _record_removed(self, item: _GivenUp, now_ns: int) -> None:
+        first, last = item.entries[0].number, item.entries[-1].number
+        count = sum(entry.completes for entry in item.entries)
+        said = "expired" if item.reason == DeadReason.REACH_QUEUE_TIMEOUT else item.reason
+        self._record_range("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
 
     def _record_range(
-        self, event: str, lane: OutgoingQueue, first: int, last: int, now_ns: int, **more: object
+        self, event: str, outgoing: OutgoingQueue, first: int, last: int, now_ns: int, **more: object
     ) -> None:
         self._record(
             event,
             now_ns,
             origin=self._node_id.hex(),
-            lane=lane.lane,
-            sequence=lane.sequence.sequence,
+            lane=outgoing.lane,
+            sequence=outgoing.sequence.sequence,
             first=first,
             last=last,
             **more,
-            **{"class": lane.delivery.label},
+            **{"class": outgoing.delivery.label},
         )
 
 

@@ -1,4 +1,4 @@
-"""One outgoing stream of this node: messages for one queue at one address in one class.
+"""One outgoing queue of this node: messages for one queue at one address in one class.
 
 It packs what is submitted into packets, gives them to the outgoing sequence and keeps the receipts.
 """
@@ -16,7 +16,7 @@ __all__ = ["OutgoingQueue"]
 
 
 class OutgoingQueue:
-    """One stream.
+    """One outgoing queue.
 
     Args:
         lane: its number, unique in this node for ever.

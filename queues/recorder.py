@@ -5,9 +5,11 @@ third of what the JSON encoder takes; every text in them is hexadecimal or a nam
 """
 
 import json
+from collections import Counter
 from typing import Any
 
 from triack.base.ranges import Range, as_ranges
+from triack.base.reasons import DropReason
 from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
 from triack.queues.outbox import PacketContext
 from triack.queues.packing import completes
@@ -17,6 +19,8 @@ from triack.session.sending import SessionPacket
 __all__ = ["Recorder"]
 
 SCHEMA_VERSION = 1
+DROPS_EVERY_NS = 1_000_000_000
+"""A flood of bad datagrams must not become a flood of records: drops are written down once a second."""
 
 
 class Recorder:
@@ -26,20 +30,32 @@ class Recorder:
         node_id: the recording node.
         incarnation: which start of it.
         wall_offset_ns: wall clock minus monotonic clock.
+        now_ns: the monotonic clock.
     """
 
-    __slots__ = ("_lines", "_n", "_node", "_prefix", "_wall_offset_ns")
+    __slots__ = ("_drops", "_drops_at_ns", "_lines", "_n", "_node", "_prefix", "_wall_offset_ns")
 
-    def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int) -> None:
+    def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int, now_ns: int) -> None:
         self._node = node_id.hex()
         self._prefix = f'{{"v":{SCHEMA_VERSION},"node":"{self._node}","incarnation":{incarnation},"n":'
         self._wall_offset_ns = wall_offset_ns
         self._n = 0
         self._lines: list[str] = []
+        self._drops: Counter[DropReason] = Counter()
+        self._drops_at_ns = now_ns
 
     def add(self, event: str, now_ns: int, fields: dict[str, Any]) -> None:
         """Record an event."""
         self._append(event, now_ns, _encode(fields)[1:-1])
+
+    def add_drops(self, drops: Counter[DropReason], now_ns: int, *, last: bool) -> None:
+        """Record what was dropped since the last time; at most once a second, unless it is the ``last`` time."""
+        if not last and now_ns - self._drops_at_ns < DROPS_EVERY_NS:
+            return
+        for reason, count in (drops - self._drops).items():
+            self.add("dropped", now_ns, {"reason": reason, "count": count})
+        self._drops = Counter(drops)
+        self._drops_at_ns = now_ns
 
     def _append(self, event: str, now_ns: int, fields: str) -> None:
         self._n += 1
@@ -68,13 +84,13 @@ class Recorder:
             f'"session":"{session}","packet":{sent.number},"class":"{sent.delivery.label}",'
             f'"resend":{_BOOLS[sent.sends > 1]},"size":{sent.size_bytes}'
         )
-        token = sent.token
-        if not isinstance(token, PacketContext):
+        context = sent.token
+        if not isinstance(context, PacketContext):
             return fields
-        lane, entry = token.lane, token.entry
+        outgoing, entry = context.outgoing, context.entry
         return (
-            f'{fields},"origin":"{self._node}","lane":{lane.lane},"sequence":{lane.sequence.sequence},'
-            f'"number":{entry.number},"previous":{token.previous},"count":{entry.completes}'
+            f'{fields},"origin":"{self._node}","lane":{outgoing.lane},"sequence":{outgoing.sequence.sequence},'
+            f'"number":{entry.number},"previous":{context.previous},"count":{entry.completes}'
         )
 
     def add_received(

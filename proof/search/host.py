@@ -25,7 +25,8 @@ from triack.base.commit import split_key
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
 from triack.base.units import SECOND
-from triack.queues.engine import Engine, Job
+from triack.queues.effects import Job, Send, StartJob
+from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.session.timers import Timer
 
@@ -211,7 +212,7 @@ class Host:
         self.witness.note_commit(job.commit)
 
     def _do_tick(self, _: object) -> None:
-        self.engine.handle_timer(self.now_ns)
+        """Time passes: what follows is in the poll."""
 
     def _do_timer(self, key: TimerKey) -> None:
         self.patience += key[2] in SAME_AGAIN
@@ -279,11 +280,14 @@ class Host:
     def drain(self, heard: Datagram | None = None) -> list[Datagram]:
         """What follows every input. Returns what the node sends."""
         engine = self.engine
-        self._start_job()
-        batches = engine.poll_datagrams(self.now_ns)
-        self._start_job()
+        batches: list[list[bytes]] = []
+        for effect in engine.poll(self.now_ns):
+            if isinstance(effect, StartJob):
+                self._take(effect.job)
+            elif isinstance(effect, Send):
+                batches.append(effect.datagrams)
         self.witness.meet(engine, heard)
-        sent = [Datagram.read(1 - self.side, data) for batch in batches.values() for data in batch]
+        sent = [Datagram.read(1 - self.side, data) for batch in batches for data in batch]
         for datagram in sent:
             self.witness.note_sending(datagram)
             if not (datagram.has_packet and self.scope.echoes):
@@ -291,13 +295,11 @@ class Host:
         self.witness.forget_gone(engine)
         return sent
 
-    def _start_job(self) -> None:
-        job = self.engine.poll_job(self.now_ns)
-        if job is not None:
-            assert self.job is None
-            if isinstance(job, GroupCommit) and not self.scope.history:
-                job.commit.serial = 0
-            self.job = job
+    def _take(self, job: Job) -> None:
+        assert self.job is None
+        if isinstance(job, GroupCommit) and not self.scope.history:
+            job.commit.serial = 0
+        self.job = job
 
     # ---- as a state
 

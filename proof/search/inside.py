@@ -12,6 +12,7 @@ from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
 from triack.ordering.order_ack import OrderAckState
 from triack.ordering.outgoing import EntryState
+from triack.queues.deadlines import Deadlines
 from triack.queues.engine import Engine
 from triack.queues.link import Conversation
 from triack.session.rtt import RoundTrip
@@ -42,7 +43,7 @@ TimerKey = tuple[str, int, str]
 
 def conversations(engine: Engine) -> dict[int, Conversation]:
     """The sessions of a node, by its connection ids."""
-    return engine._by_connection
+    return engine.handshakes.conversations
 
 
 def received(session: Session) -> NumberSet:
@@ -80,10 +81,13 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
             if stream.lane == owner:
                 stream.sequence.ack._first_at_ns = stream.sequence.ack._last_at_ns = 0
     elif kind == "resend":
-        engine.outbox._by_number[owner].sequence.tier.deadline_ns = now_ns
+        engine.outbox._by_lane[owner].sequence.tier.deadline_ns = now_ns
     else:
-        list(engine.outbox.links.values())[owner].retry_at_ns = now_ns
-    engine.handle_timer(now_ns)
+        link = list(engine.outbox.links.values())[owner]
+        link.retry_at_ns = now_ns
+        link.wake()
+    refresh(engine)
+    engine._handle_timers(now_ns)
     _rejuvenate(engine, now_ns)
 
 
@@ -124,10 +128,7 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
         _settle_session(conversation.session, counters[connection], now_ns)
     for link in engine.outbox.links.values():
         # How long to wait before the next connect; but it may come at any moment.
-        link._attempts = 0
-        link.silent = False
-        link.turn %= max(1, len(link.lanes))
-        link.retry_at_ns = now_ns + RETRY_NS if link.retry_at_ns and link.conversation is None else 0
+        link.forget_waits(now_ns + RETRY_NS)
     for lane in engine.outbox.lanes:
         # How long to wait before the next resend; but it may come at any moment.
         tier = lane.sequence.tier
@@ -136,14 +137,32 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
         # Only whether a packet was ever sent is asked.
         for entry in lane.sequence.entries.values():
             entry.sends = min(entry.sends, 1)
-    for counter in (engine.drops, engine.closes, engine._drops_recorded):
+    for counter in (engine.drops, engine.closes):
         counter.clear()
     engine._silent.clear()
+    refresh(engine)
     # For the session log, which a search does not keep.
     engine.inbox._runs.clear()
     for mailbox in engine.inbox.mailboxes.values():
         # The keys are addresses in memory; ``rebuild`` makes them so again.
         mailbox.dirty = dict(enumerate(mailbox.dirty.values()))
+
+
+def refresh(engine: Engine) -> None:
+    """Set every deadline again: some were changed behind the engine's back, and their order decides nothing."""
+    engine._deadlines = Deadlines()
+    for conversation in conversations(engine).values():
+        engine._deadlines.set(conversation, conversation.session.next_deadline())
+    inbox, outbox = engine.inbox, engine.outbox
+    inbox._deadlines = Deadlines()
+    for transfer in inbox._owing:
+        inbox._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
+    outbox._deadlines = Deadlines()
+    for outgoing in outbox.lanes:
+        outbox._look_at(outgoing)
+    for link in outbox.links.values():
+        if link.conversation is None and link.busy:
+            outbox._deadlines.set(link, link.retry_at_ns)
 
 
 def rebuild(engine: Engine) -> None:

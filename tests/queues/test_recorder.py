@@ -8,6 +8,7 @@ import pytest
 
 from tests.queues.world import Network, SimNode, World, numbered
 from triack.base.delivery import Delivery
+from triack.base.errors import NodeClosed
 from triack.base.units import MS, SECOND
 from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder
@@ -64,7 +65,9 @@ def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:
     for queue in ("q0", "q1", "q2"):
         b.read_all(queue)
     for node in (a, b):
-        node.records.append(node.live.take_records(world.now_ns, last=True))
+        node.live.stop(NodeClosed("the test ends"), world.now_ns)
+        node.drain()
+    world.run(SECOND)
     return a, b
 
 
@@ -227,7 +230,7 @@ def test_both_ends_name_a_packet_alike(logs: list[list[dict[str, Any]]]) -> None
 
 def test_taken_records_are_whole_lines() -> None:
     """So only the write that a crash tears can tear a line; names of people's choice cannot break it."""
-    recorder = Recorder(b"n" * 16, 3, 5)
+    recorder = Recorder(b"n" * 16, 3, 5, 0)
     assert recorder.take() == b""
     recorder.add("node_started", 7, {"name": 'quo"te\n\u2028\ud800', "address": "udp://x:1"})
     recorder.add("node_stopped", 8, {})

@@ -14,9 +14,10 @@ from random import Random
 from typing import Any, NamedTuple
 
 from triack.base.delivery import Delivery
-from triack.base.errors import StoreFailed
+from triack.base.errors import RollbackDetected, StoreFailed
 from triack.base.units import MS, SECOND
-from triack.queues.engine import Engine, Job
+from triack.queues.effects import Job, Send, StartJob, TellRollback, WriteRecords
+from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.queues.mailbox import Lease
 from triack.queues.outbox import Outbox
@@ -154,6 +155,7 @@ class SimNode:
         self.store = Store(None)
         self.engine: Engine | None = None
         self.records: list[bytes] = []
+        self.told: list[RollbackDetected] = []
         self.received: dict[str, list[bytes]] = {}
         self.redelivered = 0
         self.reads = 0
@@ -230,20 +232,18 @@ class SimNode:
         engine, world = self.engine, self.world
         if engine is None:
             return
-        self._start_job(engine)
-        batches = engine.poll_datagrams(world.now_ns)
-        self._start_job(engine)
-        self.records.append(engine.take_records(world.now_ns))
-        for address, datagrams in batches.items():
-            for datagram in datagrams:
-                world.send(datagram, self.address, address)
+        for effect in engine.poll(world.now_ns):
+            if isinstance(effect, WriteRecords):
+                self.records.append(effect.data)
+            elif isinstance(effect, StartJob):
+                self._job = effect.job
+                world.at(self.commit_ns, lambda job=effect.job: self._do(engine, job))  # type: ignore[misc]
+            elif isinstance(effect, TellRollback):
+                self.told.append(effect.error)
+            elif isinstance(effect, Send):
+                for datagram in effect.datagrams:
+                    world.send(datagram, self.address, effect.address)
         self._arm(engine)
-
-    def _start_job(self, engine: Engine) -> None:
-        job = engine.poll_job(self.world.now_ns)
-        if job is not None:
-            self._job = job
-            self.world.at(self.commit_ns, lambda: self._do(engine, job))
 
     def _do(self, engine: Engine, job: Job) -> None:
         if self.engine is not engine:
@@ -272,7 +272,6 @@ class SimNode:
     def _tick(self, engine: Engine) -> None:
         if self.engine is engine:
             self._timer_ns = None
-            engine.handle_timer(self.world.now_ns)
             self.drain()
 
     # ---- the application

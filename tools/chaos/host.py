@@ -10,7 +10,8 @@ from random import Random
 
 from triack.base.errors import NodeClosed, RollbackDetected, StoreDamaged, TriackError
 from triack.base.units import MS
-from triack.queues.engine import Engine, Job
+from triack.queues.effects import Job, Send, StartJob, TellRollback, WriteRecords
+from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.tools.chaos.plan import HostPlan
@@ -213,7 +214,6 @@ class Host:
             return
         engine.stop(NodeClosed(f"node {self.name} was closed"), now_ns)
         self._drain()
-        self._write(engine.take_records(now_ns, last=True))
         assert self._store is not None
         self._store.close()
         self._end("closed")
@@ -268,17 +268,18 @@ class Host:
         engine, world = self.engine, self.world
         if engine is None:
             return
-        now_ns = world.now_ns
-        self._start_job(engine)
-        batches = engine.poll_datagrams(now_ns)
-        self._start_job(engine)
-        self._write(engine.take_records(now_ns))
-        self.rollbacks += engine.take_rollbacks()
-        for address, datagrams in batches.items():
-            for datagram in datagrams:
-                self._count_effect()
-                world.note(self.name, datagram)
-                self.network.send(datagram, self.address, address)
+        for effect in engine.poll(world.now_ns):
+            if isinstance(effect, WriteRecords):
+                self._write(effect.data)
+            elif isinstance(effect, StartJob):
+                self._plan(self.commit_ns, lambda job=effect.job: self._do(engine, job))  # type: ignore[misc]
+            elif isinstance(effect, TellRollback):
+                self.rollbacks.append(effect.error)
+            elif isinstance(effect, Send):
+                for datagram in effect.datagrams:
+                    self._count_effect()
+                    world.note(self.name, datagram)
+                    self.network.send(datagram, self.address, effect.address)
         self._arm(engine)
 
     def _write(self, records: bytes) -> None:
@@ -286,12 +287,6 @@ class Host:
             self._count_effect()
             self.records[-1].append(records)
             self.world.note(self.name, records)
-
-    def _start_job(self, engine: Engine) -> None:
-        job = engine.poll_job(self.world.now_ns)
-        if job is not None:
-            self._write(engine.take_records(self.world.now_ns))
-            self._plan(self.commit_ns, lambda: self._do(engine, job))
 
     def _do(self, engine: Engine, job: Job) -> None:
         assert self._store is not None
@@ -319,12 +314,11 @@ class Host:
             return
         timer_ns = self._timer_ns = max(deadline_ns, now_ns + 1)
         late_ns = self._random.randrange(self.timer_slack_ns) if self.timer_slack_ns else 0
-        self._plan(timer_ns - now_ns + late_ns, lambda: self._tick(engine, timer_ns))
+        self._plan(timer_ns - now_ns + late_ns, lambda: self._tick(timer_ns))
 
-    def _tick(self, engine: Engine, timer_ns: int) -> None:
+    def _tick(self, timer_ns: int) -> None:
         if self._timer_ns == timer_ns:
             self._timer_ns = None
-            engine.handle_timer(self.world.now_ns)
 
     # ---- effects
 

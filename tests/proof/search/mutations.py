@@ -12,7 +12,6 @@ from triack.base.ranges import NumberSet
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome
 from triack.ordering.outgoing import OutgoingSequence
-from triack.queues import inbox
 from triack.queues.handshake import Handshakes
 from triack.queues.history import History
 from triack.queues.inbox import Inbox
@@ -85,19 +84,19 @@ def accepted_out_of_order(patch: Patch) -> None:
 
 
 def position_not_restored(patch: Patch) -> None:
-    restore = Inbox._restore_stream
-    patch.setattr(Inbox, "_restore_stream", lambda self, row, now_ns: restore(self, row._replace(number=0), now_ns))
+    restore = Inbox._restore_transfer
+    patch.setattr(Inbox, "_restore_transfer", lambda self, row, now_ns: restore(self, row._replace(number=0), now_ns))
 
 
 def position_not_in_the_commit(patch: Patch) -> None:
-    seal = Inbox.seal
+    seal = Inbox.complete
 
     def split(self: Any, pending: Any) -> None:
         seal(self, pending)
         late, pending.commit.positions = pending.commit.positions, getattr(self, "late", {})
         object.__setattr__(self, "late", late)
 
-    patch.setattr(Inbox, "seal", split)
+    patch.setattr(Inbox, "complete", split)
 
 
 def filter_not_restored(patch: Patch) -> None:
@@ -145,14 +144,14 @@ def store_acked_while_held(patch: Patch) -> None:
 
     def eager(self: Any, stream: Any, arrival: Any, header: Any, now_ns: int, pending: Any) -> None:
         on_ordered(self, stream, arrival, header, now_ns, pending)
-        inbox._store_ack(arrival, pending)
+        pending.arrivals.store_ack(*arrival)
 
     patch.setattr(Inbox, "_handle_ordered", eager)
 
 
 def number_used_twice_after_a_restart(patch: Patch) -> None:
-    add = Outbox._add_lane
-    patch.setattr(Outbox, "_add_lane", lambda self, row: add(self, row._replace(next_number=1)))
+    add = Outbox._add
+    patch.setattr(Outbox, "_add", lambda self, row: add(self, row._replace(next_number=1)))
 
 
 def session_opens_with_the_connect(patch: Patch) -> None:

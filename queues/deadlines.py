@@ -1,0 +1,69 @@
+"""One deadline for each of many things. The earliest is seen at once; a thing without a deadline costs nothing.
+
+A heap keeps what was ever set; an entry that no longer says what is in force is passed over when it comes to the top.
+"""
+
+from collections.abc import Hashable
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+__all__ = ["Deadlines"]
+
+Key = TypeVar("Key", bound=Hashable)
+
+STALE_MIN = 64
+"""Below so many entries a heap is never made anew: it would cost more than it frees."""
+
+
+class Deadlines(Generic[Key]):
+    """When each thing must be looked at again, by the caller's clock. Ties go by the order of setting."""
+
+    __slots__ = ("_at", "_heap", "_order")
+
+    def __init__(self) -> None:
+        self._at: dict[Key, tuple[int, int]] = {}
+        self._heap: list[tuple[int, int, Key]] = []
+        self._order = 0
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def set(self, key: Key, at_ns: int | None) -> None:
+        """Set or move a deadline; None removes it."""
+        before = self._at.get(key)
+        if at_ns is None:
+            if before is not None:
+                del self._at[key]
+        elif before is None or before[0] != at_ns:
+            self._order += 1
+            self._at[key] = (at_ns, self._order)
+            # ``_order`` is unique, so that keys are never compared.
+            heappush(self._heap, (at_ns, self._order, key))
+            if len(self._heap) > STALE_MIN + 2 * len(self._at):
+                self._compact()
+
+    def earliest(self) -> int | None:
+        """The earliest deadline, or None."""
+        heap = self._heap
+        while heap and self._at.get(heap[0][2]) != heap[0][:2]:
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def poll_due(self, now_ns: int) -> list[Key]:
+        """Remove and return everything whose deadline has come, earliest first."""
+        due: list[Key] = []
+        while (at_ns := self.earliest()) is not None and at_ns <= now_ns:
+            key = heappop(self._heap)[2]
+            del self._at[key]
+            due.append(key)
+        return due
+
+    def canonical(self) -> None:
+        """Forget in what order deadlines were set: two collections that say the same are then equal."""
+        self._at = {key: (at_ns, number) for number, (key, (at_ns, _)) in enumerate(self._at.items(), start=1)}
+        self._order = len(self._at)
+        self._compact()
+
+    def _compact(self) -> None:
+        self._heap = [(at_ns, order, key) for key, (at_ns, order) in self._at.items()]
+        heapify(self._heap)

@@ -1,0 +1,62 @@
+"""What the engine wants done. ``Engine.poll`` gives effects in the order in which a host must do them, one by one.
+
+The order of effects, for one call of ``poll``:
+
+    1. WriteRecords    what the job that follows will change, so that a process that dies in between has told of it
+    2. StartJob        one commit or read at a time; the host answers with ``Engine.handle_done``
+    3. WriteRecords    everything else that has happened
+    4. Tell            for the operator
+    5. Send            datagrams leave after the records that tell of them are with the operating system
+
+Each part is absent when there is nothing to do. 1 and 2 may come twice: sending may find that bodies must be read.
+"""
+
+from dataclasses import dataclass
+
+from triack.base.commit import Read
+from triack.base.errors import RollbackDetected
+from triack.queues.group_commit import GroupCommit
+
+__all__ = ["Effect", "Job", "Send", "StartJob", "TellRollback", "TellSilent", "WriteRecords"]
+
+Job = GroupCommit | Read
+"""What the store's thread does: apply ``GroupCommit.commit``, or fetch the bodies of a ``Read``."""
+
+
+@dataclass(slots=True)
+class WriteRecords:
+    """Append whole lines to the session log; with the operating system before the next effect is done."""
+
+    data: bytes
+
+
+@dataclass(slots=True)
+class StartJob:
+    """Give the store a job, and go on; there is never a second one before ``Engine.handle_done``."""
+
+    job: Job
+
+
+@dataclass(slots=True)
+class TellSilent:
+    """Tell the operator that an address has begun not to answer."""
+
+    address: str
+
+
+@dataclass(slots=True)
+class TellRollback:
+    """Tell the operator that a store was found to be an older copy of itself."""
+
+    error: RollbackDetected
+
+
+@dataclass(slots=True)
+class Send:
+    """Send the datagrams to an address, in this order, best effort."""
+
+    address: str
+    datagrams: list[bytes]
+
+
+Effect = WriteRecords | StartJob | TellSilent | TellRollback | Send
