@@ -12,7 +12,7 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check paths lint format lock build clean planted exhaustive disk figures real
+.PHONY: help setup demo test check paths lint format lock build clean planted exhaustive disk figures drains real
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ disk: setup  ## break a store at every call to its disk, in every way
 
 figures: setup  ## measure lost packets, handshakes, transfers, outages and replays
 	$(BIN)/python -m proof figures $(ARGS)
+
+drains: setup  ## time an idle and a busy poll of the engine, with 1 to 10,000 of everything
+	$(BIN)/python -m proof drains $(ARGS)
 
 real: setup  ## real sockets, namespaces, kills and failing system calls
 	$(BIN)/python -m proof real $(ARGS)

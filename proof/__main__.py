@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from proof.disk.run import prove_all
+from proof.drains import measure
 from proof.figures import everything
 from proof.planted import SEEDS_MAX, Found, run_planted
 from proof.real.run import run
@@ -23,7 +24,9 @@ EXIT_FAIL = 1
 
 _COUNT = click.IntRange(min=1)
 _json_option = click.option("--json", "as_json", is_flag=True, help="End with the figures as one line of JSON.")
-_jobs_option = click.option("--jobs", type=click.IntRange(min=0), default=0, metavar="J", help="Processes; 0: one per core.")
+_jobs_option = click.option(
+    "--jobs", type=click.IntRange(min=0), default=0, metavar="J", help="Processes; 0: one per core."
+)
 _console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -93,6 +96,16 @@ def disk(jobs: int, *, as_json: bool) -> None:
         "seconds": round(seconds, 1),
     }
     _conclude(found, as_json=as_json)
+
+
+@main.command()
+@_json_option
+@verbose_option
+def drains(*, as_json: bool) -> None:
+    """Time an idle and a busy poll of the engine with 1, 100 and 10,000 queues, streams and sessions."""
+    rows = measure(_console.print)
+    if as_json:
+        click.echo(json.dumps({"rows": rows}))
 
 
 @main.command()
