@@ -20,7 +20,7 @@ from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox, IncomingTransfer
 from triack.queues.link import Control, Conversation
-from triack.queues.mailbox import Lease, Mailbox
+from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing, check
@@ -98,7 +98,7 @@ class Engine:
         self._drops_at_ns = now_ns
         self.draining = False
         self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
-        self.inbox = Inbox(settings, queues, self._record)
+        self.inbox = Inbox(settings, queues, self._record, self.drops)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -155,48 +155,67 @@ class Engine:
         """The queue of that name."""
         return self.inbox.make_queue(name, self._pending)
 
-    def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
-        """The next message of a queue that is still worth reading, or None."""
-        while (handed := self.inbox.take(mailbox, now_ns)) is not None:
-            reason = self._unreadable(handed, now_ns)
+    def open_run(self, mailbox: Mailbox, now_ns: int) -> Run | None:
+        """The next messages of a queue that are still worth reading, to be drawn one by one.
+
+        Args:
+            mailbox: the queue, as ``make_queue`` gave it.
+            now_ns: the monotonic clock.
+
+        Returns:
+            A run from which at least one message can be drawn, or None when there is none, or its body is still on
+            its way from the disk; the queue's listeners are told when to ask again.
+        """
+        while (run := mailbox.open_run()) is not None:
+            reason = self._unreadable(run, now_ns)
             if reason is None:
-                return handed
-            self.dead_letter(mailbox, handed, reason, now_ns)
+                return run
+            self.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns)
         return None
 
-    def _unreadable(self, handed: Lease, now_ns: int) -> str | None:
+    def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
+        """The next message of a queue, for those who read one at a time; see ``open_run``."""
+        run = self.open_run(mailbox, now_ns)
+        return None if run is None else run.lease(run.draw())
+
+    def _unreadable(self, run: Run, now_ns: int) -> str | None:
+        """Why the next message of a run is not handed out: time-to-be-received, [MS-MQMQ] 2.2.19.2, or bad pieces.
+
+        Messages with properties are looked at one by one.
+        """
         try:
-            content = handed.parcel.open()
+            content = run.packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
         if content.properties is None:
             return None
-        receive_by_ms = content.properties[handed.index].get("receive_by_ms")
+        run.ready = run.next + 1
+        receive_by_ms = content.properties[run.next].get("receive_by_ms")
         expired = isinstance(receive_by_ms, int) and self.wall_ms(now_ns) > receive_by_ms
         return DeadReason.RECEIVE_TIMEOUT if expired else None
 
-    def give_back(self, mailbox: Mailbox, handed: Lease, *, failed: bool, now_ns: int) -> None:
+    def give_back(self, mailbox: Mailbox, lease: Lease, *, failed: bool, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
-        too_often = failed and mailbox.count_failure(handed) > self.settings.max_redeliveries
+        too_often = failed and mailbox.count_failure(lease) > self.settings.max_redeliveries
         if too_often and mailbox.name != DEAD_LETTER_QUEUE:
-            self.dead_letter(mailbox, handed, DeadReason.MAX_REDELIVERIES, now_ns)
+            self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns)
         else:
-            mailbox.give_back(handed)
+            mailbox.give_back(lease)
 
-    def dead_letter(self, mailbox: Mailbox, handed: Lease, reason: str, now_ns: int) -> None:
+    def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, now_ns: int) -> None:
         """Move a message from a queue to the dead-letter queue, in one commit."""
-        parcel, index = handed.parcel, handed.index
+        packet, index = lease.packet, lease.index
         try:
-            content = parcel.open()
+            content = packet.open()
             body, ordinal = content.bodies[index], content.first_ordinal + index
             properties = dict(content.properties[index]) if content.properties else {}
         except ProtocolError:
-            body, ordinal, properties = b"".join(parcel.pieces), parcel.number, {}
+            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
         properties.pop("receive_by_ms", None)
         properties.update(dead_reason=reason, dead_destination=mailbox.name)
-        mailbox.acknowledge(handed)
+        mailbox.acknowledge(lease)
         letter, now_ms = Outgoing(body, properties), self.wall_ms(now_ns)
-        self.inbox.put_dead_letter(letter, parcel.origin, ordinal, now_ms, self._pending)
+        self.inbox.put_dead_letter(letter, packet.origin, ordinal, now_ms, self._pending)
 
     # ---- the network
 
@@ -448,6 +467,7 @@ class Engine:
 
     def poll_job(self, now_ns: int) -> Job | None:
         """The next commit or read for the store's thread; one at a time, answered by ``handle_done``."""
+        self.inbox.note_runs(now_ns)
         if self._job_out or self.failure is not None:
             return None
         now_ms = self.wall_ms(now_ns)
@@ -472,14 +492,7 @@ class Engine:
             self.handshakes.history.number(commit)
 
     def _poll_read(self) -> Read | None:
-        read = self.outbox.poll_fetch()
-        if read is not None:
-            return read
-        for mailbox in self.inbox.mailboxes.values():
-            keys = mailbox.poll_fetch()
-            if keys:
-                return Read("messages", keys)
-        return None
+        return self.outbox.poll_fetch() or self.inbox.poll_fetch()
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: what it holds is durable."""
@@ -498,10 +511,8 @@ class Engine:
     def _handle_read(self, read: Read) -> None:
         if read.table == "outgoing":
             self.outbox.handle_fetched(read)
-            return
-        for mailbox in self.inbox.mailboxes.values():
-            if mailbox.fetching:
-                mailbox.load(read.bodies)
+        else:
+            self.inbox.handle_fetched(read)
 
     def handle_store_failed(self, job: Job, error: TriackError, now_ns: int) -> None:
         """The store is finished: nothing more is acknowledged, every session closes, everyone who waits is told."""
@@ -517,7 +528,7 @@ class Engine:
         for lane in self.outbox.lanes:
             lane.receipts.fail_all(str(error))
         for mailbox in self.inbox.mailboxes.values():
-            mailbox.wake()
+            mailbox.interrupt()
 
     def take_silent(self) -> list[str]:
         """Addresses that have begun not to answer since the last call, for the operator."""
@@ -571,7 +582,7 @@ class Engine:
         """The session log since the last call; ``last`` ends the incarnation."""
         if self.recorder is None:
             return b""
-        self.inbox.flush_handed(now_ns)
+        self.inbox.note_runs(now_ns)
         if last or now_ns - self._drops_at_ns >= DROPS_EVERY_NS:
             for reason, count in (self.drops - self._drops_recorded).items():
                 self._record("dropped", now_ns, reason=reason, count=count)

@@ -4,10 +4,10 @@ A packet becomes visible to the application, store-acknowledged and order-acknow
 returned that holds it together with its stream's new position.
 """
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, StoreContent, key_of, split_key
+from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import check_name
@@ -18,7 +18,7 @@ from triack.ordering.incoming import IncomingSequence, Outcome, Position
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.group_commit import GroupCommit
 from triack.queues.link import Conversation
-from triack.queues.mailbox import Lease, Mailbox, QueuedPacket
+from triack.queues.mailbox import Mailbox, Notices, QueuedPacket, Run
 from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, completes, pack_one, write_properties
 from triack.queues.settings import NodeSettings
 
@@ -59,21 +59,6 @@ class IncomingTransfer:
         return PositionRow(self.origin, self.lane, self.delivery, self.queue, sequence, number, blob)
 
 
-@dataclass(slots=True)
-class _Run:
-    """Messages of one parcel that were handed out in a row; ``last`` None while it goes on."""
-
-    parcel: QueuedPacket
-    first: int
-    last: int | None
-    redelivered: bool
-
-    @property
-    def ended(self) -> bool:
-        """Whether the parcel has been read to its end."""
-        return self.first >= self.parcel.count
-
-
 class Inbox:
     """All incoming streams and local queues of a node.
 
@@ -81,9 +66,12 @@ class Inbox:
         settings: limits.
         queues: the only queues there are, or None to make a queue when something arrives for it.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
+        drops: counts what is given up, by reason.
     """
 
-    def __init__(self, settings: NodeSettings, queues: list[str] | None, record: Record) -> None:
+    def __init__(
+        self, settings: NodeSettings, queues: list[str] | None, record: Record, drops: Counter[DropReason]
+    ) -> None:
         self._settings = settings
         self._fixed = queues is not None
         self._record = record
@@ -92,7 +80,8 @@ class Inbox:
         self._streams: dict[tuple[bytes, int], IncomingTransfer] = {}
         self._stream_counts: dict[bytes, int] = {}
         self._owing: dict[IncomingTransfer, None] = {}
-        self._runs: dict[Mailbox, _Run] = {}
+        self.notices = Notices(drops)
+        self._fetching: Mailbox | None = None
         self._declared = queues or []
 
     # ---- starting
@@ -100,19 +89,18 @@ class Inbox:
     def restore(self, content: StoreContent, pending: GroupCommit, now_ns: int) -> None:
         """Take what the store has, and make the declared queues."""
         for queue_id, name in content.queues:
-            self.mailboxes[name] = Mailbox(queue_id, name)
+            self.mailboxes[name] = Mailbox(queue_id, name, self.notices)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
         by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
         for name in (*self._declared, DEAD_LETTER_QUEUE):
             self.make_queue(name, pending)
         for row in content.positions:
             self._restore_stream(row, now_ns)
-        worthless: list[int] = []
         for index in content.messages:
             queue_id, position = split_key(index.key)
             mailbox = by_id[queue_id]
             mailbox.next_position = max(mailbox.next_position, position + 1)
-            parcel = QueuedPacket(
+            packet = QueuedPacket(
                 keys=[index.key],
                 origin=index.origin,
                 lane=index.lane,
@@ -125,9 +113,8 @@ class Inbox:
                 redelivered=True,
             )
             if index.progress is not None:
-                parcel.decode_progress(index.progress)
-            worthless += mailbox.put(parcel, index.head)
-        pending.commit.message_deletes += [(key, key) for key in worthless]
+                packet.decode_progress(index.progress)
+            mailbox.put(packet, index.head)
 
     def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
         if lane == DEAD_LETTER_LANE:
@@ -160,7 +147,7 @@ class Inbox:
         """The queue of that name, made in the next commit if there is none."""
         mailbox = self.mailboxes.get(name)
         if mailbox is None:
-            mailbox = self.mailboxes[name] = Mailbox(self._next_queue_id, name)
+            mailbox = self.mailboxes[name] = Mailbox(self._next_queue_id, name, self.notices)
             self._next_queue_id += 1
             pending.commit.queues.append((mailbox.queue_id, name))
         return mailbox
@@ -179,13 +166,13 @@ class Inbox:
             return RejectReason.BAD_QUEUE_NAME
         return None
 
-    def put_local(self, name: str, parcel: QueuedPacket, body: bytes, pending: GroupCommit) -> None:
+    def put_local(self, name: str, packet: QueuedPacket, body: bytes, pending: GroupCommit) -> None:
         """Put a packet of this node itself into one of its queues, in the next commit."""
         mailbox = self.make_queue(name, pending)
-        if parcel.delivery == Delivery.EXPRESS:
-            mailbox.put(parcel, body[:HEAD_BYTES])
+        if packet.delivery == Delivery.EXPRESS:
+            mailbox.put(packet, body[:HEAD_BYTES])
             return
-        self._add_row(mailbox, parcel, body, pending)
+        self._add_row(mailbox, packet, body, pending)
 
     def put_dead_letter(
         self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, pending: GroupCommit
@@ -195,16 +182,16 @@ class Inbox:
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
-        parcel = QueuedPacket([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
-        self.put_local(DEAD_LETTER_QUEUE, parcel, body, pending)
+        packet = QueuedPacket([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
+        self.put_local(DEAD_LETTER_QUEUE, packet, body, pending)
 
-    def _add_row(self, mailbox: Mailbox, parcel: QueuedPacket, body: bytes, pending: GroupCommit) -> None:
+    def _add_row(self, mailbox: Mailbox, packet: QueuedPacket, body: bytes, pending: GroupCommit) -> None:
         key = key_of(mailbox.queue_id, mailbox.next_position)
         mailbox.next_position += 1
-        parcel.keys = [key]
-        row = MessageRow(key, parcel.origin, parcel.lane, parcel.sequence, parcel.number, body)
+        packet.keys = [key]
+        row = MessageRow(key, packet.origin, packet.lane, packet.sequence, packet.number, body)
         pending.commit.messages.append(row)
-        pending.arrived.append((mailbox, parcel, body[:HEAD_BYTES]))
+        pending.arrived.append((mailbox, packet, body[:HEAD_BYTES]))
 
     # ---- packets
 
@@ -278,8 +265,7 @@ class Inbox:
         durable = stream.delivery in DURABLE
         mailbox = self.mailboxes.get(stream.queue)
         if mailbox is not None:
-            worthless = mailbox.drop_unfinished(header.origin, header.lane, header.previous)
-            pending.commit.message_deletes += [(key, key) for key in worthless]
+            mailbox.drop_unfinished(header.origin, header.lane, header.previous)
         if stream.filter.handle_packet(header):
             self._accept(stream, header, arrival, pending)
             if not durable:
@@ -292,26 +278,48 @@ class Inbox:
     def _accept(self, stream: IncomingTransfer, header: SequenceHeader, arrival: Arrival, pending: GroupCommit) -> None:
         body = header.body
         pending.accepted.setdefault(stream, []).append((header.sequence, header.number, completes(body)))
-        parcel = QueuedPacket(
+        packet = QueuedPacket(
             [], header.origin, header.lane, header.sequence, header.number, stream.delivery, 1, len(body), [body]
         )
         if stream.delivery in DURABLE:
             _store_ack(arrival, pending)
-        self.put_local(stream.queue, parcel, body, pending)
+        self.put_local(stream.queue, packet, body, pending)
 
     def seal(self, pending: GroupCommit) -> None:
         """Complete the commit: stream positions, acknowledged messages."""
         for stream in pending.accepted:
             pending.commit.positions[(stream.origin, stream.lane)] = stream.row()
-        for mailbox in self.mailboxes.values():
-            for parcel in mailbox.dirty.values():
-                if not parcel.keys:
-                    continue
-                if parcel.done:
-                    pending.commit.message_deletes += as_ranges(sorted(parcel.keys))
+        for mailbox in self.notices.dirty:
+            changed, orphans = mailbox.take_changes()
+            pending.commit.message_deletes += as_ranges(sorted(orphans))
+            for packet in changed:
+                if packet.done:
+                    pending.commit.message_deletes += as_ranges(sorted(packet.keys))
                 else:
-                    pending.commit.progress[parcel.keys[0]] = parcel.encode_progress()
-            mailbox.dirty.clear()
+                    pending.commit.progress[packet.keys[0]] = packet.encode_progress()
+        self.notices.dirty.clear()
+
+    # ---- bodies that only the disk has
+
+    def poll_fetch(self) -> Read | None:
+        """The bodies that a queue needs next."""
+        wanting = self.notices.wanting
+        while wanting:
+            mailbox = next(iter(wanting))
+            del wanting[mailbox]
+            keys = mailbox.poll_fetch()
+            if keys:
+                self._fetching = mailbox
+                return Read("messages", keys)
+        return None
+
+    def handle_fetched(self, read: Read) -> None:
+        """Take the bodies that were asked for."""
+        mailbox, self._fetching = self._fetching, None
+        if mailbox is not None:
+            mailbox.load(read.bodies)
+
+    # ---- what is refused
 
     def _reject(
         self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int
@@ -341,11 +349,8 @@ class Inbox:
                 stream.sequence.handle_committed((row.sequence, row.number))
                 self._owing[stream] = None
         self.handle_accepted(pending.accepted, now_ns)
-        for mailbox, parcel, head in pending.arrived:
-            worthless = mailbox.put(parcel, head)
-            for row_key in worthless:
-                dead = QueuedPacket([row_key], b"", 0, 0, 0, 0, 0, 0, [])
-                mailbox.dirty[id(dead)] = dead
+        for mailbox, packet, head in pending.arrived:
+            mailbox.put(packet, head)
 
     def handle_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
         """Record what is in the queues for good."""
@@ -425,51 +430,27 @@ class Inbox:
 
     # ---- handing out
 
-    def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
-        """The next message of a queue; see ``Mailbox.take``."""
-        handed = mailbox.take()
-        if handed is not None:
-            self._note_handed(mailbox, handed, now_ns)
-        return handed
+    def note_runs(self, now_ns: int) -> None:
+        """Write down what was handed out since the last call. Ends every open run."""
+        for mailbox in self.notices.read:
+            for run in mailbox.take_runs():
+                self._record_handed(mailbox, run, now_ns)
+        self.notices.read.clear()
 
-    def _note_handed(self, mailbox: Mailbox, handed: Lease, now_ns: int) -> None:
-        """Begin a run, unless the message belongs to the one that goes on.
-
-        A run of fresh messages ends where its parcel has been read to: readers take what follows in it by themselves.
-        """
-        run = self._runs.get(mailbox)
-        parcel, index = handed.parcel, handed.index
-        fresh = handed.redelivered == parcel.redelivered and index == parcel.next_index - 1
-        if run is not None:
-            if fresh and run.last is None and run.parcel is parcel:
-                return
-            self._record_handed(mailbox, run, now_ns)
-        self._runs[mailbox] = _Run(parcel, index, None if fresh else index, handed.redelivered)
-
-    def flush_handed(self, now_ns: int) -> None:
-        """Write down what was handed out since the last call."""
-        for mailbox, run in self._runs.items():
-            self._record_handed(mailbox, run, now_ns)
-            run.first, run.redelivered = run.parcel.next_index, run.parcel.redelivered
-        self._runs = {mailbox: run for mailbox, run in self._runs.items() if run.last is None and not run.ended}
-
-    def _record_handed(self, mailbox: Mailbox, run: _Run, now_ns: int) -> None:
-        parcel = run.parcel
-        last = parcel.next_index - 1 if run.last is None else run.last
-        if last < run.first:
-            return
+    def _record_handed(self, mailbox: Mailbox, run: Run, now_ns: int) -> None:
+        packet = run.packet
         self._record(
             "handed",
             now_ns,
             queue=mailbox.name,
-            origin=parcel.origin.hex(),
-            lane=parcel.lane,
-            sequence=parcel.sequence,
-            number=parcel.number,
+            origin=packet.origin.hex(),
+            lane=packet.lane,
+            sequence=packet.sequence,
+            number=packet.number,
             first=run.first,
-            last=last,
+            last=run.next - 1,
             redelivered=run.redelivered,
-            **{"class": Delivery(parcel.delivery).label},
+            **{"class": Delivery(packet.delivery).label},
         )
 
 

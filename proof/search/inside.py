@@ -19,7 +19,7 @@ from triack.session.session import Session
 from triack.session.session_ack import Cause
 from triack.session.timers import Timer
 
-__all__ = ["TimerKey", "conversations", "expire", "rebuild", "received", "settle", "timers"]
+__all__ = ["TimerKey", "conversations", "expire", "received", "settle", "timers"]
 
 RETRY_NS = 50 * MS
 WAITS_NS = {
@@ -139,17 +139,6 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
     for counter in (engine.drops, engine.closes, engine._drops_recorded):
         counter.clear()
     engine._silent.clear()
-    # For the session log, which a search does not keep.
-    engine.inbox._runs.clear()
-    for mailbox in engine.inbox.mailboxes.values():
-        # The keys are addresses in memory; ``rebuild`` makes them so again.
-        mailbox.dirty = dict(enumerate(mailbox.dirty.values()))
-
-
-def rebuild(engine: Engine) -> None:
-    """Make keys addresses in memory again."""
-    for mailbox in engine.inbox.mailboxes.values():
-        mailbox.dirty = {id(parcel): parcel for parcel in mailbox.dirty.values()}
 
 
 def _settle_session(session: Session, counter: int, now_ns: int) -> None:

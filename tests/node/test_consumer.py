@@ -95,6 +95,20 @@ async def test_manual_leaves_it_to_the_caller(node: triack.Node) -> None:
     assert node.queue_lengths()["q"] == 0
 
 
+async def test_what_was_given_back_is_out_of_its_old_hands(node: triack.Node) -> None:
+    """It is another message when it comes again: whoever still has the old one changes nothing."""
+    await fill(node, b"1")
+    async with node.receive("q", ack="manual") as consumer:
+        old = await consumer.get(WAIT)
+        old.reject(failed=False)
+        again = await consumer.get(WAIT)
+        old.ack()
+        old.reject()
+        assert (node.queue_lengths()["q"], again.failures) == (1, 0)
+        again.ack()
+        assert node.queue_lengths()["q"] == 0
+
+
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
 async def test_rejected_messages_come_before_anything_younger(node: triack.Node, delivery: triack.Delivery) -> None:
     """In their old order, whatever the order of rejecting."""

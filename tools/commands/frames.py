@@ -17,7 +17,7 @@ from triack.base.reasons import DropReason
 
 __all__ = ["FRAME_BYTES_MAX", "VERSION", "Header", "Link", "cut", "dial", "number_of"]
 
-VERSION = 1
+VERSION = 2
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 _LENGTH = Struct("!I")
 

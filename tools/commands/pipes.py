@@ -144,14 +144,14 @@ class LineSink:
         """
         done: asyncio.Future[int] = self._loop.create_future()
 
-        def settle(count: int) -> None:
+        def finish(count: int) -> None:
             if not done.done():
                 done.set_result(count)
 
         def job() -> None:
             count = self._write(lines)
             with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
-                self._loop.call_soon_threadsafe(settle, count)
+                self._loop.call_soon_threadsafe(finish, count)
 
         self._jobs.put(job)
         return await done

@@ -132,7 +132,7 @@ async def _send_here(order: _Order, tally: Tally) -> None:
     """Send from a node of our own."""
     async with order.open() as node:
         intake = Intake(
-            node, order.destination, order.delivery, order.until, producer=None, on_settled=tally.handle_settled
+            node, order.destination, order.delivery, order.until, producer=None, on_finished=tally.handle_finished
         )
 
         async def feed() -> None:
@@ -182,7 +182,7 @@ class _HandedOver:
             do="send",
             producer=self._producer,
             destination=order.destination,
-            settled=self._tally.settled,
+            finished=self._tally.finished,
             delivery=order.delivery.name,
             until=order.until.name,
         )
@@ -221,9 +221,9 @@ class _HandedOver:
             header, _ = await link.receive()
             if header["op"] == "safe":
                 self._handle_safe(number_of(header, "last"))
-            elif header["op"] == "settled":
+            elif header["op"] == "finished":
                 failures = [(int(first), int(last), str(reason)) for first, last, reason in header["failures"]]
-                self._tally.handle_settled(number_of(header, "last"), failures)
+                self._tally.handle_finished(number_of(header, "last"), failures)
             elif header["op"] == "forgotten":
                 self._forgotten.set()
 

@@ -12,7 +12,7 @@ from triack.base.errors import TriackError
 from triack.tools.commands.control import ControlServer
 from triack.tools.commands.frames import VERSION, Link, dial
 
-SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "settled": 0}
+SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "finished": 0}
 SEND |= {"delivery": "TRANSACTIONAL", "until": "ORDERED"}
 
 
@@ -59,7 +59,7 @@ async def complaint(link: Link) -> str:
         ({"do": "dance"}, "bad-hello: do is 'dance'"),
         ({"delivery": "GOLDEN"}, "bad-hello: class or stage 'GOLDEN'"),
         ({"until": "EATEN"}, "bad-hello: class or stage 'EATEN'"),
-        ({"settled": -1}, "bad-frame: settled is -1"),
+        ({"finished": -1}, "bad-frame: finished is -1"),
     ],
 )
 async def test_a_hello_that_makes_no_sense_is_refused(control: Path, hello: dict[str, Any], reason: str) -> None:
