@@ -5,6 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.queues.world import World
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
@@ -336,3 +337,14 @@ def test_too_many_unfinished_express_messages_give_way_and_are_counted() -> None
         for piece in half[1:]:
             box.put_raw(piece, delivery=Delivery.EXPRESS)
     assert bodies(box.take_all()) == [b"002" * 200]
+
+
+def test_a_node_counts_what_its_queues_give_up() -> None:
+    """Under the reason's name, like everything that is dropped."""
+    node = World(1).node("a").live
+    box = node.make_queue("q")
+    for number in range(PARTIAL_MAX + 3):
+        body = pack([b"x" * 600], 400, number, 1)[0][0].body
+        packet = QueuedPacket([], ORIGIN, 1, 1, number + 1, Delivery.EXPRESS, 1, len(body), [body])
+        box.put(packet, body[:HEAD_BYTES])
+    assert node.drops == {DropReason.PARTIAL_OVERFLOW: 3}

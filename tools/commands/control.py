@@ -29,7 +29,7 @@ __all__ = ["ControlServer"]
 
 OUT_MESSAGES = 4_000
 OUT_BYTES = 4 * 1024 * 1024
-"""Messages in the hands of one consumer; at that many it gets no more until it acknowledges some."""
+"""Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
 
 _log = structlog.get_logger("triack")
 

@@ -22,7 +22,7 @@ __all__ = ["Failure", "Intake", "add_failure"]
 POLL_S = 0.05
 """How often packets of an earlier life of the process are looked at: nothing tells of them."""
 BACKLOG_CHUNKS = 256
-"""Chunks of one producer that are not finished; at that many it waits."""
+"""Chunks of one producer that are not finished; at that many it waits, as their receipts are kept in memory."""
 DEAD_LETTERS = "dead-letter"
 
 # First and last line, and why they will not arrive.

@@ -18,9 +18,12 @@ __all__ = ["CHUNK_BYTES", "CHUNK_LINES", "Chunk", "LineSink", "LineSource", "Lin
 
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 1024 * 1024
+"""A chunk of lines enters the node in one transaction: large enough for a commit, small against memory."""
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 64 * 1024
+"""What a pipe of Linux holds (pipe(7)): a write in the hands of a slow reader is not longer than it has to be."""
 CHUNKS_AHEAD = 8
+"""Chunks that were read and not asked for: so that reading goes on during a commit, and memory stays bounded."""
 
 
 @dataclass(slots=True)
