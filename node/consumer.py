@@ -4,20 +4,77 @@ import asyncio
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
-from triack.node.message import Message, Settle
-from triack.queues.mailbox import Lease, Mailbox, QueuedPacket
-
-if TYPE_CHECKING:
-    from triack.node.node import Node
+from triack.node.message import Message
+from triack.node.port import Port
+from triack.queues.mailbox import Lease, Mailbox, Run
 
 __all__ = ["AckMode", "Consumer"]
 
 AckMode = Literal["auto", "manual"]
 TURN_MESSAGES = 256
-"""A reader that finds messages waiting lets others run after so many."""
+"""A reader that finds messages waiting lets others run after so many: a few milliseconds of work."""
+
+
+class _Hands:
+    """The messages that one consumer has handed out, and that are neither acknowledged nor given back.
+
+    It does not refer to its consumer: a loop that is left without closing must not keep its messages, so the consumer
+    ends with its last reference.
+    """
+
+    def __init__(self, port: Port, mailbox: Mailbox, listener: Callable[[], None]) -> None:
+        self._port = port
+        self._mailbox = mailbox
+        self._listener = listener
+        self._out: dict[tuple[int, int], Lease] = {}
+        self._loop = asyncio.get_running_loop()
+        mailbox.listeners.append(listener)
+
+    def take(self, run: Run, index: int) -> Lease:
+        """Take a message that was drawn from a run."""
+        packet = run.packet
+        lease = self._out[(packet.place, index)] = Lease(packet, index, run.redelivered)
+        return lease
+
+    def _let_go(self, lease: Lease) -> bool:
+        """Whether it was still here; a message that came again is another one than before."""
+        place = (lease.packet.place, lease.index)
+        if self._out.get(place) is not lease:
+            return False
+        del self._out[place]
+        return True
+
+    def acknowledge(self, lease: Lease) -> None:
+        """A message is done."""
+        if self._let_go(lease):
+            self._port.acknowledge(self._mailbox, lease)
+
+    def give_back(self, lease: Lease, *, failed: bool) -> None:
+        """A message comes again."""
+        if self._let_go(lease):
+            self._port.give_back(self._mailbox, lease, failed=failed)
+
+    def empty(self) -> None:
+        """The consumer ends: everything goes back, and who waits with it is told."""
+        self._mailbox.listeners.remove(self._listener)
+        for lease in list(self._out.values()):
+            self._port.give_back(self._mailbox, lease, failed=False)
+        self._out.clear()
+        self._listener()
+
+    def empty_at_home(self) -> None:
+        """The same from wherever the garbage collector runs, which may be any thread."""
+        try:
+            at_home = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            at_home = False
+        if at_home:
+            self.empty()
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.empty)
 
 
 class Consumer:
@@ -29,23 +86,18 @@ class Consumer:
     each message goes to one of them.
     """
 
-    def __init__(self, node: "Node", mailbox: Mailbox, ack: AckMode) -> None:
+    def __init__(self, port: Port, mailbox: Mailbox, ack: AckMode) -> None:
         if ack not in ("auto", "manual"):
             raise UsageError(f"receive from {mailbox.name}: ack must be 'auto' or 'manual', not {ack!r}")
-        self._node = node
+        self._port = port
         self._mailbox = mailbox
         self._auto = ack == "auto"
-        self._out: dict[int, Lease] = {}
-        self._parcel: QueuedPacket | None = None
+        self._run: Run | None = None
         self._last: Message | None = None
         self._turn = 0
         self._arrived = asyncio.Event()
-        self._settle = _settler(node, mailbox, self._out)
-        mailbox.listeners.append(self._arrived.set)
-        loop = asyncio.get_running_loop()
-        # A loop that is left without closing must not keep its messages. Nothing here refers back to the consumer, so
-        # that it ends with its last reference; should the garbage collector end it, that may be in any thread.
-        self._finalizer = weakref.finalize(self, _abandon_at_home, loop, node, mailbox, self._out, self._arrived.set)
+        self._hands = _Hands(port, mailbox, self._arrived.set)
+        self._finalizer = weakref.finalize(self, self._hands.empty_at_home)
 
     def __aiter__(self) -> Self:
         return self
@@ -58,11 +110,15 @@ class Consumer:
         """The next message.
 
         Args:
-            timeout: seconds to wait for it, None for no limit.
+            timeout: seconds to wait for it, None for no limit; 0 takes what is there already.
+
+        Returns:
+            The message; with ``ack="auto"`` the one before it is acknowledged.
 
         Raises:
-            WaitTimeout: none came in time.
+            WaitTimeout: none came in time; the consumer goes on.
             NodeClosed: the node or this consumer has ended.
+            StoreFailed: the node's store has failed.
         """
         await self._take_turns()
         try:
@@ -81,45 +137,34 @@ class Consumer:
         if self._auto and self._last is not None:
             self._last.ack()
             self._last = None
-        handed = self._take_next() or await self._take()
-        self._out[id(handed)] = handed
-        message = Message(handed.parcel.open().bodies[handed.index], self._mailbox.name, handed, self._settle)
+        run = self._run
+        index = -1 if run is None else run.draw()
+        while run is None or index < 0:
+            run = await self._open_run()
+            index = run.draw()
+        lease = self._hands.take(run, index)
+        message = Message(lease.body, self._mailbox.name, lease, self._hands)
         if self._auto:
             self._last = message
         return message
 
-    def _take_next(self) -> Lease | None:
-        """The message after the last one, if it is in the same packet: the short way, without the engine."""
-        parcel = self._parcel
-        if parcel is None:
-            return None
-        self._check_open()
-        index = self._mailbox.take_next(parcel)
-        return Lease(parcel, index, parcel.redelivered) if index >= 0 else None
-
-    async def _take(self) -> Lease:
+    async def _open_run(self) -> Run:
+        """The run that all readers of the queue draw from."""
         while True:
-            self._check_open()
+            if not self._finalizer.alive:
+                raise NodeClosed(f"receive from {self._mailbox.name}: the consumer is closed")
             self._arrived.clear()
-            handed = self._node.take(self._mailbox)
-            if handed is not None:
-                break
-            self._node.wake()
+            run = self._port.open_run(self._mailbox)
+            if run is not None:
+                self._run = run
+                return run
             await self._arrived.wait()
-        # Messages with properties may have expired, which the engine must see.
-        plain = handed.parcel.open().properties is None
-        self._parcel = handed.parcel if plain else None
-        return handed
-
-    def _check_open(self) -> None:
-        self._node.check_alive()
-        if not self._finalizer.alive:
-            raise NodeClosed(f"receive from {self._mailbox.name}: the consumer is closed")
 
     def close(self) -> None:
         """Give back what is unacknowledged and take no more. A second call does nothing."""
         if self._finalizer.detach() is not None:
-            _abandon(self._node, self._mailbox, self._out, self._arrived.set)
+            self._run = None
+            self._hands.empty()
 
     async def __aenter__(self) -> Self:
         return self
@@ -133,40 +178,3 @@ class Consumer:
             else:
                 self._last.reject(failed=issubclass(kind, Exception))
         self.close()
-
-
-def _settler(node: "Node", mailbox: Mailbox, out: dict[int, Lease]) -> Settle:
-    def settle(handed: Lease, failed: bool | None) -> None:
-        if out.pop(id(handed), None) is None:
-            return
-        if failed is None:
-            node.acknowledge(mailbox, handed)
-        else:
-            node.give_back(mailbox, handed, failed=failed)
-
-    return settle
-
-
-def _abandon(node: "Node", mailbox: Mailbox, out: dict[int, Lease], listener: Callable[[], None]) -> None:
-    mailbox.listeners.remove(listener)
-    for handed in list(out.values()):
-        node.give_back(mailbox, handed, failed=False)
-    out.clear()
-    listener()
-
-
-def _abandon_at_home(
-    loop: asyncio.AbstractEventLoop,
-    node: "Node",
-    mailbox: Mailbox,
-    out: dict[int, Lease],
-    listener: Callable[[], None],
-) -> None:
-    try:
-        at_home = asyncio.get_running_loop() is loop
-    except RuntimeError:
-        at_home = False
-    if at_home:
-        _abandon(node, mailbox, out, listener)
-    elif not loop.is_closed():
-        loop.call_soon_threadsafe(_abandon, node, mailbox, out, listener)

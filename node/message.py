@@ -1,14 +1,20 @@
 """A message in the hands of an application."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from triack.queues.mailbox import Lease
 
-__all__ = ["Message", "Settle"]
+__all__ = ["Holder", "Message"]
 
-Settle = Callable[[Lease, bool | None], None]
-"""Ends a message: None acknowledges it, otherwise it comes again, as failed or not."""
+
+class Holder(Protocol):
+    """Who answers for a message that is in an application's hands."""
+
+    def acknowledge(self, lease: Lease) -> None:
+        """It is done."""
+
+    def give_back(self, lease: Lease, *, failed: bool) -> None:
+        """It comes again; ``failed`` counts that as a failure."""
 
 
 class Message:
@@ -20,45 +26,59 @@ class Message:
         redelivered: True when it may have been handed out before.
     """
 
-    __slots__ = ("_handed", "_settle", "body", "queue", "redelivered")
+    __slots__ = ("_holder", "_lease", "body", "queue", "redelivered")
 
-    def __init__(self, body: bytes, queue: str, handed: Lease, settle: Settle) -> None:
+    def __init__(self, body: bytes, queue: str, lease: Lease, holder: Holder) -> None:
         self.body = body
         self.queue = queue
-        self.redelivered = handed.redelivered
-        self._handed = handed
-        self._settle = settle
+        self.redelivered = lease.redelivered
+        self._lease = lease
+        self._holder = holder
 
     def __repr__(self) -> str:
         return f"<Message {self.id} of queue {self.queue}, {len(self.body)} bytes>"
 
     def ack(self) -> None:
-        """The message is done; it leaves the queue with the next commit. A second call does nothing."""
-        self._settle(self._handed, None)
+        """The message is done; it leaves the queue with the next commit, a few milliseconds later.
+
+        A second call does nothing, nor does one after ``reject`` or after its reader has ended.
+
+        Raises:
+            UsageError: a transaction received it, and acknowledges it with its commit.
+        """
+        self._holder.acknowledge(self._lease)
 
     def reject(self, *, failed: bool = True) -> None:
-        """Give the message back: it comes again, before anything younger.
+        """Give the message back: it comes again, before anything younger, with ``redelivered`` set.
+
+        A second call does nothing, nor does one after ``ack``.
 
         Args:
             failed: count this as a failure; after ``max_redeliveries`` of them it goes to the dead-letter queue.
+
+        Raises:
+            UsageError: a transaction received it, and gives it back with its rollback.
         """
-        self._settle(self._handed, failed)
+        self._holder.give_back(self._lease, failed=failed)
 
     @property
     def id(self) -> str:
-        """Names the message for ever: 32 hex digits of its node, ``-``, its ordinal there."""
-        parcel = self._handed.parcel
-        return f"{parcel.origin.hex()}-{parcel.open().first_ordinal + self._handed.index}"
+        """Names the message for ever: 32 hex digits of its node, ``-``, its ordinal there.
+
+        MSMQ names messages by the same two parts, the source queue manager and its MessageID ([MS-MQMQ] 2.2.19.2).
+        """
+        packet = self._lease.packet
+        return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._lease.index}"
 
     @property
     def sent_at_ms(self) -> int:
         """Wall clock of the sender, milliseconds since 1970."""
-        return self._handed.parcel.open().sent_at_ms
+        return self._lease.packet.open().sent_at_ms
 
     @property
     def failures(self) -> int:
         """How often it was given back as failed."""
-        return self._handed.parcel.failures.get(self._handed.index, 0)
+        return self._lease.packet.failures.get(self._lease.index, 0)
 
     @property
     def properties(self) -> dict[str, Any]:
@@ -67,8 +87,8 @@ class Message:
         In the dead-letter queue also ``dead_reason``, ``dead_destination`` and, if it was sent from here,
         ``dead_maybe_delivered``.
         """
-        properties = self._handed.parcel.open().properties
-        return dict(properties[self._handed.index]) if properties is not None else {}
+        properties = self._lease.packet.open().properties
+        return dict(properties[self._lease.index]) if properties is not None else {}
 
     @property
     def correlation_id(self) -> str | None:

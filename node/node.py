@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,45 +10,23 @@ from typing import Any, Self
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
-from triack.base.errors import (
-    AddressError,
-    MessageTooLarge,
-    NodeClosed,
-    NotLoopback,
-    QueueNotFound,
-    StoreDamaged,
-    TriackError,
-    UsageError,
-    WouldBlock,
-)
+from triack.base.errors import NodeClosed, NotLoopback, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
 from triack.node.consumer import AckMode, Consumer
 from triack.node.driver import Driver
+from triack.node.life import Life, LifeState
 from triack.node.platform import MACHINE, Worker
+from triack.node.port import Port
 from triack.node.receipt import Receipt
 from triack.node.transaction import Transaction
 from triack.queues.engine import Engine
-from triack.queues.mailbox import Lease, Mailbox
-from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
 from triack.queues.settings import NodeSettings
-from triack.queues.stages import Stage, Waiter
 from triack.store.store import Store
-from triack.transport.address import Address, Destination
+from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint
 from triack.transport.insecure import InsecureChannel
 
-__all__ = ["Node", "open_node"]
-
-TURN_MESSAGES = 256
-"""A sender that finds room lets others run after so many messages."""
-MESSAGE_OVERHEAD_BYTES = 64
-DEADLINE_GRAIN_MS = 100
-"""Deadlines are rounded up to this, so that messages sent together share packets."""
-
-LONGEST_LIFE_S = 100 * 366 * 86_400
-
-_PROPERTIES = ("correlation_id", "reply_to", "label")
+__all__ = ["Node", "open_node", "port_of"]
 
 
 def open_node(
@@ -123,27 +100,34 @@ class Node:
         self._log = log
         self._queues = queues
         self._peers = peers
-        self._lanes: dict[tuple[str, Delivery], OutgoingQueue] = {}
-        self._turn = 0
-        self._started_engine: Engine | None = None
-        self._started_driver: Driver | None = None
-        self._state: dict[str, bytes] = {}
-        self._failed = asyncio.Event()
+        self._life = Life(name)
+        self._running: Port | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._closed = False
 
     # ---- life
 
     async def start(self) -> Self:
         """Open the store and the endpoint. ``async with`` calls it.
 
+        Returns:
+            The node itself.
+
         Raises:
+            UsageError: it was started before.
             StoreInUse: another process has the data directory.
             StoreDamaged, StoreError, StoreFailed: the store cannot be used; the message names path and cause.
             TransportError: the address cannot be listened on.
         """
-        if self._started_driver is not None or self._closed:
-            raise UsageError(f"start node {self.name}: it was started before")
+        self._life.move(LifeState.STARTING)
+        try:
+            self._running = await self._open()
+        except BaseException:
+            self._life.move(LifeState.NEW)
+            raise
+        self._life.move(LifeState.OPEN)
+        return self
+
+    async def _open(self) -> Port:
         machine = self._machine
         worker = machine.worker()
         async with AsyncExitStack() as opened:
@@ -159,11 +143,18 @@ class Node:
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
             opened.pop_all()
-        self._state = content.state
-        self._started_engine = engine
-        self._started_driver = Driver(self.name, engine, machine, worker, store, log, endpoint)
-        self._started_driver.on_failure = lambda _error: self._failed.set()
-        return self
+        driver = Driver(self.name, engine, machine, worker, store, log, endpoint)
+        driver.on_failure = self._life.fail
+        return Port(
+            self.name,
+            life=self._life,
+            engine=engine,
+            driver=driver,
+            clock=machine.monotonic_ns,
+            peers=self._peers,
+            fixed_queues=self._queues is not None,
+            state=content.state,
+        )
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
         machine, stores = self._machine, list[Store]()
@@ -204,21 +195,19 @@ class Node:
         What is not acknowledged yet stays on the disk and goes out when the node is opened again. Every further call
         waits for the first one; a call that is cancelled leaves it to end by itself.
         """
-        if self._started_driver is None or self._closed:
+        if self._running is None:
             return
         if self._closing is None:
-            self._closing = asyncio.create_task(self._close(self._started_driver), name="triack-close")
+            if self._life.is_alive:
+                self._life.move(LifeState.CLOSING)
+            self._closing = asyncio.create_task(self._close(self._running), name="triack-close")
         await asyncio.shield(self._closing)
 
-    async def _close(self, driver: Driver) -> None:
-        await driver.close(self.settings.close_timeout_ns)
-        self._closed = True
-        # Who asked for a commit after the last one was begun gets this instead.
-        self._engine.stop(NodeClosed(f"node {self.name} was closed"), self._machine.monotonic_ns())
-        for lane in self._engine.outbox.lanes:
-            lane.receipts.fail_all("node closed")
-        for mailbox in self._engine.inbox.mailboxes.values():
-            mailbox.wake()
+    async def _close(self, port: Port) -> None:
+        await port.close(self.settings.close_timeout_ns)
+        if self._life.is_alive:
+            self._life.move(LifeState.CLOSED)
+        port.tell_everyone()
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -230,27 +219,23 @@ class Node:
 
     async def failed(self) -> TriackError:
         """Wait until the store fails, which ends the node. Returns the error."""
-        await self._failed.wait()
-        error = self._engine.failure
-        assert error is not None
-        return error
+        return await self._life.failed()
 
-    def check_alive(self) -> None:
-        """Raises NodeClosed before the start and after the end, StoreFailed after the store failed."""
-        if self._started_engine is not None and self._started_engine.failure is not None:
-            raise self._started_engine.failure
-        if self._closed or self._started_engine is None:
-            raise NodeClosed(f"node {self.name} is not open")
+    @property
+    def _port(self) -> Port:
+        if self._running is None:
+            raise NodeClosed(f"node {self.name} is not open: it was not started")
+        return self._running
 
     @property
     def address(self) -> str:
-        """Where it listens, with the real port; empty when it does not."""
-        return self._engine.address
+        """Where it listens, with the real port; empty when it does not. Raises NodeClosed before the start."""
+        return self._port.address
 
     @property
     def node_id(self) -> str:
-        """32 hex digits that name this queue manager for ever."""
-        return self._engine.node_id.hex()
+        """32 hex digits that name this queue manager for ever. Raises NodeClosed before the start."""
+        return self._port.node_id
 
     # ---- sending
 
@@ -275,47 +260,46 @@ class Node:
 
         Raises:
             AddressError: a destination that cannot be read, or an unknown peer.
-            MessageTooLarge: the body is over 4 MiB, or the properties over 12 KiB.
-            NodeClosed, StoreFailed: the node has ended.
+            MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
+            QueueNotFound: a queue of this node, which has a fixed set of others.
+            UsageError: an argument of a wrong type, or a property that does not exist.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        lane, message, size_bytes = self.prepare(destination, body, delivery, properties)
-        self._turn += 1
-        if self._turn >= TURN_MESSAGES or not self._engine.outbox.room(lane):
-            await self.wait_room(lane)
-        return self.submit(lane, message, size_bytes)
+        port = self._port
+        prepared = port.prepare(destination, body, delivery, properties)
+        outgoing = prepared[0]
+        if not port.may_go_on(outgoing):
+            await port.wait_room(outgoing)
+        return Receipt(port, outgoing, port.submit(prepared))
 
     def send_nowait(
         self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
     ) -> Receipt:
-        """As ``send``, but raises WouldBlock instead of waiting."""
-        lane, message, size_bytes = self.prepare(destination, body, delivery, properties)
-        if not self._engine.outbox.room(lane):
+        """As ``send``, but raises WouldBlock instead of waiting while the outgoing queue is full."""
+        port = self._port
+        prepared = port.prepare(destination, body, delivery, properties)
+        outgoing = prepared[0]
+        if not port.has_room(outgoing):
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
-        return self.submit(lane, message, size_bytes)
+        return Receipt(port, outgoing, port.submit(prepared))
 
     def transaction(self) -> Transaction:
-        """A new transaction; see ``Transaction``."""
-        self.check_alive()
-        return Transaction(self)
+        """A new transaction; see ``Transaction``. Raises NodeClosed, StoreFailed."""
+        port = self._port
+        port.check_alive()
+        return Transaction(port)
 
     async def flush(self) -> None:
-        """Wait until everything accepted and acknowledged so far is on this node's disk. Raises StoreFailed."""
-        self.check_alive()
-        future: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        """Wait until everything accepted and acknowledged so far is on this node's disk.
 
-        def waiter(error: Exception | None) -> None:
-            if not future.done():
-                future.set_result(error)
-
-        self._engine.await_commit(waiter)
-        self.wake()
-        error = await future
-        if error is not None:
-            raise error
+        Raises:
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._port.commit()
 
     def recall(self, key: str) -> bytes | None:
         """What ``Transaction.remember`` keeps under a key, or None."""
-        return self._state.get(key)
+        return None if self._running is None else self._running.recall(key)
 
     # ---- receiving
 
@@ -327,156 +311,35 @@ class Node:
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
 
         Raises:
+            AddressError: no queue can have that name.
             QueueNotFound: the node has a fixed set of queues, and this is none of them.
+            UsageError: there is no such ``ack``.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        return Consumer(self, self.mailbox(queue), ack)
+        port = self._port
+        return Consumer(port, port.mailbox(queue), ack)
 
     def queue_lengths(self) -> dict[str, int]:
-        """How many messages wait in each queue of this node."""
-        return {name: mailbox.length for name, mailbox in sorted(self._engine.inbox.mailboxes.items())}
+        """How many messages wait in each queue of this node, those in the hands of readers included.
+
+        Raises:
+            NodeClosed: the node was not started.
+        """
+        return self._port.queue_lengths()
 
     def stats(self) -> dict[str, Any]:
-        """Counters for people: drops and closes by reason, outgoing packets by destination, halted peers by node id."""
-        engine = self._engine
-        drops = Counter({str(reason): count for reason, count in engine.drops.items()})
-        if self._started_driver is not None:
-            drops.update(self._started_driver.drops)
-        waiting = {
-            f"{lane.address}/{lane.queue} {lane.delivery.label}": lane.unacknowledged
-            for lane in engine.outbox.lanes
-            if lane.address
-        }
-        return {
-            "drops": dict(drops),
-            "closes": dict(engine.closes),
-            "unacknowledged_packets": waiting,
-            "rollbacks": engine.rollbacks,
-        }
+        """Counters for people.
 
-    # ---- for consumers, receipts and transactions
+        Returns:
+            ``drops`` and ``closes`` by reason (the names of docs/reasons.md), ``unacknowledged_packets`` by
+            destination and class, and ``rollbacks``: halted peers by node id, with whose store it is.
 
-    @property
-    def _engine(self) -> Engine:
-        if self._started_engine is None:
-            raise NodeClosed(f"node {self.name} was not started")
-        return self._started_engine
-
-    def wake(self) -> None:
-        """Let the driver look at the engine."""
-        if self._started_driver is not None:
-            self._started_driver.wake()
-
-    def mailbox(self, queue: str) -> Mailbox:
-        """The queue of that name. Raises QueueNotFound."""
-        self.check_alive()
-        if self._queues is not None and queue not in self._engine.inbox.mailboxes:
-            known = ", ".join(sorted(self._engine.inbox.mailboxes))
-            raise QueueNotFound(f"queue {queue} does not exist on node {self.name}, which has {known}")
-        return self._engine.make_queue(check_name(queue))
-
-    def take(self, mailbox: Mailbox) -> Lease | None:
-        """The next message of a queue, or None."""
-        return self._engine.take(mailbox, self._machine.monotonic_ns())
-
-    def acknowledge(self, mailbox: Mailbox, handed: Lease) -> None:
-        """A message is done."""
-        mailbox.acknowledge(handed)
-        self.wake()
-
-    def give_back(self, mailbox: Mailbox, handed: Lease, *, failed: bool) -> None:
-        """A message comes again."""
-        self._engine.give_back(mailbox, handed, failed=failed, now_ns=self._machine.monotonic_ns())
-        self.wake()
-
-    def await_stage(self, lane: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
-        """Call ``waiter`` when a message reaches a stage."""
-        self._engine.await_stage(lane, ticket, stage, waiter)
-        self.wake()
-
-    def set_state(self, key: str, value: bytes | None) -> None:
-        """Keep a value with the next commit."""
-        if value is None:
-            self._state.pop(key, None)
-        else:
-            self._state[key] = value
-        self._engine.set_state(key, value)
-
-    def prepare(
-        self, destination: str, body: bytes, delivery: Delivery, properties: dict[str, Any]
-    ) -> tuple[OutgoingQueue, bytes | Outgoing, int]:
-        """Check a message before it is accepted. Returns its lane, the message and its size."""
-        self.check_alive()
-        lane = self._lanes.get((destination, delivery)) or self._find_lane(destination, delivery)
-        if type(body) is not bytes:
-            body = _as_bytes(destination, body)
-        size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
-        if len(body) > MAX_BODY_BYTES:
-            raise MessageTooLarge(
-                f"send to {destination}: a body of {len(body)} bytes is over the limit of {MAX_BODY_BYTES}"
-            )
-        if not properties:
-            return lane, body, size_bytes
-        now_ms = self._engine.wall_ms(self._machine.monotonic_ns())
-        return lane, _with_properties(destination, body, properties, now_ms), size_bytes
-
-    def _find_lane(self, destination: object, delivery: object) -> OutgoingQueue:
-        if not isinstance(destination, str) or not isinstance(delivery, Delivery):
-            raise UsageError(
-                f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
-            )
-        parsed = Destination.parse(destination)
-        address = str(parsed.address) if parsed.address is not None else ""
-        if parsed.peer is not None:
-            if parsed.peer not in self._peers:
-                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}")
-            address = self._peers[parsed.peer]
-        if not address or address == self._engine.address:
-            self.mailbox(parsed.queue)
-        lane = self._engine.lane_for(address, parsed.queue, delivery)
-        self._lanes[(destination, delivery)] = lane
-        return lane
-
-    async def wait_room(self, lane: OutgoingQueue) -> None:
-        """Let others run, and wait while the outgoing queue is full."""
-        self._turn = 0
-        await asyncio.sleep(0)
-        while not self._engine.outbox.room(lane):
-            self.check_alive()
-            assert self._started_driver is not None
-            await self._started_driver.progress()
-            await asyncio.sleep(0)
-
-    def submit(self, lane: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> Receipt:
-        """Accept a message that ``prepare`` has checked."""
-        ticket = self._engine.submit(lane, message, size_bytes)
-        self.wake()
-        return Receipt(self, lane, ticket)
+        Raises:
+            NodeClosed: the node was not started.
+        """
+        return self._port.stats()
 
 
-def _as_bytes(destination: str, body: object) -> bytes:
-    if isinstance(body, bytearray | memoryview):
-        return bytes(body)
-    raise UsageError(f"send to {destination}: a body is bytes, not {type(body).__name__}")
-
-
-def _with_properties(destination: str, body: bytes, properties: dict[str, Any], now_ms: int) -> Outgoing:
-    reach_by_ms = 0
-    kept: dict[str, Any] = {}
-    for name, value in properties.items():
-        if name == "time_to_reach_queue":
-            reach_by_ms = _deadline_ms(name, value, now_ms)
-        elif name == "time_to_be_received":
-            kept["receive_by_ms"] = _deadline_ms(name, value, now_ms)
-        elif name not in _PROPERTIES or not isinstance(value, str):
-            raise UsageError(f"send to {destination}: {name}={value!r} is no message property")
-        else:
-            kept[name] = value
-    if len(write_properties(kept)) > USER_PROPERTIES_BYTES:
-        raise MessageTooLarge(f"send to {destination}: properties over the limit of {USER_PROPERTIES_BYTES} bytes")
-    return Outgoing(body, kept or None, reach_by_ms)
-
-
-def _deadline_ms(name: str, seconds: object, now_ms: int) -> int:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_LIFE_S:
-        raise UsageError(f"{name} must be a number of seconds, above 0 and at most {LONGEST_LIFE_S}, not {seconds!r}")
-    return -(-int(now_ms + seconds * 1_000) // DEADLINE_GRAIN_MS) * DEADLINE_GRAIN_MS
+def port_of(node: Node) -> Port:
+    """The port of a running node, for the tools that serve it. Raises NodeClosed before the start."""
+    return node._port  # noqa: SLF001 - users see the verbs of ``Node``, tools ask here

@@ -2,18 +2,14 @@
 
 import asyncio
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.message import Message
+from triack.node.port import Port, Prepared
 from triack.node.receipt import Receipt
 from triack.queues.mailbox import Lease, Mailbox
-from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.packing import Outgoing
-
-if TYPE_CHECKING:
-    from triack.node.node import Node
 
 __all__ = ["Transaction"]
 
@@ -29,9 +25,9 @@ class Transaction:
     happened or nothing.
     """
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._sends: list[tuple[OutgoingQueue, bytes | Outgoing, int]] = []
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._sends: list[Prepared] = []
         self._taken: list[tuple[Mailbox, Lease]] = []
         self._state: dict[str, bytes | None] = {}
         self._ended = False
@@ -39,46 +35,66 @@ class Transaction:
     async def send(
         self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
     ) -> None:
-        """Send with the commit; see ``Node.send`` for the arguments.
+        """Send with the commit; waits only while the outgoing queue is full.
+
+        Args:
+            destination: as for ``Node.send``.
+            body: at most 4 MiB.
+            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            **properties: as for ``Node.send``; times to live, in seconds, count from this call.
 
         Raises:
             UsageError: the class is express: such messages are on no disk, so no transaction can hold them.
+            NodeClosed: this transaction or the node has ended.
+            AddressError, MessageTooLarge, QueueNotFound, StoreFailed: as for ``Node.send``.
         """
         self._check_open()
         if delivery not in DURABLE:
             raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
-        lane, message, size_bytes = self._node.prepare(destination, body, delivery, properties)
-        await self._node.wait_room(lane)
+        prepared = self._port.prepare(destination, body, delivery, properties)
+        await self._port.wait_room(prepared[0])
         self._check_open()
-        self._sends.append((lane, message, size_bytes))
+        self._sends.append(prepared)
 
     async def receive(self, queue: str, timeout: float | None = None) -> Message:
         """Take a message with the commit; a rollback puts it back and counts a failure.
 
+        Args:
+            queue: its name, as for ``Node.receive``.
+            timeout: seconds to wait for a message, None for no limit.
+
+        Returns:
+            The message. The transaction acknowledges it or gives it back: its own ``ack`` and ``reject`` refuse to.
+
         Raises:
-            WaitTimeout: none came within ``timeout`` seconds.
+            WaitTimeout: none came in time; the transaction goes on.
             QueueNotFound: the node has a fixed set of queues, and this is none of them.
+            NodeClosed, StoreFailed: this transaction or the node has ended.
         """
         self._check_open()
-        mailbox = self._node.mailbox(queue)
+        mailbox = self._port.mailbox(queue)
         arrived = asyncio.Event()
         mailbox.listeners.append(arrived.set)
         try:
             async with asyncio.timeout(timeout):
-                while (handed := self._node.take(mailbox)) is None:
-                    self._node.check_alive()
-                    self._node.wake()
+                while (run := self._port.open_run(mailbox)) is None:
                     await arrived.wait()
                     arrived.clear()
         except TimeoutError:
             raise WaitTimeout(f"no message in queue {queue} after {timeout} s") from None
         finally:
             mailbox.listeners.remove(arrived.set)
-        self._taken.append((mailbox, handed))
-        return Message(handed.parcel.open().bodies[handed.index], queue, handed, _settled_by_transaction)
+        lease = run.lease(run.draw())
+        self._taken.append((mailbox, lease))
+        return Message(lease.body, queue, lease, _ONLY_THE_TRANSACTION)
 
     def remember(self, key: str, value: bytes | None) -> None:
-        """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it."""
+        """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
+
+        Raises:
+            UsageError: the key is no text or empty, or the value is neither bytes nor None.
+            NodeClosed: this transaction has ended.
+        """
         self._check_open()
         _check_state(key, value)
         self._state[key] = value
@@ -90,23 +106,24 @@ class Transaction:
             A receipt for each message sent, in order.
 
         Raises:
+            NodeClosed: this transaction or the node had ended; nothing of it happened.
             StoreFailed: the node has stopped; all of it happened or nothing, which the next start tells.
         """
         self._check_open()
         self._ended = True
-        node = self._node
-        node.check_alive()
+        port = self._port
+        port.check_alive()
         # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
-        receipts = [node.submit(lane, message, size_bytes) for lane, message, size_bytes in self._sends]
-        for mailbox, handed in self._taken:
-            mailbox.acknowledge(handed)
+        receipts = [Receipt(port, prepared[0], port.submit(prepared)) for prepared in self._sends]
+        for mailbox, lease in self._taken:
+            port.acknowledge(mailbox, lease)
         for key, value in self._state.items():
-            node.set_state(key, value)
-        await node.flush()
+            port.remember(key, value)
+        await port.commit()
         return receipts
 
     def rollback(self, *, failed: bool = True) -> None:
-        """Send nothing, and put back what was received.
+        """Send nothing, and put back what was received. A second call does nothing.
 
         Args:
             failed: count this as a failure of each message received, see ``Message.reject``.
@@ -114,8 +131,8 @@ class Transaction:
         if self._ended:
             return
         self._ended = True
-        for mailbox, handed in self._taken:
-            self._node.give_back(mailbox, handed, failed=failed)
+        for mailbox, lease in self._taken:
+            self._port.give_back(mailbox, lease, failed=failed)
 
     def _check_open(self) -> None:
         if self._ended:
@@ -133,8 +150,19 @@ class Transaction:
             await self.commit()
 
 
-def _settled_by_transaction(_handed: Lease, _failed: bool | None) -> None:
-    raise UsageError("a message that a transaction received is settled by the transaction")
+class _Refusing:
+    """Answers for what a transaction received, by pointing at the transaction."""
+
+    def acknowledge(self, _lease: Lease) -> None:
+        """Refuse."""
+        raise UsageError("a message that a transaction received is acknowledged by its commit")
+
+    def give_back(self, _lease: Lease, *, failed: bool) -> None:  # noqa: ARG002 - it is refused in any case
+        """Refuse."""
+        raise UsageError("a message that a transaction received is given back by its rollback")
+
+
+_ONLY_THE_TRANSACTION = _Refusing()
 
 
 def _check_state(key: object, value: object) -> None:

@@ -64,7 +64,7 @@ class Pair:
 
         def take() -> None:
             while (handed := engine.take(mailbox, self.world.now_ns)) is not None:
-                self.got.append(handed.parcel.open().bodies[handed.index])
+                self.got.append(handed.body)
                 self.times_ns.append(self.world.now_ns)
                 mailbox.acknowledge(handed)
 

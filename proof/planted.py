@@ -170,13 +170,13 @@ BUGS = (
     Bug(
         "acknowledging one message removes its whole packet",
         "queues/inbox.py",
-        "                if parcel.done:\n",
-        "                if parcel.acked:\n",
+        "                if packet.done:\n",
+        "                if packet.acked:\n",
     ),
     Bug(
         "what was acknowledged in a packet is forgotten by a restart",
         "queues/inbox.py",
-        "            if index.progress is not None:\n                parcel.decode_progress(index.progress)\n",
+        "            if index.progress is not None:\n                packet.decode_progress(index.progress)\n",
         "",
     ),
     Bug(
@@ -188,8 +188,8 @@ BUGS = (
     Bug(
         "what was given back comes last",
         "queues/mailbox.py",
-        "        if self._again:\n            return heappop(self._again)[2]\n",
-        "        if self._again and not self._ready:\n            return heappop(self._again)[2]\n",
+        "        if self._again:\n            _, index",
+        "        if self._again and not self._ready:\n            _, index",
     ),
     Bug(
         "packets of a closed session are not sent again",

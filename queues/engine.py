@@ -22,7 +22,7 @@ from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.link import Conversation, Link
-from triack.queues.mailbox import Lease, Mailbox
+from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing, check
@@ -161,48 +161,67 @@ class Engine:
         """The queue of that name."""
         return self.inbox.make_queue(name, self._group)
 
-    def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
-        """The next message of a queue that is still worth reading, or None."""
-        while (handed := self.inbox.take(mailbox, now_ns)) is not None:
-            reason = self._unreadable(handed, now_ns)
+    def open_run(self, mailbox: Mailbox, now_ns: int) -> Run | None:
+        """The next messages of a queue that are still worth reading, to be drawn one by one.
+
+        Args:
+            mailbox: the queue, as ``make_queue`` gave it.
+            now_ns: the monotonic clock.
+
+        Returns:
+            A run from which at least one message can be drawn, or None when there is none, or its body is still on
+            its way from the disk; the queue's listeners are told when to ask again.
+        """
+        while (run := mailbox.open_run()) is not None:
+            reason = self._unreadable(run, now_ns)
             if reason is None:
-                return handed
-            self.dead_letter(mailbox, handed, reason, now_ns)
+                return run
+            self.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns)
         return None
 
-    def _unreadable(self, handed: Lease, now_ns: int) -> str | None:
+    def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
+        """The next message of a queue, for those who read one at a time; see ``open_run``."""
+        run = self.open_run(mailbox, now_ns)
+        return None if run is None else run.lease(run.draw())
+
+    def _unreadable(self, run: Run, now_ns: int) -> str | None:
+        """Why the next message of a run is not handed out: time-to-be-received, [MS-MQMQ] 2.2.19.2, or bad pieces.
+
+        Messages with properties are looked at one by one.
+        """
         try:
-            content = handed.parcel.open()
+            content = run.packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
         if content.properties is None:
             return None
-        receive_by_ms = content.properties[handed.index].get("receive_by_ms")
+        run.ready = run.next + 1
+        receive_by_ms = content.properties[run.next].get("receive_by_ms")
         expired = isinstance(receive_by_ms, int) and self.wall_ms(now_ns) > receive_by_ms
         return DeadReason.RECEIVE_TIMEOUT if expired else None
 
-    def give_back(self, mailbox: Mailbox, handed: Lease, *, failed: bool, now_ns: int) -> None:
+    def give_back(self, mailbox: Mailbox, lease: Lease, *, failed: bool, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
-        too_often = failed and mailbox.count_failure(handed) > self.settings.max_redeliveries
+        too_often = failed and mailbox.count_failure(lease) > self.settings.max_redeliveries
         if too_often and mailbox.name != DEAD_LETTER_QUEUE:
-            self.dead_letter(mailbox, handed, DeadReason.MAX_REDELIVERIES, now_ns)
+            self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns)
         else:
-            mailbox.give_back(handed)
+            mailbox.give_back(lease)
 
-    def dead_letter(self, mailbox: Mailbox, handed: Lease, reason: str, now_ns: int) -> None:
+    def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, now_ns: int) -> None:
         """Move a message from a queue to the dead-letter queue, in one commit."""
-        parcel, index = handed.parcel, handed.index
+        packet, index = lease.packet, lease.index
         try:
-            content = parcel.open()
+            content = packet.open()
             body, ordinal = content.bodies[index], content.first_ordinal + index
             properties = dict(content.properties[index]) if content.properties else {}
         except ProtocolError:
-            body, ordinal, properties = b"".join(parcel.pieces), parcel.number, {}
+            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
         properties.pop("receive_by_ms", None)
         properties.update(dead_reason=reason, dead_destination=mailbox.name)
-        mailbox.acknowledge(handed)
+        mailbox.acknowledge(lease)
         letter, now_ms = Outgoing(body, properties), self.wall_ms(now_ns)
-        self.inbox.put_dead_letter(letter, parcel.origin, ordinal, now_ms, self._group)
+        self.inbox.put_dead_letter(letter, packet.origin, ordinal, now_ms, self._group)
 
     # ---- the network
 
@@ -393,11 +412,11 @@ class Engine:
         return effects
 
     def _write_records(self, effects: list[Effect], now_ns: int) -> None:
+        self.inbox.note_runs(now_ns)
         recorder = self._recorder
         if recorder is None:
             return
         last = self._stopped and self._job is None
-        self.inbox.flush_handed(now_ns)
         recorder.add_drops(self.drops, now_ns, last=last)
         if last:
             recorder.add("node_stopped", now_ns, {})
@@ -450,7 +469,7 @@ class Engine:
         """Give a session as many packets as its window takes."""
         session, control = conversation.session, conversation.control
         while control and session.room:
-            session.send_packet(Delivery.EXPRESS, control.pop(next(iter(control))), None)
+            session.send_packet(Delivery.EXPRESS, control.popitem(last=False)[1], None)
         link = conversation.link
         if link is None or link.conversation is not conversation or self.draining:
             return
@@ -545,7 +564,7 @@ class Engine:
         for outgoing in self.outbox.lanes:
             outgoing.receipts.fail_all(str(error))
         for mailbox in self.inbox.mailboxes.values():
-            mailbox.wake()
+            mailbox.interrupt()
 
     @property
     def rollbacks(self) -> dict[str, str]:

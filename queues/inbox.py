@@ -6,7 +6,6 @@ returned that holds it together with its stream's new position.
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
@@ -20,7 +19,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import GroupCommit
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
-from triack.queues.mailbox import Lease, Mailbox, QueuedPacket
+from triack.queues.mailbox import Mailbox, Notices, QueuedPacket, Run
 from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, completes, pack_one, write_properties
 from triack.queues.settings import NodeSettings
 
@@ -31,21 +30,6 @@ DEAD_LETTER_LANE = 0
 """No outgoing queue has it: dead letters are numbered by their ordinals at their origins."""
 Record = Callable[..., None]
 """Writes to the session log: ``record(event, now_ns, **fields)``."""
-
-
-@dataclass(slots=True)
-class _Run:
-    """Messages of one parcel that were handed out in a row; ``last`` None while it goes on."""
-
-    parcel: QueuedPacket
-    first: int
-    last: int | None
-    redelivered: bool
-
-    @property
-    def ended(self) -> bool:
-        """Whether the parcel has been read to its end."""
-        return self.first >= self.parcel.count
 
 
 class Inbox:
@@ -74,7 +58,8 @@ class Inbox:
         self._owing: dict[IncomingTransfer, None] = {}
         self._due: dict[IncomingTransfer, None] = {}
         self._deadlines = Deadlines[IncomingTransfer]()
-        self._runs: dict[Mailbox, _Run] = {}
+        self._notices = Notices(drops)
+        self._fetching: Mailbox | None = None
         self._declared = queues or []
 
     # ---- starting
@@ -82,19 +67,18 @@ class Inbox:
     def restore(self, content: StoreContent, group: GroupCommit, now_ns: int) -> None:
         """Take what the store has, and make the declared queues."""
         for queue_id, name in content.queues:
-            self.mailboxes[name] = Mailbox(queue_id, name)
+            self.mailboxes[name] = Mailbox(queue_id, name, self._notices)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
         by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
         for name in (*self._declared, DEAD_LETTER_QUEUE):
             self.make_queue(name, group)
         for row in content.positions:
             self._restore_transfer(row, now_ns)
-        orphaned: list[int] = []
         for index in content.messages:
             queue_id, position = split_key(index.key)
             mailbox = by_id[queue_id]
             mailbox.next_position = max(mailbox.next_position, position + 1)
-            parcel = QueuedPacket(
+            packet = QueuedPacket(
                 keys=[index.key],
                 origin=index.origin,
                 lane=index.lane,
@@ -107,9 +91,8 @@ class Inbox:
                 redelivered=True,
             )
             if index.progress is not None:
-                parcel.decode_progress(index.progress)
-            orphaned += mailbox.put(parcel, index.head)
-        group.commit.message_deletes += [(key, key) for key in orphaned]
+                packet.decode_progress(index.progress)
+            mailbox.put(packet, index.head)
 
     def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
         if lane == DEAD_LETTER_LANE:
@@ -143,7 +126,7 @@ class Inbox:
         """The queue of that name, made in the next commit if there is none."""
         mailbox = self.mailboxes.get(name)
         if mailbox is None:
-            mailbox = self.mailboxes[name] = Mailbox(self._next_queue_id, name)
+            mailbox = self.mailboxes[name] = Mailbox(self._next_queue_id, name, self._notices)
             self._next_queue_id += 1
             group.commit.queues.append((mailbox.queue_id, name))
         return mailbox
@@ -162,13 +145,13 @@ class Inbox:
             return RejectReason.BAD_QUEUE_NAME
         return None
 
-    def put_local(self, name: str, parcel: QueuedPacket, body: bytes, group: GroupCommit) -> None:
+    def put_local(self, name: str, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
         """Put a packet of this node itself into one of its queues, in the next commit."""
         mailbox = self.make_queue(name, group)
-        if parcel.delivery == Delivery.EXPRESS:
-            mailbox.put(parcel, body[:HEAD_BYTES])
+        if packet.delivery == Delivery.EXPRESS:
+            mailbox.put(packet, body[:HEAD_BYTES])
             return
-        self._add_row(mailbox, parcel, body, group)
+        self._add_row(mailbox, packet, body, group)
 
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
@@ -176,16 +159,16 @@ class Inbox:
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
-        parcel = QueuedPacket([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
-        self.put_local(DEAD_LETTER_QUEUE, parcel, body, group)
+        packet = QueuedPacket([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
+        self.put_local(DEAD_LETTER_QUEUE, packet, body, group)
 
-    def _add_row(self, mailbox: Mailbox, parcel: QueuedPacket, body: bytes, group: GroupCommit) -> None:
+    def _add_row(self, mailbox: Mailbox, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
         key = key_of(mailbox.queue_id, mailbox.next_position)
         mailbox.next_position += 1
-        parcel.keys = [key]
-        row = MessageRow(key, parcel.origin, parcel.lane, parcel.sequence, parcel.number, body)
+        packet.keys = [key]
+        row = MessageRow(key, packet.origin, packet.lane, packet.sequence, packet.number, body)
         group.commit.messages.append(row)
-        group.arrivals.queued.append((mailbox, parcel, body[:HEAD_BYTES]))
+        group.arrivals.queued.append((mailbox, packet, body[:HEAD_BYTES]))
 
     # ---- packets
 
@@ -253,8 +236,7 @@ class Inbox:
         durable = transfer.delivery in DURABLE
         mailbox = self.mailboxes.get(transfer.queue)
         if mailbox is not None:
-            orphaned = mailbox.drop_unfinished(header.origin, header.lane, header.previous)
-            group.commit.message_deletes += [(key, key) for key in orphaned]
+            mailbox.drop_unfinished(header.origin, header.lane, header.previous)
         if transfer.filter.handle_packet(header):
             self._accept(transfer, header, arrival, group)
             if not durable:
@@ -278,15 +260,37 @@ class Inbox:
         """Complete the commit before it goes to the disk: positions of streams, acknowledged messages."""
         for transfer in group.arrivals.accepted:
             group.commit.positions[(transfer.origin, transfer.lane)] = transfer.row()
-        for mailbox in self.mailboxes.values():
-            for parcel in mailbox.dirty.values():
-                if not parcel.keys:
-                    continue
-                if parcel.done:
-                    group.commit.message_deletes += as_ranges(sorted(parcel.keys))
+        for mailbox in self._notices.dirty:
+            changed, orphans = mailbox.take_changes()
+            group.commit.message_deletes += as_ranges(sorted(orphans))
+            for packet in changed:
+                if packet.done:
+                    group.commit.message_deletes += as_ranges(sorted(packet.keys))
                 else:
-                    group.commit.progress[parcel.keys[0]] = parcel.encode_progress()
-            mailbox.dirty.clear()
+                    group.commit.progress[packet.keys[0]] = packet.encode_progress()
+        self._notices.dirty.clear()
+
+    # ---- bodies that only the disk has
+
+    def poll_fetch(self) -> Read | None:
+        """The bodies that a queue needs next."""
+        wanting = self._notices.wanting
+        while wanting:
+            mailbox = next(iter(wanting))
+            del wanting[mailbox]
+            keys = mailbox.poll_fetch()
+            if keys:
+                self._fetching = mailbox
+                return Read("messages", keys)
+        return None
+
+    def handle_fetched(self, read: Read) -> None:
+        """Take the bodies that were asked for."""
+        mailbox, self._fetching = self._fetching, None
+        if mailbox is not None:
+            mailbox.load(read.bodies)
+
+    # ---- what is refused
 
     def _reject(
         self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int
@@ -321,10 +325,7 @@ class Inbox:
                 self._owe(transfer)
         self._record_accepted(group.arrivals.accepted, now_ns)
         for mailbox, packet, head in group.arrivals.queued:
-            orphaned = mailbox.put(packet, head)
-            for row_key in orphaned:
-                dead = QueuedPacket([row_key], b"", 0, 0, 0, 0, 0, 0, [])
-                mailbox.dirty[id(dead)] = dead
+            mailbox.put(packet, head)
         for conversation, numbers in group.arrivals.stored.items():
             conversation.session.handle_stored(numbers)
             conversation.wake()
@@ -411,69 +412,29 @@ class Inbox:
             peer=conversation.peer_id.hex(),
         )
 
-    # ---- bodies on the disk
-
-    def poll_fetch(self) -> Read | None:
-        """Which bodies to fetch next, or None."""
-        for mailbox in self.mailboxes.values():
-            keys = mailbox.poll_fetch()
-            if keys:
-                return Read("messages", keys)
-        return None
-
-    def handle_fetched(self, read: Read) -> None:
-        """Bodies have come from the disk."""
-        for mailbox in self.mailboxes.values():
-            if mailbox.fetching:
-                mailbox.load(read.bodies)
-
     # ---- handing out
 
-    def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
-        """The next message of a queue; see ``Mailbox.take``."""
-        handed = mailbox.take()
-        if handed is not None:
-            self._note_handed(mailbox, handed, now_ns)
-        return handed
+    def note_runs(self, now_ns: int) -> None:
+        """Write down what was handed out since the last call. Ends every open run."""
+        for mailbox in self._notices.read:
+            for run in mailbox.take_runs():
+                self._record_handed(mailbox, run, now_ns)
+        self._notices.read.clear()
 
-    def _note_handed(self, mailbox: Mailbox, handed: Lease, now_ns: int) -> None:
-        """Begin a run, unless the message belongs to the one that goes on.
-
-        A run of fresh messages ends where its parcel has been read to: readers take what follows in it by themselves.
-        """
-        run = self._runs.get(mailbox)
-        parcel, index = handed.parcel, handed.index
-        fresh = handed.redelivered == parcel.redelivered and index == parcel.next_index - 1
-        if run is not None:
-            if fresh and run.last is None and run.parcel is parcel:
-                return
-            self._record_handed(mailbox, run, now_ns)
-        self._runs[mailbox] = _Run(parcel, index, None if fresh else index, handed.redelivered)
-
-    def flush_handed(self, now_ns: int) -> None:
-        """Write down what was handed out since the last call."""
-        for mailbox, run in self._runs.items():
-            self._record_handed(mailbox, run, now_ns)
-            run.first, run.redelivered = run.parcel.next_index, run.parcel.redelivered
-        self._runs = {mailbox: run for mailbox, run in self._runs.items() if run.last is None and not run.ended}
-
-    def _record_handed(self, mailbox: Mailbox, run: _Run, now_ns: int) -> None:
-        parcel = run.parcel
-        last = parcel.next_index - 1 if run.last is None else run.last
-        if last < run.first:
-            return
+    def _record_handed(self, mailbox: Mailbox, run: Run, now_ns: int) -> None:
+        packet = run.packet
         self._record(
             "handed",
             now_ns,
             queue=mailbox.name,
-            origin=parcel.origin.hex(),
-            lane=parcel.lane,
-            sequence=parcel.sequence,
-            number=parcel.number,
+            origin=packet.origin.hex(),
+            lane=packet.lane,
+            sequence=packet.sequence,
+            number=packet.number,
             first=run.first,
-            last=last,
+            last=run.next - 1,
             redelivered=run.redelivered,
-            **{"class": Delivery(parcel.delivery).label},
+            **{"class": Delivery(packet.delivery).label},
         )
 
 

@@ -1,5 +1,6 @@
 """Sessions with their paths (conversations), and the way to one address (links)."""
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ class Conversation:
     path: str
     awake: dict["Conversation", None]
     link: "Link | None" = None
-    control: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    control: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
     highest_counter: int = 0
     known: KnownPeer | None = None
 
@@ -129,7 +130,8 @@ class Link:
         self._attempts = 0
         self._awake = {} if awake is None else awake
         self._random = random
-        self._sending: dict[OutgoingQueue, None] = {}
+        # Ordered: taking the first of a plain dictionary looks at every one that was removed before it.
+        self._sending: OrderedDict[OutgoingQueue, None] = OrderedDict()
         self._settings = settings
         self._told = False
         self._turn_packets = QUEUE_TURN_PACKETS
@@ -172,8 +174,8 @@ class Link:
         """The queue whose turn it is has given a packet; when its turn is spent it goes behind the others."""
         self._turn_packets -= 1
         if not self._turn_packets:
-            self.end_turn(outgoing)
-            self._sending[outgoing] = None
+            self._sending.move_to_end(outgoing)
+            self._turn_packets = QUEUE_TURN_PACKETS
 
     def end_turn(self, outgoing: OutgoingQueue) -> None:
         """The queue whose turn it is has nothing to give now; it is to be offered again when it has."""

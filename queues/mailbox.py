@@ -1,29 +1,33 @@
 """A queue of this node: messages that have arrived and wait for the application.
 
 Promise: messages are handed out in the order in which their packets were put; each stays until it is acknowledged,
-and what is returned comes again before anything younger. It knows packets ("parcels") and indices within them, not
-message objects, and keeps bodies in memory only up to a limit: older ones are fetched from the store again when their
-turn comes.
+and what is given back comes again before anything younger. A queue knows packets and indices within them, not message
+objects, and keeps bodies in memory only up to a limit: older ones are fetched from the store again when their turn
+comes.
 
-A message of a parcel is WAITING, then HANDED, then DONE; or HANDED and WAITING again when it is returned.
+Messages are handed out by the run: neighbours in one packet. Whoever reads the queue draws from the same run, one
+message at a time, so that nothing is set aside for a reader who is busy; and the run itself is the record of what was
+handed out. A message of a packet is WAITING, then OUT, then DONE; or OUT and WAITING again when it is given back.
 """
 
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason
 from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, unpack
 
-__all__ = ["Lease", "Mailbox", "QueuedPacket"]
+__all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
 CACHE_BYTES = 16 * 1024 * 1024
-"""Bodies that one queue keeps in memory."""
+"""Bodies that one queue keeps in memory: a burst of a second or so. What is beyond waits on the disk alone."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
+"""Bodies fetched from the store at a time: enough that reading costs more than asking, little beside the cache."""
 PARTIAL_MAX = 256
-"""Unfinished large express messages of one stream; older ones are given up."""
+"""Unfinished large express messages of one stream: nobody sends their lost pieces again, so the oldest give way."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,10 +38,11 @@ class QueuedPacket:
         keys: store keys of its rows; empty for express.
         count: how many messages it holds.
         pieces: bodies of its rows; empty while only the disk has them.
+        next_index: the first message that was never handed out; while a run is open, where that run began.
         acked: bit i is set when message i is done.
-        failures: how often message i was returned as failed.
+        failures: how often message i was given back as failed.
         redelivered: whether its messages may have been handed out before, in an earlier life of the process.
-        serial: its place in the queue.
+        place: where it stands in the queue; nothing else in the queue has that number, ever.
     """
 
     keys: list[int]
@@ -53,7 +58,7 @@ class QueuedPacket:
     acked: int = 0
     failures: dict[int, int] = field(default_factory=dict)
     redelivered: bool = False
-    serial: int = 0
+    place: int = 0
     content: Unpacked | None = None
 
     @property
@@ -70,7 +75,7 @@ class QueuedPacket:
         return self.content
 
     def encode_progress(self) -> bytes:
-        """What must survive a restart of a parcel that is partly done."""
+        """What must survive a restart of a packet that is partly done."""
         return json.dumps([hex(self.acked), self.failures]).encode()
 
     def decode_progress(self, progress: bytes) -> None:
@@ -84,9 +89,73 @@ class QueuedPacket:
 class Lease:
     """One message in the hands of the application. ``redelivered``: it may have been handed out before."""
 
-    parcel: QueuedPacket
+    packet: QueuedPacket
     index: int
     redelivered: bool
+
+    @property
+    def body(self) -> bytes:
+        """The message's body. Raises ProtocolError when pieces do not make a message."""
+        return self.packet.open().bodies[self.index]
+
+
+class Run:
+    """Neighbouring messages of one packet, handed out one by one to whoever reads the queue.
+
+    A run ends when it is drawn to its end, when something older comes back, and when it is written down; whoever drew
+    from it then asks for the next one.
+
+    Attributes:
+        packet: whose messages they are.
+        first: the index of the first of them.
+        next: the index of the next to be drawn: those from ``first`` up to it are handed out.
+        ready: messages before this index may be drawn; the engine looks at the others first.
+        end: the index behind the last of them.
+        redelivered: whether they may have been handed out before.
+    """
+
+    __slots__ = ("end", "first", "next", "packet", "ready", "redelivered")
+
+    def __init__(self, packet: QueuedPacket, first: int, end: int, *, redelivered: bool) -> None:
+        self.packet = packet
+        self.first = self.next = first
+        self.ready = self.end = end
+        self.redelivered = redelivered
+
+    def draw(self) -> int:
+        """Hand out the next message. Returns its index in the packet, or -1 when the queue must be asked again."""
+        index = self.next
+        if index >= self.ready:
+            return -1
+        self.next = index + 1
+        return index
+
+    def lease(self, index: int) -> Lease:
+        """A message that was drawn."""
+        return Lease(self.packet, index, self.redelivered)
+
+    def stop(self) -> None:
+        """Nothing more is drawn from it."""
+        self.ready = self.end = self.next
+
+
+class Notices:
+    """What the queues of a node have for their owner. A queue enters each list once, when it begins to have something.
+
+    Attributes:
+        dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
+        wanting: queues whose next bodies only the disk has, see ``Mailbox.poll_fetch``.
+        read: queues from which something was handed out, see ``Mailbox.take_runs``.
+        drops: what was given up, by reason.
+    """
+
+    __slots__ = ("dirty", "drops", "read", "wanting")
+
+    def __init__(self, drops: Counter[DropReason]) -> None:
+        self.dirty: dict[Mailbox, None] = {}
+        self.wanting: dict[Mailbox, None] = {}
+        self.read: dict[Mailbox, None] = {}
+        self.drops = drops
 
 
 @dataclass(slots=True)
@@ -103,16 +172,27 @@ class Mailbox:
     Args:
         queue_id: its number in the store.
         name: its name.
-        next_position: where the next packet goes.
+        notices: where it tells its owner what it has.
+
+    Attributes:
+        next_position: where in the store the next packet goes.
+        length: how many messages are not acknowledged.
+        cached_bytes: bodies in memory that were not handed out.
+        fetching: whether bodies are on their way from the store.
+        listeners: called when there may be something to read.
     """
 
     __slots__ = (
         "_again",
+        "_changed",
+        "_notices",
+        "_orphans",
         "_partials",
+        "_place",
         "_ready",
-        "_serial",
+        "_run",
+        "_runs",
         "cached_bytes",
-        "dirty",
         "fetching",
         "length",
         "listeners",
@@ -121,96 +201,131 @@ class Mailbox:
         "queue_id",
     )
 
-    def __init__(self, queue_id: int, name: str, next_position: int = 1) -> None:
+    def __init__(self, queue_id: int, name: str, notices: Notices) -> None:
         self.queue_id = queue_id
         self.name = name
-        self.next_position = next_position
+        self.next_position = 1
         self.length = 0
         self.cached_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
-        self.dirty: dict[int, QueuedPacket] = {}
+        self._notices = notices
+        self._changed: dict[int, QueuedPacket] = {}
+        self._orphans: list[int] = []
         self._ready: deque[QueuedPacket] = deque()
-        self._again: list[tuple[int, int, Lease]] = []
+        self._again: list[tuple[int, int, QueuedPacket]] = []
+        self._run: Run | None = None
+        self._runs: list[Run] = []
         self._partials: dict[tuple[bytes, int], dict[int, _Partial]] = {}
-        self._serial = 0
+        self._place = 0
 
     # ---- filling
 
-    def put(self, parcel: QueuedPacket, head: bytes) -> list[int]:
+    def put(self, packet: QueuedPacket, head: bytes) -> None:
         """Add a packet whose commit has returned (express: has arrived).
 
         Args:
-            parcel: one row.
+            packet: one row.
             head: the first bytes of its body, enough to know what it is.
-
-        Returns:
-            Keys of rows that this makes worthless: pieces of large messages that will never be whole.
         """
-        fragment = fragment_range(head, parcel.size_bytes)
-        worthless = self._drop_dead(parcel, fragment[0] if fragment else None)
+        fragment = fragment_range(head, packet.size_bytes)
+        if packet.delivery == Delivery.TRANSACTIONAL:
+            self._drop_overtaken(packet, fragment[0] if fragment else None)
         if fragment is None:
-            parcel.count = count_of(head)
-            self._add(parcel)
+            packet.count = count_of(head)
+            self._add(packet)
         else:
-            self._put_fragment(parcel, *fragment)
-        return worthless
+            self._put_fragment(packet, *fragment)
 
-    def _drop_dead(self, parcel: QueuedPacket, ordinal: int | None) -> list[int]:
+    def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
         """In an ordered stream, an unfinished message is dead as soon as something else follows: its rest expired."""
-        partials = self._partials.get((parcel.origin, parcel.lane))
-        if not partials or parcel.delivery != Delivery.TRANSACTIONAL:
-            return []
-        dead = [partials.pop(other) for other in list(partials) if other != ordinal]
-        return [key for partial in dead for row in partial.rows.values() for key in row.keys]
+        stream = (packet.origin, packet.lane)
+        self._drop_partials(stream, [other for other in self._partials.get(stream, ()) if other != ordinal])
 
-    def drop_unfinished(self, origin: bytes, lane: int, floor: int) -> list[int]:
-        """Drop unfinished messages of which nobody sends a packet any more, all being numbered up to ``floor``.
-
-        Returns:
-            Keys of their rows, now worthless.
-        """
-        partials = self._partials.get((origin, lane))
-        if not partials:
-            return []
+    def drop_unfinished(self, origin: bytes, lane: int, floor: int) -> None:
+        """Drop unfinished messages of which nobody sends a packet any more, all being numbered up to ``floor``."""
+        partials = self._partials.get((origin, lane), {})
         dead = [ordinal for ordinal, partial in partials.items() if 0 < partial.last_number <= floor]
-        return [key for ordinal in dead for row in partials.pop(ordinal).rows.values() for key in row.keys]
+        self._drop_partials((origin, lane), dead)
 
-    def _put_fragment(self, parcel: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
-        partials = self._partials.setdefault((parcel.origin, parcel.lane), {})
+    def _drop_partials(self, stream: tuple[bytes, int], ordinals: list[int]) -> None:
+        """Their rows are orphans: nothing will ever read them, so the next commit removes them."""
+        if not ordinals:
+            return
+        partials = self._partials[stream]
+        for ordinal in ordinals:
+            self._orphans += [key for row in partials.pop(ordinal).rows.values() for key in row.keys]
+        if not partials:
+            del self._partials[stream]
+        if self._orphans:
+            self._notices.dirty[self] = None
+
+    def _put_fragment(self, packet: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
+        stream = (packet.origin, packet.lane)
+        partials = self._partials.setdefault(stream, {})
         partial = partials.setdefault(ordinal, _Partial(total_bytes, {}))
-        if parcel.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
-            del partials[next(iter(partials))]
         if offset not in partial.rows and partial.total_bytes == total_bytes:
-            partial.rows[offset] = parcel
+            partial.rows[offset] = packet
             partial.have_bytes += length
             if offset == 0:
-                partial.last_number = parcel.number - 1 - (-total_bytes // length)
+                partial.last_number = packet.number - 1 - (-total_bytes // length)
             elif offset + length == total_bytes:
-                partial.last_number = parcel.number
+                partial.last_number = packet.number
         if partial.have_bytes == partial.total_bytes:
-            partials.pop(ordinal, None)
-            self._add(_merge([partial.rows[at] for at in sorted(partial.rows)]))
+            rows = partial.rows
+            self._add(_merge([rows[at] for at in sorted(rows)]))
+            del partials[ordinal]
+            if not partials:
+                del self._partials[stream]
+        elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
+            self._drop_partials(stream, [next(iter(partials))])
+            self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
 
-    def _add(self, parcel: QueuedPacket) -> None:
-        self.length += parcel.count - parcel.acked.bit_count()
-        if parcel.done:
-            self.dirty[id(parcel)] = parcel
+    def _add(self, packet: QueuedPacket) -> None:
+        self._place += 1
+        packet.place = self._place
+        self.length += packet.count - packet.acked.bit_count()
+        if packet.done:
+            self._note_change(packet)
             return
-        if parcel.pieces:
-            if parcel.keys and self.cached_bytes > CACHE_BYTES:
-                parcel.pieces = []
+        if packet.pieces:
+            if packet.keys and self.cached_bytes > CACHE_BYTES:
+                packet.pieces = []
             else:
-                self.cached_bytes += parcel.size_bytes
-        self._serial += 1
-        parcel.serial = self._serial
-        self._ready.append(parcel)
+                self.cached_bytes += packet.size_bytes
+        self._ready.append(packet)
+        self._look_ahead()
         self.wake()
 
     def wake(self) -> None:
-        """Tell the listeners that there may be something to take."""
+        """Tell the listeners that there may be something to read."""
         for listener in self.listeners:
             listener()
+
+    def interrupt(self) -> None:
+        """Let everyone who reads, and everyone who waits, ask again: the node may have ended."""
+        self.end_run()
+        self.wake()
+
+    # ---- bodies that only the disk has
+
+    def _look_ahead(self) -> None:
+        if not self.fetching and self._ready and not self._ready[0].pieces:
+            self._notices.wanting[self] = None
+
+    def poll_fetch(self) -> list[int]:
+        """Keys of the bodies to fetch next, or nothing."""
+        if self.fetching or not self._ready or self._ready[0].pieces:
+            return []
+        keys: list[int] = []
+        size_bytes = 0
+        for packet in self._ready:
+            if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
+                break
+            keys.extend(packet.keys)
+            size_bytes += packet.size_bytes
+        self.fetching = True
+        return keys
 
     def load(self, bodies: dict[int, bytes]) -> None:
         """Take bodies that were fetched from the store."""
@@ -221,74 +336,123 @@ class Mailbox:
                     break
                 waiting.pieces = [bodies[key] for key in waiting.keys]
                 self.cached_bytes += waiting.size_bytes
+        self._look_ahead()
         self.wake()
-
-    def poll_fetch(self) -> list[int]:
-        """Keys of the bodies to fetch next, or nothing."""
-        if self.fetching or not self._ready or self._ready[0].pieces:
-            return []
-        keys: list[int] = []
-        size_bytes = 0
-        for parcel in self._ready:
-            if parcel.pieces or size_bytes > FETCH_AHEAD_BYTES:
-                break
-            keys.extend(parcel.keys)
-            size_bytes += parcel.size_bytes
-        self.fetching = True
-        return keys
 
     # ---- handing out
 
-    def take(self) -> Lease | None:
-        """The next message, or None when there is none, or its body is still on its way from the disk."""
+    def open_run(self) -> Run | None:
+        """The run that goes on, or the next one.
+
+        Returns:
+            None when there is nothing to hand out, or when its body is still on its way from the disk.
+        """
+        run = self._run
+        if run is not None:
+            if run.next < run.end:
+                return run
+            self.end_run()
+        run = self._run = self._next_run()
+        if run is not None:
+            if not self._runs:
+                self._notices.read[self] = None
+            self._runs.append(run)
+        return run
+
+    def _next_run(self) -> Run | None:
         if self._again:
-            return heappop(self._again)[2]
+            _, index, packet = heappop(self._again)
+            return Run(packet, index, index + 1, redelivered=True)
         while self._ready:
-            parcel = self._ready[0]
-            if not parcel.pieces:
+            packet = self._ready[0]
+            if not packet.pieces:
                 return None
-            index = parcel.next_index
-            parcel.next_index = index + 1
-            if parcel.next_index >= parcel.count:
-                self._ready.popleft()
-                self.cached_bytes -= parcel.size_bytes
-            if not parcel.acked >> index & 1:
-                return Lease(parcel, index, parcel.redelivered)
+            first, end = _waiting(packet)
+            packet.next_index = first
+            if first < packet.count:
+                return Run(packet, first, end, redelivered=packet.redelivered)
+            self._drop_first()
         return None
 
-    def take_next(self, parcel: QueuedPacket) -> int:
-        """The index of the message that follows in the same parcel, or -1 when ``take`` must decide."""
-        index = parcel.next_index
-        if self._again or not self._ready or self._ready[0] is not parcel or parcel.acked >> index:
-            return -1
-        parcel.next_index = index + 1
-        if parcel.next_index == parcel.count:
-            self._ready.popleft()
-            self.cached_bytes -= parcel.size_bytes
-        return index
-
-    def acknowledge(self, handed: Lease) -> None:
-        """A message is done; a second time does nothing."""
-        parcel, bit = handed.parcel, 1 << handed.index
-        if parcel.acked & bit:
+    def end_run(self) -> None:
+        """Let nobody draw from the open run any more; what was not drawn stays in the queue."""
+        run, self._run = self._run, None
+        if run is None:
             return
-        parcel.acked |= bit
-        self.length -= 1
-        self.dirty[id(parcel)] = parcel
+        run.stop()
+        packet = run.packet
+        if run.first < packet.next_index:
+            if run.next == run.first:
+                heappush(self._again, (packet.place, run.first, packet))
+            return
+        packet.next_index = run.next
+        if run.next == packet.count:
+            self._drop_first()
 
-    def count_failure(self, handed: Lease) -> int:
+    def _drop_first(self) -> None:
+        """The first packet was read out: its leases keep it as long as anyone needs it."""
+        self.cached_bytes -= self._ready.popleft().size_bytes
+        self._look_ahead()
+
+    def take_runs(self) -> list[Run]:
+        """What was handed out since the last call, in order. Ends the open run."""
+        self.end_run()
+        runs, self._runs = self._runs, []
+        return [run for run in runs if run.next > run.first]
+
+    # ---- coming back
+
+    def acknowledge(self, lease: Lease) -> None:
+        """A message is done; a second time does nothing."""
+        packet, bit = lease.packet, 1 << lease.index
+        if packet.acked & bit:
+            return
+        packet.acked |= bit
+        self.length -= 1
+        if packet.keys:
+            self._note_change(packet)
+
+    def count_failure(self, lease: Lease) -> int:
         """A message could not be processed. Returns how often that happened to it."""
-        parcel, index = handed.parcel, handed.index
-        failures = parcel.failures[index] = parcel.failures.get(index, 0) + 1
-        self.dirty[id(parcel)] = parcel
+        packet, index = lease.packet, lease.index
+        failures = packet.failures[index] = packet.failures.get(index, 0) + 1
+        self._note_change(packet)
         return failures
 
-    def give_back(self, handed: Lease) -> None:
+    def give_back(self, lease: Lease) -> None:
         """A message that is not acknowledged comes again, before anything younger."""
-        parcel, index = handed.parcel, handed.index
-        if not parcel.acked >> index & 1:
-            heappush(self._again, (parcel.serial, index, Lease(parcel, index, redelivered=True)))
-            self.wake()
+        packet, index = lease.packet, lease.index
+        if packet.acked >> index & 1:
+            return
+        self.end_run()
+        heappush(self._again, (packet.place, index, packet))
+        self.wake()
+
+    # ---- what the next commit holds
+
+    def _note_change(self, packet: QueuedPacket) -> None:
+        if not self._changed:
+            self._notices.dirty[self] = None
+        self._changed[packet.place] = packet
+
+    def take_changes(self) -> tuple[list[QueuedPacket], list[int]]:
+        """For the next commit, since the last call.
+
+        Returns:
+            Durable packets of which something was acknowledged or failed, and keys of rows that became orphans.
+        """
+        changed, self._changed = self._changed, {}
+        orphans, self._orphans = self._orphans, []
+        return [packet for packet in changed.values() if packet.keys], orphans
+
+
+def _waiting(packet: QueuedPacket) -> tuple[int, int]:
+    """The next neighbours in a packet that are not acknowledged; those that are were so before a restart."""
+    first = packet.next_index
+    rest = packet.acked >> first
+    while rest & 1:
+        first, rest = first + 1, rest >> 1
+    return first, first + (rest & -rest).bit_length() - 1 if rest else packet.count
 
 
 def _merge(rows: list[QueuedPacket]) -> QueuedPacket:

@@ -185,8 +185,9 @@ class Outbox:
 
     def _take_unpacked(self, *, durable: bool) -> list[OutgoingQueue]:
         taken = [outgoing for outgoing in self._unpacked if outgoing.durable is durable]
-        for outgoing in taken:
-            del self._unpacked[outgoing]
+        if taken:
+            # A new one: a dictionary that was large once is slow to walk through for ever.
+            self._unpacked = {outgoing: None for outgoing in self._unpacked if outgoing.durable is not durable}
         return taken
 
     def pack_express(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:

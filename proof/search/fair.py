@@ -39,7 +39,6 @@ class _Run:
 
     def run(self) -> str | None:
         for host in self._hosts:
-            host.rebuild()
             if host.job is not None:
                 self._plan(COMMIT_NS, host.side, ("disk", None))
             if host.engine.draining:

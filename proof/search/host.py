@@ -15,7 +15,6 @@ from proof.search.inside import (
     expire,
     forget_echoes,
     forget_history,
-    rebuild,
     settle,
     timers,
 )
@@ -222,8 +221,8 @@ class Host:
         mailbox = self.engine.inbox.mailboxes[QUEUE]
         handed = self.engine.take(mailbox, self.now_ns)
         if handed is not None:
-            body = handed.parcel.open().bodies[handed.index]
-            express = handed.parcel.delivery == Delivery.EXPRESS
+            body = handed.body
+            express = handed.packet.delivery == Delivery.EXPRESS
             self.witness.note_read(body, redelivered=handed.redelivered, express=express)
             mailbox.acknowledge(handed)
 
@@ -311,10 +310,6 @@ class Host:
             forget_echoes(self.engine)
         if not self.scope.history:
             forget_history(self.engine)
-
-    def rebuild(self) -> None:
-        """Mend a copy; see ``inside.rebuild``."""
-        rebuild(self.engine)
 
     @property
     def forgotten(self) -> tuple[bytes, ...]:

@@ -20,7 +20,7 @@ from triack.session.session import Session
 from triack.session.session_ack import Cause
 from triack.session.timers import Timer
 
-__all__ = ["TimerKey", "conversations", "expire", "rebuild", "received", "settle", "timers"]
+__all__ = ["TimerKey", "conversations", "expire", "received", "settle", "timers"]
 
 RETRY_NS = 50 * MS
 WAITS_NS = {
@@ -141,11 +141,6 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
         counter.clear()
     engine._silent.clear()
     refresh(engine)
-    # For the session log, which a search does not keep.
-    engine.inbox._runs.clear()
-    for mailbox in engine.inbox.mailboxes.values():
-        # The keys are addresses in memory; ``rebuild`` makes them so again.
-        mailbox.dirty = dict(enumerate(mailbox.dirty.values()))
 
 
 def refresh(engine: Engine) -> None:
@@ -163,12 +158,6 @@ def refresh(engine: Engine) -> None:
     for link in outbox.links.values():
         if link.conversation is None and link.busy:
             outbox._deadlines.set(link, link.retry_at_ns)
-
-
-def rebuild(engine: Engine) -> None:
-    """Make keys addresses in memory again."""
-    for mailbox in engine.inbox.mailboxes.values():
-        mailbox.dirty = {id(parcel): parcel for parcel in mailbox.dirty.values()}
 
 
 def _settle_session(session: Session, counter: int, now_ns: int) -> None:

@@ -118,7 +118,6 @@ class Nodes:
         self.steps += 1
         spare, self._spare = self._spare, None
         host: Host = spare[1] if spare is not None and spare[0] == number else thaw(self.known[number].frozen)
-        host.rebuild()
         try:
             sent = host.act(action, heard)
         except Exception as error:  # noqa: BLE001 - whatever the engine raises is what the search is for

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
+from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick
 from triack.base.units import MS, SECOND
 from triack.session.settings import SessionSettings
 
@@ -95,19 +95,6 @@ async def test_a_message_keeps_what_the_sender_set(pair: tuple[triack.Node, tria
     assert first.id.startswith(f"{a.node_id}-")
     assert abs(first.sent_at_ms / 1_000 - time.time()) < 60
     assert "body" not in repr(first) or len(repr(first)) < 1_000
-
-
-async def test_ids_stay_with_the_message_and_are_never_used_again(tmp_path: Path) -> None:
-    """Over redelivery and restarts."""
-    seen: set[str] = set()
-    for life in range(3):
-        async with make("n", tmp_path) as node:
-            await (await node.send("q", b"x")).queued(WAIT)
-            async with node.receive("q", ack="manual") as consumer:
-                messages = [await consumer.get(WAIT) for _ in range(life + 1)]
-            assert seen <= {message.id for message in messages}
-            seen = {message.id for message in messages}
-            assert len(seen) == life + 1
 
 
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
@@ -206,36 +193,7 @@ async def test_arguments_of_a_wrong_type_are_refused(alone: triack.Node, destina
         await alone.send(destination, b"x", delivery=delivery)  # type: ignore[arg-type]
 
 
-# Waiting, and failing.
-
-
-async def test_a_wait_that_ends_says_what_for(alone: triack.Node) -> None:
-    """WaitTimeout names stage and destination; the message is still on its way and can be waited for again."""
-    receipt = await alone.send(NOWHERE, b"x")
-    await receipt.queued(WAIT)
-    for _ in range(2):
-        with pytest.raises(triack.WaitTimeout, match=rf"{NOWHERE} not ordered after 0\.01 s"):
-            await receipt.ordered(0.01)
-    with pytest.raises(TimeoutError):
-        await receipt.received(0)
-
-
-@pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
-async def test_a_queue_that_is_not_there_fails_the_delivery(delivery: triack.Delivery) -> None:
-    """DeliveryFailed with the reason; the message is in the dead-letter queue, with all that it had."""
-    async with make("b", scheme="udp", queues=["orders"]) as b, make("a") as a:
-        destination = f"{b.address}/order"
-        receipt = await a.send(destination, b"x", delivery=delivery, label="l")
-        stage = getattr(receipt, LAST[delivery])
-        for _ in range(2):
-            with pytest.raises(triack.DeliveryFailed, match=destination) as failure:
-                await stage(WAIT)
-            assert failure.value.reason == "queue-not-found"
-        dead = await a.receive("dead-letter").get(WAIT)
-        assert (dead.body, dead.label) == (b"x", "l")
-        assert dead.properties["dead_reason"] == "queue-not-found"
-        assert dead.properties["dead_destination"] == destination
-        await (await a.send(f"{b.address}/orders", b"y", delivery=delivery)).stored(WAIT)
+# What cannot arrive.
 
 
 async def test_fixed_queues_are_all_there_is() -> None:
@@ -257,29 +215,6 @@ async def test_a_node_that_dials_itself_by_another_name_is_told() -> None:
         with pytest.raises(triack.DeliveryFailed, match="own-address"):
             await receipt.ordered(WAIT)
         assert await bodies(node, "dead-letter", 1) == [b"x"]
-
-
-async def test_what_does_not_reach_the_queue_in_time_is_dead(alone: triack.Node) -> None:
-    """``time_to_reach_queue``: told to the receipt, kept with the reason."""
-    receipt = await alone.send(NOWHERE, b"x", time_to_reach_queue=0.05)
-    with pytest.raises(triack.DeliveryFailed) as failure:
-        await receipt.ordered(WAIT)
-    assert failure.value.reason == "reach-queue-timeout"
-    dead = await alone.receive("dead-letter").get(WAIT)
-    assert dead.properties["dead_reason"] == "reach-queue-timeout"
-    assert dead.properties["dead_destination"] == NOWHERE
-    assert dead.properties["dead_maybe_delivered"] is False
-
-
-async def test_many_failed_messages_all_say_so(alone: triack.Node) -> None:
-    """Thousands that expired: no receipt claims delivery, whenever it is asked."""
-    receipts = [await alone.send(NOWHERE, b"x" * 700, time_to_reach_queue=0.3) for _ in range(2_500)]
-    with pytest.raises(triack.DeliveryFailed):
-        await receipts[-1].ordered(WAIT)
-    await until(lambda: alone.queue_lengths()["dead-letter"] == 2_500)
-    for receipt in receipts[::250]:
-        with pytest.raises(triack.DeliveryFailed):
-            await receipt.ordered(WAIT)
 
 
 # Back-pressure.

@@ -15,6 +15,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from triack.base.units import MS
+from triack.node.node import port_of
 
 NOWHERE = "udp://127.0.0.1:9/q"
 FDS = Path("/dev/fd")
@@ -133,7 +134,7 @@ async def test_a_send_that_takes_its_turn() -> None:
     """Cancelled it has sent nothing, else once."""
 
     async def act(node: triack.Node) -> object:
-        node._turn = 1_000  # noqa: SLF001 - the next send lets others run
+        port_of(node).turn = 1_000  # the next send lets others run
         return await node.send("q", b"1")
 
     async def after(node: triack.Node, receipt: object) -> None:
@@ -172,7 +173,7 @@ async def test_a_wait_for_a_receipt(stage: triack.Stage, timeout: float | None) 
         return True
 
     async def after(node: triack.Node, _: object) -> None:
-        assert not receipts[0]._lane.receipts.awaited  # noqa: SLF001 - who was cancelled is not remembered
+        assert not receipts[0]._outgoing.receipts.awaited  # noqa: SLF001 - who was cancelled is not remembered
         await receipts[0].ordered(WAIT)
         await (await node.send("far/q", b"2")).ordered(WAIT)
 
@@ -262,7 +263,7 @@ async def work(node: triack.Node) -> object:
     """Receive, send and remember: all or nothing."""
     async with node.transaction() as tx:
         body = (await tx.receive("q", WAIT)).body
-        node._turn = 1_000  # noqa: SLF001 - the next send lets others run
+        port_of(node).turn = 1_000  # the next send lets others run
         await tx.send("out", body)
         tx.remember("last", body)
     return True

@@ -95,6 +95,20 @@ async def test_manual_leaves_it_to_the_caller(node: triack.Node) -> None:
     assert node.queue_lengths()["q"] == 0
 
 
+async def test_what_was_given_back_is_out_of_its_old_hands(node: triack.Node) -> None:
+    """It is another message when it comes again: whoever still has the old one changes nothing."""
+    await fill(node, b"1")
+    async with node.receive("q", ack="manual") as consumer:
+        old = await consumer.get(WAIT)
+        old.reject(failed=False)
+        again = await consumer.get(WAIT)
+        old.ack()
+        old.reject()
+        assert (node.queue_lengths()["q"], again.failures) == (1, 0)
+        again.ack()
+        assert node.queue_lengths()["q"] == 0
+
+
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
 async def test_rejected_messages_come_before_anything_younger(node: triack.Node, delivery: triack.Delivery) -> None:
     """In their old order, whatever the order of rejecting."""
@@ -260,3 +274,28 @@ async def test_messages_that_came_too_late_are_not_handed_out(node: triack.Node)
         assert (await consumer.get(WAIT)).body == b"fine"
     dead = await node.receive("dead-letter").get(WAIT)
     assert (dead.body, dead.label, dead.properties["dead_reason"]) == (b"late", "l", "receive-timeout")
+
+
+async def test_messages_with_a_deadline_are_looked_at_one_by_one(node: triack.Node) -> None:
+    """Neighbours in one packet: the second dies while the application is busy with the first."""
+    await node.send("q", b"1", time_to_be_received=60)
+    await node.send("q", b"2", time_to_be_received=0.3)
+    await node.send("q", b"3", time_to_be_received=60)
+    await node.flush()
+    async with node.receive("q") as consumer:
+        assert (await consumer.get(WAIT)).body == b"1"
+        await asyncio.sleep(0.5)
+        third = await consumer.get(WAIT)
+        assert (third.body, third.redelivered) == (b"3", False)
+    assert await bodies(node, "dead-letter", 1) == [b"2"]
+
+
+async def test_a_reader_in_the_middle_of_a_packet_hears_that_the_node_has_ended() -> None:
+    """What it would get could not be acknowledged any more."""
+    node = await make().start()
+    await fill(node, b"1", b"2", b"3")
+    consumer = node.receive("q", ack="manual")
+    assert (await consumer.get(WAIT)).body == b"1"
+    await node.close()
+    with pytest.raises(triack.NodeClosed):
+        await consumer.get(WAIT)

@@ -290,11 +290,11 @@ def test_a_dead_letter_stays_one_and_keeps_its_id() -> None:
         assert (c.length("q"), c.length("dead-letter")) == (0, 2)
         c.restart()
         world.run(SECOND)
-    assert {handed.parcel.delivery for handed in fail(c, "dead-letter", 2)} == {Delivery.RECOVERABLE}
+    assert {handed.packet.delivery for handed in fail(c, "dead-letter", 2)} == {Delivery.RECOVERABLE}
 
 
 def name_of(handed: Lease) -> tuple[bytes, int]:
-    return handed.parcel.origin, handed.parcel.open().first_ordinal + handed.index
+    return handed.packet.origin, handed.packet.open().first_ordinal + handed.index
 
 
 def fail(node: SimNode, queue: str, count: int) -> list[Lease]:

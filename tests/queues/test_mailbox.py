@@ -1,11 +1,15 @@
 """A queue of a node: order, what comes again, and bodies that only the disk has."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.queues.world import World
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
-from triack.queues.mailbox import CACHE_BYTES, Lease, Mailbox, QueuedPacket
+from triack.base.reasons import DropReason
+from triack.queues.mailbox import CACHE_BYTES, PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.packing import pack
 
 ORIGIN = b"o" * 16
@@ -15,10 +19,10 @@ class Box:
     """A mailbox, the disk behind it, and what was put so far."""
 
     def __init__(self) -> None:
-        self.box = Mailbox(1, "q")
+        self.notices = Notices(Counter())
+        self.box = Mailbox(1, "q", self.notices)
         self.disk: dict[int, bytes] = {}
         self.numbers: dict[int, int] = {}
-        self.worthless: list[int] = []
 
     def put(
         self, *bodies: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL, limit: int = 1_200
@@ -32,17 +36,22 @@ class Box:
         self.disk[key] = body
         number = self.numbers[lane] = self.numbers.get(lane, 0) + 1
         keys = [] if delivery is Delivery.EXPRESS else [key]
-        parcel = QueuedPacket(keys, ORIGIN, lane, 1, number, delivery, 1, len(body), [body])
-        self.worthless += self.box.put(parcel, body[:HEAD_BYTES])
+        packet = QueuedPacket(keys, ORIGIN, lane, 1, number, delivery, 1, len(body), [body])
+        self.box.put(packet, body[:HEAD_BYTES])
+
+    def run(self) -> Run:
+        run = self.box.open_run()
+        assert run is not None
+        return run
 
     def take(self) -> Lease | None:
         """The next message, fetched from the disk if need be."""
-        handed = self.box.take()
-        keys = self.box.poll_fetch() if handed is None else []
-        if keys:
-            self.box.load({key: self.disk[key] for key in keys})
-            return self.box.take()
-        return handed
+        run = self.box.open_run()
+        if run is None and self.box in self.notices.wanting:
+            del self.notices.wanting[self.box]
+            self.box.load({key: self.disk[key] for key in self.box.poll_fetch()})
+            run = self.box.open_run()
+        return None if run is None else run.lease(run.draw())
 
     def take_all(self) -> list[Lease]:
         found = []
@@ -51,12 +60,8 @@ class Box:
         return found
 
 
-def body_of(handed: Lease) -> bytes:
-    return handed.parcel.open().bodies[handed.index]
-
-
 def bodies(handed: list[Lease]) -> list[bytes]:
-    return [body_of(one) for one in handed]
+    return [one.body for one in handed]
 
 
 def test_messages_come_in_the_order_in_which_they_were_put() -> None:
@@ -99,7 +104,7 @@ def test_classes_that_share_a_queue_keep_their_order_when_given_back() -> None:
 
 
 def test_length_counts_what_is_not_acknowledged() -> None:
-    """Lease out is still there; acknowledged is not, and a second time changes nothing."""
+    """What is handed out is still there; acknowledged is not, and a second time changes nothing."""
     box = Box()
     box.put(b"1", b"2", b"3")
     first = box.take()
@@ -119,27 +124,28 @@ def test_progress_survives_a_restart() -> None:
     handed = box.take_all()
     box.box.acknowledge(handed[1])
     assert box.box.count_failure(handed[0]) == 1
-    (parcel,) = box.box.dirty.values()
-    assert not parcel.done
+    ((packet,), orphans) = box.box.take_changes()
+    assert not packet.done
+    assert not orphans
     again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
-    again.decode_progress(parcel.encode_progress())
+    again.decode_progress(packet.encode_progress())
     fresh = Box()
     fresh.disk = box.disk
     fresh.box.put(again, box.disk[1][:HEAD_BYTES])
     assert fresh.box.length == 2
-    assert [(body_of(one), one.redelivered) for one in fresh.take_all()] == [(b"1", True), (b"3", True)]
+    assert [(one.body, one.redelivered) for one in fresh.take_all()] == [(b"1", True), (b"3", True)]
     assert again.failures == {0: 1}
 
 
-def test_a_parcel_is_done_with_its_last_message() -> None:
+def test_a_packet_is_done_with_its_last_message() -> None:
     """Only then may its row go."""
     box = Box()
     box.put(b"1", b"2")
     first, second = box.take_all()
     box.box.acknowledge(second)
-    assert not first.parcel.done
+    assert not first.packet.done
     box.box.acknowledge(first)
-    assert first.parcel.done
+    assert first.packet.done
 
 
 def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
@@ -153,7 +159,7 @@ def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
     assert box.box.length == count
     taken = []
     while (handed := box.take()) is not None:
-        taken.append(body_of(handed))
+        taken.append(handed.body)
         box.box.acknowledge(handed)
     assert taken == sent
     assert (box.box.cached_bytes, box.box.length) == (0, 0)
@@ -163,13 +169,13 @@ def test_a_message_on_the_disk_is_not_overtaken() -> None:
     """While the body of the oldest is on its way, nothing younger is handed out."""
     box = Box()
     box.put(b"x" * 1_000)
-    old = next(iter([box.box.take()]))
-    assert old is not None
-    parcel = QueuedPacket([9], ORIGIN, 1, 1, 9, Delivery.TRANSACTIONAL, 1, 30, [])
+    assert box.take() is not None
+    packet = QueuedPacket([9], ORIGIN, 1, 1, 9, Delivery.TRANSACTIONAL, 1, 30, [])
     box.disk[9] = pack([b"cold"], 400, 1, 1)[0][0].body
-    box.box.put(parcel, box.disk[9][:HEAD_BYTES])
+    box.box.put(packet, box.disk[9][:HEAD_BYTES])
     box.put(b"warm")
-    assert box.box.take() is None
+    assert box.box.open_run() is None
+    assert list(box.notices.wanting) == [box.box]
     assert box.box.poll_fetch() == [9]
     assert box.box.poll_fetch() == []
     box.box.load({9: box.disk[9]})
@@ -182,8 +188,8 @@ def test_fragments_become_one_message() -> None:
     large = bytes(range(256)) * 20
     box.put(large, limit=400)
     (handed,) = box.take_all()
-    assert body_of(handed) == large
-    assert handed.parcel.keys == sorted(box.disk)
+    assert handed.body == large
+    assert handed.packet.keys == sorted(box.disk)
     assert box.box.length == 1
 
 
@@ -210,14 +216,15 @@ def test_recoverable_fragments_may_come_in_any_order(order: list[int]) -> None:
 
 
 def test_half_a_message_is_dead_when_something_follows_it() -> None:
-    """In a sequence the rest can only have expired: its rows are worthless and never block what follows."""
+    """In a sequence the rest can only have expired: its rows are orphans and never block what follows."""
     box = Box()
     packed = [item.body for item in pack([b"x" * 900], 400, 1, 1)[0]]
     for piece in packed[:-1]:
         box.put_raw(piece)
     assert box.take() is None
     box.put(b"next")
-    assert box.worthless == [1, 2]
+    assert list(box.notices.dirty) == [box.box]
+    assert box.box.take_changes() == ([], [1, 2])
     assert bodies(box.take_all()) == [b"next"]
 
 
@@ -231,3 +238,113 @@ def test_listeners_hear_of_what_arrives_and_of_what_comes_again() -> None:
     assert handed is not None
     box.box.give_back(handed)
     assert len(heard) == 2
+
+
+# Runs.
+
+
+def spans(runs: list[Run]) -> list[tuple[int, int, int, bool]]:
+    """What runs say was handed out: place of the packet, first and last message, whether marked."""
+    return [(run.packet.place, run.first, run.next - 1, run.redelivered) for run in runs]
+
+
+def test_who_reads_a_queue_draws_from_the_same_run() -> None:
+    """So that two readers get messages in turns, and nothing is set aside for either."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    one, other = box.run(), box.run()
+    assert [one.draw(), other.draw(), one.draw(), other.draw(), one.draw()] == [0, 1, 2, -1, -1]
+
+
+def test_runs_are_the_record_of_what_was_handed_out() -> None:
+    """Each packet's messages once, in order, however often it is written down in between; undrawn runs say nothing."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    box.put(b"4")
+    first = box.run()
+    first.draw()
+    assert list(box.notices.read) == [box.box]
+    assert spans(box.box.take_runs()) == [(1, 0, 0, False)]
+    assert first.draw() == -1
+    assert bodies(box.take_all()) == [b"2", b"3", b"4"]
+    assert spans(box.box.take_runs()) == [(1, 1, 2, False), (2, 0, 0, False)]
+    box.put(b"5")
+    box.run()
+    assert box.box.take_runs() == []
+    assert bodies(box.take_all()) == [b"5"]
+
+
+def test_what_comes_back_ends_the_run_that_goes_on() -> None:
+    """Nobody draws anything younger before it, not even who has the run in hand; it is a marked run of its own."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    run = box.run()
+    old = run.lease(run.draw())
+    box.box.give_back(old)
+    assert run.draw() == -1
+    assert bodies(box.take_all()) == [b"1", b"2", b"3"]
+    assert spans(box.box.take_runs()) == [(1, 0, 0, False), (1, 0, 0, True), (1, 1, 2, False)]
+
+
+def test_a_run_of_one_that_nobody_drew_gives_way_to_something_older() -> None:
+    """And is not lost."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    first, second, _ = box.take_all()
+    box.box.give_back(second)
+    opened = box.run()
+    box.box.give_back(first)
+    assert opened.draw() == -1
+    assert bodies(box.take_all()) == [b"1", b"2"]
+
+
+def test_interrupting_ends_the_run_and_wakes_everyone() -> None:
+    """Whoever reads asks again, and hears that the node has ended."""
+    box, heard = Box(), []
+    box.put(b"1")
+    run = box.run()
+    box.box.listeners.append(lambda: heard.append(1))
+    box.box.interrupt()
+    assert (run.draw(), heard) == (-1, [1])
+    assert bodies(box.take_all()) == [b"1"]
+
+
+def test_a_queue_tells_its_owner_once() -> None:
+    """Of changes until they are taken; what is not on the disk needs no commit."""
+    box = Box()
+    box.put(b"1", b"2")
+    box.put(b"express", delivery=Delivery.EXPRESS)
+    first, second, express = box.take_all()
+    box.box.acknowledge(express)
+    assert not box.notices.dirty
+    box.box.acknowledge(first)
+    box.box.acknowledge(second)
+    assert list(box.notices.dirty) == [box.box]
+    assert box.box.take_changes() == ([first.packet], [])
+    assert box.box.take_changes() == ([], [])
+
+
+def test_too_many_unfinished_express_messages_give_way_and_are_counted() -> None:
+    """The oldest of them; what is complete does not count."""
+    box = Box()
+    halves = [
+        [item.body for item in pack([b"%03d" % number * 200], 400, number, 1)[0]] for number in range(PARTIAL_MAX + 2)
+    ]
+    for half in halves:
+        box.put_raw(half[0], delivery=Delivery.EXPRESS)
+    assert box.notices.drops == {DropReason.PARTIAL_OVERFLOW: 2}
+    for half in (halves[2], halves[1]):
+        for piece in half[1:]:
+            box.put_raw(piece, delivery=Delivery.EXPRESS)
+    assert bodies(box.take_all()) == [b"002" * 200]
+
+
+def test_a_node_counts_what_its_queues_give_up() -> None:
+    """Under the reason's name, like everything that is dropped."""
+    node = World(1).node("a").live
+    box = node.make_queue("q")
+    for number in range(PARTIAL_MAX + 3):
+        body = pack([b"x" * 600], 400, number, 1)[0][0].body
+        packet = QueuedPacket([], ORIGIN, 1, 1, number + 1, Delivery.EXPRESS, 1, len(body), [body])
+        box.put(packet, body[:HEAD_BYTES])
+    assert node.drops == {DropReason.PARTIAL_OVERFLOW: 3}

@@ -331,7 +331,7 @@ class SimNode:
         return self.received[queue]
 
     def _note(self, handed: Lease, got: list[bytes]) -> None:
-        body = handed.parcel.open().bodies[handed.index]
+        body = handed.body
         if handed.redelivered and body in got[-5_000:]:
             self.redelivered += 1
         else:

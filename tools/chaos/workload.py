@@ -167,7 +167,7 @@ class Reader:
         return engine.outbox.room(engine.lane_for(self._forward.to.address, plan.queue, CLASSES[plan.delivery]))
 
     def _look(self, handed: Lease) -> int:
-        body = handed.parcel.open().bodies[handed.index]
+        body = handed.body
         stream, number = identify(body)
         position = self._position() if self._keeps and self._ordered else None
         self._history.handed(stream, number, body, redelivered=handed.redelivered, reader=position)
@@ -239,7 +239,7 @@ class Workload:
             return
         mailbox = engine.inbox.mailboxes.get(DEAD_LETTER_QUEUE)
         while mailbox is not None and (handed := engine.take(mailbox, host.world.now_ns)) is not None:
-            body = handed.parcel.open().bodies[handed.index]
+            body = handed.body
             stream, number = identify(body)
             self.history.buried(stream, number, body)
             mailbox.acknowledge(handed)

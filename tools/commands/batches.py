@@ -7,6 +7,7 @@ __all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "take_batch"]
 
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 1024 * 1024
+"""A batch is one frame of the control socket, or one write: large enough that handing it on costs little for each."""
 
 
 async def take_batch(

@@ -2,7 +2,7 @@
 
 A connection is one conversation, opened by a ``hello`` frame that says which:
 
-    send     hello -> welcome(accepted); chunk... -> safe(last)..., settled(last, failures)...; forget -> forgotten
+    send     hello -> welcome(accepted); chunk... -> safe(last)..., finished(last, failures)...; forget -> forgotten
     receive  hello -> welcome; messages(serial, ids, sizes)..., empty...; ack(serial)... -> confirmed(serial)...
 
 An error ends the conversation with an ``error`` frame.
@@ -29,7 +29,7 @@ __all__ = ["ControlServer"]
 
 OUT_MESSAGES = 4_000
 OUT_BYTES = 4 * 1024 * 1024
-"""Messages in the hands of one consumer; at that many it gets no more until it acknowledges some."""
+"""Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
 
 _log = structlog.get_logger("triack")
 
@@ -92,7 +92,7 @@ class _Sending:
 
     def __init__(self, node: triack.Node, link: Link, hello: Header) -> None:
         self._link = link
-        self._reported = number_of(hello, "settled")
+        self._reported = number_of(hello, "finished")
         try:
             delivery, until = triack.Delivery[str(hello["delivery"])], triack.Stage[str(hello["until"])]
         except KeyError as cause:
@@ -103,9 +103,9 @@ class _Sending:
             delivery,
             until,
             producer=str(hello.get("producer")),
-            on_settled=self._handle_settled,
+            on_finished=self._handle_finished,
         )
-        self._settled = self._reported
+        self._finished = self._reported
         self._failures: list[Failure] = []
         self._news = asyncio.Event()
 
@@ -113,8 +113,8 @@ class _Sending:
         await self._link.send("welcome", v=VERSION, accepted=await self._intake.recover(self._reported))
         await first_of(self._take(), self._intake.follow(), self._report())
 
-    def _handle_settled(self, last: int, failures: list[Failure]) -> None:
-        self._settled = last
+    def _handle_finished(self, last: int, failures: list[Failure]) -> None:
+        self._finished = last
         self._failures += failures
         self._news.set()
 
@@ -123,7 +123,7 @@ class _Sending:
             await self._news.wait()
             self._news.clear()
             failures, self._failures = self._failures, []
-            await self._link.send("settled", last=self._settled, failures=failures)
+            await self._link.send("finished", last=self._finished, failures=failures)
 
     async def _take(self) -> None:
         while True:

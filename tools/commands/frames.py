@@ -17,8 +17,10 @@ from triack.base.reasons import DropReason
 
 __all__ = ["FRAME_BYTES_MAX", "VERSION", "Header", "Link", "cut", "dial", "number_of"]
 
-VERSION = 1
+VERSION = 2
+"""Of the conversations: both ends must say the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
+"""The largest message, 4 MiB, and then some."""
 _LENGTH = Struct("!I")
 
 Header = dict[str, Any]

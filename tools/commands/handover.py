@@ -22,8 +22,11 @@ NODE_FILE = "node.json"
 SOCKET_FILE = "control"
 SOCKET_FOLDER_PREFIX = "triack-"
 SOCKET_PATH_BYTES_MAX = 107
+"""What Linux takes for the path of a socket: 108 bytes with the zero at its end (unix(7))."""
 RETRY_S = 0.05
+"""Between looks for a serving process: people do not notice it, nor does the processor."""
 SOON_S = 1.0
+"""How long a process that holds the store may take to publish its socket, or a restarted one to begin."""
 
 
 @dataclass(frozen=True, slots=True)

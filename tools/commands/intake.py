@@ -1,7 +1,7 @@
 """Lines of one producer on their way through a node, whether it is in the same process or asks over the control socket.
 
 Promise: a chunk of lines enters the node once and whole, together with the number of its last line, however often it is
-offered and whenever the process is killed. How far the lines have come is told in order: ``settled`` is the last line
+offered and whenever the process is killed. How far the lines have come is told in order: ``finished`` is the last line
 up to which all are decided, each either at the stage that was asked for or among the failures.
 """
 
@@ -14,14 +14,15 @@ from dataclasses import dataclass
 import triack
 from triack.base.errors import DeliveryFailed, ProtocolError
 from triack.base.reasons import DropReason
-from triack.queues.outgoing_queue import OutgoingQueue
+from triack.node.node import port_of
 from triack.tools.commands.pipes import Chunk
 
 __all__ = ["Failure", "Intake", "add_failure"]
 
 POLL_S = 0.05
+"""How often packets of an earlier life of the process are looked at: nothing tells of them."""
 BACKLOG_CHUNKS = 256
-"""Chunks of one producer that are not settled; at that many it waits."""
+"""Chunks of one producer that are not finished; at that many it waits, as their receipts are kept in memory."""
 DEAD_LETTERS = "dead-letter"
 
 # First and last line, and why they will not arrive.
@@ -46,7 +47,7 @@ class Intake:
         delivery: their class.
         until: the stage that counts.
         producer: names the producer for ever; None when nobody would resume.
-        on_settled: called when ``settled`` has grown, with the new failures.
+        on_finished: called when ``finished`` has grown, with the new failures.
     """
 
     def __init__(
@@ -57,24 +58,25 @@ class Intake:
         until: triack.Stage,
         *,
         producer: str | None,
-        on_settled: Callable[[int, list[Failure]], None],
+        on_finished: Callable[[int, list[Failure]], None],
     ) -> None:
         self._node = node
         self._destination = destination
         self._delivery = delivery
         self._until = until
         self._key = None if producer is None or delivery is triack.EXPRESS else f"producer:{producer}"
-        self._on_settled = on_settled
+        self._on_finished = on_finished
         self._following: asyncio.Queue[tuple[Chunk, list[triack.Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
         self._dead_letters = 0
         self.accepted = 0
-        self._lane: OutgoingQueue = node.prepare(destination, b"", delivery, {})[0]
+        self._port = port_of(node)
+        self._outgoing = self._port.outgoing_queue(destination, delivery)
 
-    async def recover(self, settled: int) -> int:
+    async def recover(self, finished: int) -> int:
         """Find out what was accepted before.
 
         Args:
-            settled: the last line that the producer knows to be settled.
+            finished: the last line that the producer knows to be finished.
 
         Returns:
             The last line that is safe here.
@@ -86,14 +88,14 @@ class Intake:
         known = self._node.recall(self._key)
         if known is not None:
             self.accepted, self._dead_letters = json.loads(known)
-        if self.accepted > settled:
-            self._following.put_nowait(_Recovered(settled + 1, self.accepted, self._lane.sequence.next_number))
+        if self.accepted > finished:
+            self._following.put_nowait(_Recovered(finished + 1, self.accepted, self._outgoing.sequence.next_number))
         return self.accepted
 
     async def accept(self, chunk: Chunk) -> None:
         """Take a chunk; when this returns it is safe. One that was taken before is passed over.
 
-        Waits while too many chunks are not settled.
+        Waits while too many chunks are not finished.
 
         Raises:
             ProtocolError: lines before it are missing.
@@ -122,9 +124,9 @@ class Intake:
         while True:
             item = await self._following.get()
             if isinstance(item, _Recovered):
-                self._on_settled(item.last, await self._settle_recovered(item))
+                self._on_finished(item.last, await self._finish_recovered(item))
             else:
-                self._on_settled(item[0].last, await self._settle(*item))
+                self._on_finished(item[0].last, await self._finish(*item))
 
     async def forget(self) -> None:
         """The producer has ended: remember nothing of it."""
@@ -137,9 +139,9 @@ class Intake:
         known = self._node.recall(self._key) if self._key is not None else None
         return self.accepted if known is None else int(json.loads(known)[0])
 
-    async def _settle(self, chunk: Chunk, receipts: list[triack.Receipt]) -> list[Failure]:
+    async def _finish(self, chunk: Chunk, receipts: list[triack.Receipt]) -> list[Failure]:
         failures: list[Failure] = []
-        # The last one first: in a sequence it settles all, so that the others are only looked at.
+        # The last one first: in a sequence the others are finished before it, so that they are only looked at.
         with contextlib.suppress(DeliveryFailed):
             await receipts[-1].reached(self._until)
         for line, receipt in enumerate(receipts, chunk.first):
@@ -149,9 +151,9 @@ class Intake:
                 add_failure(failures, (line, line, error.reason))
         return failures
 
-    async def _settle_recovered(self, item: _Recovered) -> list[Failure]:
-        while any(number < item.end for number in self._lane.sequence.entries):
-            self._node.check_alive()
+    async def _finish_recovered(self, item: _Recovered) -> list[Failure]:
+        while self._port.unfinished_before(self._outgoing, item.end):
+            self._port.check_alive()
             await asyncio.sleep(POLL_S)
         dead = self._count_dead_letters() - self._dead_letters
         if dead <= 0:

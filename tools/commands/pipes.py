@@ -18,9 +18,12 @@ __all__ = ["CHUNK_BYTES", "CHUNK_LINES", "Chunk", "LineSink", "LineSource", "Lin
 
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 1024 * 1024
+"""A chunk of lines enters the node in one transaction: large enough for a commit, small against memory."""
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 64 * 1024
+"""What a pipe of Linux holds (pipe(7)): a write in the hands of a slow reader is not longer than it has to be."""
 CHUNKS_AHEAD = 8
+"""Chunks that were read and not asked for: so that reading goes on during a commit, and memory stays bounded."""
 
 
 @dataclass(slots=True)
@@ -144,14 +147,14 @@ class LineSink:
         """
         done: asyncio.Future[int] = self._loop.create_future()
 
-        def settle(count: int) -> None:
+        def finish(count: int) -> None:
             if not done.done():
                 done.set_result(count)
 
         def job() -> None:
             count = self._write(lines)
             with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
-                self._loop.call_soon_threadsafe(settle, count)
+                self._loop.call_soon_threadsafe(finish, count)
 
         self._jobs.put(job)
         return await done

@@ -26,7 +26,7 @@ __all__ = ["send"]
 
 STDIN = 0
 UNSAFE_CHUNKS = 8
-"""Chunks that the serving node does not have for good; at that many no more is read."""
+"""Chunks that the serving node does not have for good; at that many no more is read: they are kept, to be sent again."""
 LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
 
 _log = structlog.get_logger("triack")
@@ -132,7 +132,7 @@ async def _send_here(order: _Order, tally: Tally) -> None:
     """Send from a node of our own."""
     async with order.open() as node:
         intake = Intake(
-            node, order.destination, order.delivery, order.until, producer=None, on_settled=tally.handle_settled
+            node, order.destination, order.delivery, order.until, producer=None, on_finished=tally.handle_finished
         )
 
         async def feed() -> None:
@@ -182,7 +182,7 @@ class _HandedOver:
             do="send",
             producer=self._producer,
             destination=order.destination,
-            settled=self._tally.settled,
+            finished=self._tally.finished,
             delivery=order.delivery.name,
             until=order.until.name,
         )
@@ -221,9 +221,9 @@ class _HandedOver:
             header, _ = await link.receive()
             if header["op"] == "safe":
                 self._handle_safe(number_of(header, "last"))
-            elif header["op"] == "settled":
+            elif header["op"] == "finished":
                 failures = [(int(first), int(last), str(reason)) for first, last, reason in header["failures"]]
-                self._tally.handle_settled(number_of(header, "last"), failures)
+                self._tally.handle_finished(number_of(header, "last"), failures)
             elif header["op"] == "forgotten":
                 self._forgotten.set()
 

@@ -19,7 +19,7 @@ class Tally:
 
     Attributes:
         read: the last line that was read.
-        settled: the last line up to which all are decided.
+        finished: the last line up to which all are decided.
         done: set when the input has ended and every line is decided.
     """
 
@@ -29,7 +29,7 @@ class Tally:
         self._too_long: LineTooLong | None = None
         self.ended = False
         self.read = 0
-        self.settled = 0
+        self.finished = 0
         self.done = asyncio.Event()
 
     def handle_input(self, item: Chunk | LineTooLong | None) -> None:
@@ -41,15 +41,15 @@ class Tally:
         self.ended = True
         self._look()
 
-    def handle_settled(self, last: int, failures: list[Failure]) -> None:
+    def handle_finished(self, last: int, failures: list[Failure]) -> None:
         """Lines were decided."""
-        self.settled = last
+        self.finished = last
         for failure in failures:
             add_failure(self._failures, failure)
         self._look()
 
     def _look(self) -> None:
-        if self.ended and self.settled >= self.read:
+        if self.ended and self.finished >= self.read:
             self.done.set()
 
     def problems(self, why_not_yet: str, limit_bytes: int) -> list[str]:
@@ -62,8 +62,8 @@ class Tally:
         by_reason: dict[str, list[tuple[int, int]]] = {}
         for first, last, reason in self._failures:
             by_reason.setdefault(reason, []).append((first, last))
-        if self.settled < self.read:
-            by_reason.setdefault(why_not_yet, []).append((self.settled + 1, self.read))
+        if self.finished < self.read:
+            by_reason.setdefault(why_not_yet, []).append((self.finished + 1, self.read))
         found = [f"{_lines(ranges)} not {self._stage}: {reason}" for reason, ranges in by_reason.items()]
         if self._too_long is not None:
             line = self._too_long.line

@@ -190,15 +190,15 @@ def handed_out_before_the_commit(patch: Patch) -> None:
 
 
 def not_marked_redelivered(patch: Patch) -> None:
-    take = Mailbox.take
+    open_run = Mailbox.open_run
 
     def plain(self: Any) -> Any:
-        handed = take(self)
-        if handed is not None:
-            handed.redelivered = False
-        return handed
+        run = open_run(self)
+        if run is not None:
+            run.redelivered = False
+        return run
 
-    patch.setattr(Mailbox, "take", plain)
+    patch.setattr(Mailbox, "open_run", plain)
 
 
 def closed_session_not_sent_again(patch: Patch) -> None:

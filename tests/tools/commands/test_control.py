@@ -12,7 +12,7 @@ from triack.base.errors import TriackError
 from triack.tools.commands.control import ControlServer
 from triack.tools.commands.frames import VERSION, Link, dial
 
-SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "settled": 0}
+SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "finished": 0}
 SEND |= {"delivery": "TRANSACTIONAL", "until": "ORDERED"}
 
 
@@ -55,11 +55,11 @@ async def complaint(link: Link) -> str:
 @pytest.mark.parametrize(
     ("hello", "reason"),
     [
-        ({"v": 2}, "bad-hello: this process speaks version 1; use the same Triack for both"),
+        ({"v": VERSION + 1}, f"bad-hello: this process speaks version {VERSION}; use the same Triack for both"),
         ({"do": "dance"}, "bad-hello: do is 'dance'"),
         ({"delivery": "GOLDEN"}, "bad-hello: class or stage 'GOLDEN'"),
         ({"until": "EATEN"}, "bad-hello: class or stage 'EATEN'"),
-        ({"settled": -1}, "bad-frame: settled is -1"),
+        ({"finished": -1}, "bad-frame: finished is -1"),
     ],
 )
 async def test_a_hello_that_makes_no_sense_is_refused(control: Path, hello: dict[str, Any], reason: str) -> None:
@@ -74,7 +74,7 @@ async def test_a_hello_that_makes_no_sense_is_refused(control: Path, hello: dict
     [
         ("chunk", {"first": 1, "count": 3}, "bad-frame: op chunk with 2 lines"),
         ("junk", {"first": 1, "count": 2}, "bad-frame: op junk with 2 lines"),
-        ("chunk", {"first": 2, "count": 2}, "bad-chunk: line 2 after line 0"),
+        ("chunk", {"first": 2, "count": 2}, "bad-frame: line 2 after line 0"),
     ],
 )
 async def test_lines_that_do_not_follow_are_refused(

@@ -46,10 +46,10 @@ async def take(link: Link) -> None:
 
 async def test_another_version_is_refused(tmp_path: Path, writer: int) -> None:
     async def other(link: Link) -> None:
-        await welcome(link, v=2)
+        await welcome(link, v=VERSION + 1)
 
     async with serving(tmp_path / "a", other):
-        with pytest.raises(ProtocolError, match=r"^bad-welcome: the serving process speaks version 2$"):
+        with pytest.raises(ProtocolError, match=rf"^bad-hello: the serving process speaks version {VERSION + 1}$"):
             await run(tmp_path / "a")
 
 

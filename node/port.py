@@ -1,0 +1,269 @@
+"""The one way by which what applications hold speaks to a running node's engine.
+
+Promise: nobody reaches the engine of a node that has ended. Whatever gives the engine something to do wakes the driver,
+and whatever may have to wait ends when the node does.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from triack.base.delivery import Delivery
+from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError
+from triack.base.names import check_name
+from triack.node.driver import Driver
+from triack.node.life import Life
+from triack.node.outgoing_message import as_bytes, check_size, with_properties
+from triack.queues.engine import Engine
+from triack.queues.mailbox import Lease, Mailbox, Run
+from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.packing import Outgoing
+from triack.queues.stages import Stage, Waiter
+from triack.transport.address import Destination
+
+__all__ = ["Port", "Prepared"]
+
+TURN_MESSAGES = 256
+"""A sender that finds room lets others run after so many messages: a few milliseconds of work."""
+MESSAGE_OVERHEAD_BYTES = 64
+"""What a message counts for beside its body in limits on memory: about what Python needs to keep it."""
+
+Prepared = tuple[OutgoingQueue, bytes | Outgoing, int]
+"""A message that was checked: where it goes, what goes, and how many bytes of memory it counts for."""
+
+
+class Port:
+    """A running node, as consumers, receipts, transactions and the control socket see it.
+
+    Args:
+        name: the node's name, for what is said to people.
+        life: says whether the node still works.
+        engine: its engine.
+        driver: runs the engine.
+        clock: the monotonic clock, in nanoseconds.
+        peers: addresses by name.
+        fixed_queues: whether it has only the queues that it was opened with.
+        state: what the application keeps in the store.
+
+    Attributes:
+        turn: messages sent since others were let run.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        life: Life,
+        engine: Engine,
+        driver: Driver,
+        clock: Callable[[], int],
+        peers: dict[str, str],
+        fixed_queues: bool,
+        state: dict[str, bytes],
+    ) -> None:
+        self.check_alive = life.check_alive
+        self.wake = driver.wake
+        self.turn = 0
+        self._name = name
+        self._engine = engine
+        self._driver = driver
+        self._clock = clock
+        self._peers = peers
+        self._fixed_queues = fixed_queues
+        self._state = state
+        self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
+
+    # ---- sending
+
+    def outgoing_queue(self, destination: str, delivery: Delivery) -> OutgoingQueue:
+        """The outgoing queue to a destination, of a class.
+
+        Raises:
+            AddressError: the destination cannot be read, or names an unknown peer.
+            UsageError: an argument is of a wrong type.
+            QueueNotFound: it is a queue of this node, which has a fixed set of others.
+        """
+        known = self._outgoing.get((destination, delivery))
+        return known if known is not None else self._find_outgoing(destination, delivery)
+
+    def _find_outgoing(self, destination: object, delivery: object) -> OutgoingQueue:
+        if not isinstance(destination, str) or not isinstance(delivery, Delivery):
+            raise UsageError(
+                f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
+            )
+        parsed = Destination.parse(destination)
+        address = str(parsed.address) if parsed.address is not None else ""
+        if parsed.peer is not None:
+            if parsed.peer not in self._peers:
+                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}")
+            address = self._peers[parsed.peer]
+        if not address or address == self._engine.address:
+            self.mailbox(parsed.queue)
+        found = self._engine.lane_for(address, parsed.queue, delivery)
+        self._outgoing[(destination, delivery)] = found
+        return found
+
+    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: dict[str, Any]) -> Prepared:
+        """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
+        self.check_alive()
+        outgoing = self._outgoing.get((destination, delivery)) or self._find_outgoing(destination, delivery)
+        if type(body) is not bytes:
+            body = as_bytes(destination, body)
+        check_size(destination, body)
+        size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
+        if not properties:
+            return outgoing, body, size_bytes
+        now_ms = self._engine.wall_ms(self._clock())
+        return outgoing, with_properties(destination, body, properties, now_ms), size_bytes
+
+    def has_room(self, outgoing: OutgoingQueue) -> bool:
+        """Whether an outgoing queue takes one message more."""
+        return self._engine.outbox.room(outgoing)
+
+    async def wait_room(self, outgoing: OutgoingQueue) -> None:
+        """Let others run, and wait while the outgoing queue is full. Raises NodeClosed, StoreFailed."""
+        self.turn = 0
+        await asyncio.sleep(0)
+        while not self._engine.outbox.room(outgoing):
+            self.check_alive()
+            await self._driver.progress()
+            await asyncio.sleep(0)
+
+    def may_go_on(self, outgoing: OutgoingQueue) -> bool:
+        """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""
+        self.turn += 1
+        return self.turn < TURN_MESSAGES and self._engine.outbox.room(outgoing)
+
+    def submit(self, prepared: Prepared) -> int:
+        """Accept a message that ``prepare`` has checked. Returns its ticket in its outgoing queue."""
+        ticket = self._engine.submit(*prepared)
+        self.wake()
+        return ticket
+
+    def unfinished_before(self, outgoing: OutgoingQueue, number: int) -> bool:
+        """Whether packets with lower numbers are still to be acknowledged."""
+        return any(other < number for other in outgoing.sequence.entries)
+
+    # ---- how far messages have come
+
+    def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
+        """Call ``waiter`` when a message reaches a stage, or will never."""
+        self._engine.await_stage(outgoing, ticket, stage, waiter)
+        self.wake()
+
+    def forget_stage(self, outgoing: OutgoingQueue, ticket: int, waiter: Waiter) -> None:
+        """Nobody waits any more."""
+        outgoing.receipts.forget(ticket, waiter)
+
+    def halted(self, outgoing: OutgoingQueue) -> RollbackDetected | None:
+        """Why nothing is sent to that peer as long as this process runs, or None."""
+        return outgoing.receipts.halted
+
+    # ---- receiving
+
+    def mailbox(self, queue: str) -> Mailbox:
+        """The queue of that name; made if there is none, unless the set of queues is fixed. Raises QueueNotFound."""
+        self.check_alive()
+        mailboxes = self._engine.inbox.mailboxes
+        if self._fixed_queues and queue not in mailboxes:
+            known = ", ".join(sorted(mailboxes))
+            raise QueueNotFound(f"queue {queue} does not exist on node {self._name}, which has {known}")
+        return self._engine.make_queue(check_name(queue))
+
+    def open_run(self, mailbox: Mailbox) -> Run | None:
+        """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.
+
+        Who gets None is told by the queue's listeners when to ask again.
+        """
+        self.check_alive()
+        run = self._engine.open_run(mailbox, self._clock())
+        if run is None:
+            # There may be bodies to fetch, and expired messages to commit.
+            self.wake()
+        return run
+
+    def acknowledge(self, mailbox: Mailbox, lease: Lease) -> None:
+        """A message is done; durable with the next commit."""
+        mailbox.acknowledge(lease)
+        self.wake()
+
+    def give_back(self, mailbox: Mailbox, lease: Lease, *, failed: bool) -> None:
+        """A message comes again, or is dead when it failed too often."""
+        self._engine.give_back(mailbox, lease, failed=failed, now_ns=self._clock())
+        self.wake()
+
+    def queue_lengths(self) -> dict[str, int]:
+        """How many messages wait in each queue."""
+        return {name: mailbox.length for name, mailbox in sorted(self._engine.inbox.mailboxes.items())}
+
+    # ---- the disk
+
+    def remember(self, key: str, value: bytes | None) -> None:
+        """Keep a value of the application with the next commit; None removes it."""
+        if value is None:
+            self._state.pop(key, None)
+        else:
+            self._state[key] = value
+        self._engine.set_state(key, value)
+
+    def recall(self, key: str) -> bytes | None:
+        """What ``remember`` keeps under a key, or None."""
+        return self._state.get(key)
+
+    async def commit(self) -> None:
+        """Wait until everything given to the engine so far is on the disk. Raises NodeClosed, StoreFailed."""
+        self.check_alive()
+        future: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+        def waiter(error: Exception | None) -> None:
+            if not future.done():
+                future.set_result(error)
+
+        self._engine.await_commit(waiter)
+        self.wake()
+        error = await future
+        if error is not None:
+            raise error
+
+    # ---- the node itself
+
+    @property
+    def address(self) -> str:
+        """Where it listens, with the real port; empty when it does not."""
+        return self._engine.address
+
+    @property
+    def node_id(self) -> str:
+        """32 hex digits that name this queue manager for ever."""
+        return self._engine.node_id.hex()
+
+    def stats(self) -> dict[str, Any]:
+        """See ``Node.stats``."""
+        engine = self._engine
+        drops = Counter({str(reason): count for reason, count in engine.drops.items()})
+        drops.update(self._driver.drops)
+        waiting = {
+            f"{outgoing.address}/{outgoing.queue} {outgoing.delivery.label}": outgoing.unacknowledged
+            for outgoing in engine.outbox.lanes
+            if outgoing.address
+        }
+        return {
+            "drops": dict(drops),
+            "closes": dict(engine.closes),
+            "unacknowledged_packets": waiting,
+            "rollbacks": engine.rollbacks,
+        }
+
+    async def close(self, timeout_ns: int) -> None:
+        """Let sessions finish for at most ``timeout_ns``, and close everything."""
+        await self._driver.close(timeout_ns)
+
+    def tell_everyone(self) -> None:
+        """Whoever still waits for something of the node is told that it has ended."""
+        # Who asked for a commit after the last one was begun gets this instead.
+        self._engine.stop(NodeClosed(f"node {self._name} was closed"), self._clock())
+        for outgoing in self._engine.outbox.lanes:
+            outgoing.receipts.fail_all("node closed")
+        for mailbox in self._engine.inbox.mailboxes.values():
+            mailbox.interrupt()

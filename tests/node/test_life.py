@@ -1,0 +1,78 @@
+"""The life of a node, as a table."""
+
+import asyncio
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, make
+from triack.node.life import MOVES, Life, LifeState
+
+
+def life_in(state: LifeState) -> Life:
+    """A life that has come to a state by legal moves."""
+    way = {
+        LifeState.NEW: (),
+        LifeState.STARTING: (LifeState.STARTING,),
+        LifeState.OPEN: (LifeState.STARTING, LifeState.OPEN),
+        LifeState.CLOSING: (LifeState.STARTING, LifeState.OPEN, LifeState.CLOSING),
+        LifeState.CLOSED: (LifeState.STARTING, LifeState.OPEN, LifeState.CLOSING, LifeState.CLOSED),
+        LifeState.FAILED: (LifeState.STARTING, LifeState.OPEN),
+    }[state]
+    life = Life("n")
+    for step in way:
+        life.move(step)
+    if state is LifeState.FAILED:
+        life.fail(triack.StoreFailed("full"))
+    return life
+
+
+@pytest.mark.parametrize("before", list(LifeState))
+@pytest.mark.parametrize("after", list(LifeState))
+def test_only_the_moves_of_the_table_are_made(before: LifeState, after: LifeState) -> None:
+    life = life_in(before)
+    if after in MOVES[before]:
+        life.move(after)
+        assert life.state is after
+    else:
+        with pytest.raises(triack.UsageError, match=f"started before, and is {before.value}"):
+            life.move(after)
+        assert life.state is before
+
+
+@pytest.mark.parametrize("state", list(LifeState))
+def test_a_node_works_or_says_why_not(state: LifeState) -> None:
+    life = life_in(state)
+    if state in (LifeState.OPEN, LifeState.CLOSING):
+        life.check_alive()
+        return
+    with pytest.raises(triack.StoreFailed if state is LifeState.FAILED else triack.NodeClosed):
+        life.check_alive()
+
+
+@pytest.mark.parametrize("state", [LifeState.OPEN, LifeState.CLOSING])
+async def test_the_first_failure_counts(state: LifeState) -> None:
+    life = life_in(state)
+    first = triack.StoreFailed("full")
+    life.fail(first)
+    life.fail(triack.StoreFailed("worse"))
+    assert await life.failed() is first
+    assert life.state is LifeState.FAILED
+
+
+@pytest.mark.parametrize("state", [LifeState.NEW, LifeState.CLOSED])
+def test_what_does_not_run_does_not_fail(state: LifeState) -> None:
+    life = life_in(state)
+    life.fail(triack.StoreFailed("late"))
+    assert life.state is state
+
+
+async def test_a_node_that_is_starting_is_not_started_again() -> None:
+    """It would open its store twice."""
+    node = make()
+    starting = asyncio.create_task(node.start())
+    await asyncio.sleep(0)
+    with pytest.raises(triack.UsageError, match="is starting"):
+        await node.start()
+    await asyncio.wait_for(starting, WAIT)
+    await node.close()

@@ -1,0 +1,71 @@
+"""Waiting for a message: each wait ends, and says why."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, make, quick, until
+from triack.base.units import MS
+
+NOWHERE = "udp://127.0.0.1:9/q"
+LAST = {triack.RECOVERABLE: "stored", triack.TRANSACTIONAL: "ordered"}
+
+
+@pytest.fixture
+async def alone() -> AsyncIterator[triack.Node]:
+    """A node without data, which nobody answers."""
+    async with make(settings=quick(close_timeout_ns=50 * MS)) as node:
+        yield node
+
+
+async def test_a_wait_that_ends_says_what_for(alone: triack.Node) -> None:
+    """WaitTimeout names stage and destination; the message is still on its way and can be waited for again."""
+    receipt = await alone.send(NOWHERE, b"x")
+    await receipt.queued(WAIT)
+    for _ in range(2):
+        with pytest.raises(triack.WaitTimeout, match=rf"{NOWHERE} not ordered after 0\.01 s"):
+            await receipt.ordered(0.01)
+    with pytest.raises(TimeoutError):
+        await receipt.received(0)
+
+
+@pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
+async def test_a_queue_that_is_not_there_fails_the_delivery(delivery: triack.Delivery) -> None:
+    """DeliveryFailed with the reason; the message is in the dead-letter queue, with all that it had."""
+    async with make("b", scheme="udp", queues=["orders"]) as b, make("a") as a:
+        destination = f"{b.address}/order"
+        receipt = await a.send(destination, b"x", delivery=delivery, label="l")
+        stage = getattr(receipt, LAST[delivery])
+        for _ in range(2):
+            with pytest.raises(triack.DeliveryFailed, match=destination) as failure:
+                await stage(WAIT)
+            assert failure.value.reason == "queue-not-found"
+        dead = await a.receive("dead-letter").get(WAIT)
+        assert (dead.body, dead.label) == (b"x", "l")
+        assert dead.properties["dead_reason"] == "queue-not-found"
+        assert dead.properties["dead_destination"] == destination
+        await (await a.send(f"{b.address}/orders", b"y", delivery=delivery)).stored(WAIT)
+
+
+async def test_what_does_not_reach_the_queue_in_time_is_dead(alone: triack.Node) -> None:
+    """``time_to_reach_queue``: told to the receipt, kept with the reason."""
+    receipt = await alone.send(NOWHERE, b"x", time_to_reach_queue=0.05)
+    with pytest.raises(triack.DeliveryFailed) as failure:
+        await receipt.ordered(WAIT)
+    assert failure.value.reason == "reach-queue-timeout"
+    dead = await alone.receive("dead-letter").get(WAIT)
+    assert dead.properties["dead_reason"] == "reach-queue-timeout"
+    assert dead.properties["dead_destination"] == NOWHERE
+    assert dead.properties["dead_maybe_delivered"] is False
+
+
+async def test_many_failed_messages_all_say_so(alone: triack.Node) -> None:
+    """Thousands that expired: no receipt claims delivery, whenever it is asked."""
+    receipts = [await alone.send(NOWHERE, b"x" * 700, time_to_reach_queue=0.3) for _ in range(2_500)]
+    with pytest.raises(triack.DeliveryFailed):
+        await receipts[-1].ordered(WAIT)
+    await until(lambda: alone.queue_lengths()["dead-letter"] == 2_500)
+    for receipt in receipts[::250]:
+        with pytest.raises(triack.DeliveryFailed):
+            await receipt.ordered(WAIT)
