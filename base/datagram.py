@@ -16,8 +16,8 @@ it; whoever is called makes its own from that datagram, with ``Channels.answer``
     DATA      both                   <-->   both
 
 So the hello travels as the payload of these two datagrams, and a channel that agrees on keys sends its own two
-handshake messages around it: the first is what it makes of a CONNECT, the second what it makes of an ACCEPT. Both may be
-sealed more than once, as hellos are repeated.
+handshake messages around it: the first is what it makes of a CONNECT, the second what it makes of an ACCEPT. Both may
+be sealed more than once, as hellos are repeated.
 """
 
 from dataclasses import dataclass

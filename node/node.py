@@ -37,7 +37,7 @@ from triack.queues.stages import Stage, Waiter
 from triack.store.store import Store
 from triack.transport.address import Address, Destination
 from triack.transport.endpoint import Endpoint
-from triack.transport.insecure import InsecureChannel
+from triack.transport.insecure import InsecureChannels
 
 __all__ = ["Node", "open_node"]
 
@@ -191,7 +191,7 @@ class Node:
             address=endpoint.address if endpoint is not None else "",
             settings=self.settings,
             queues=self._queues,
-            channel=InsecureChannel(),
+            channels=InsecureChannels(),
             random=random.Random(machine.entropy(16)),
             now_ns=now_ns,
             wall_offset_ns=machine.wall_ns() - now_ns,

@@ -22,7 +22,7 @@ _HEAD = Struct("!16sQQ16sQQQQBBBB")
 TEXT_BYTES_MAX = 255
 """What one byte of length can say; a longer text is cut."""
 SERIAL_MAX = MARK_MAX
-"""The serial of a commit is the mark that sessions carry, and a store keeps it as one integer, like the id of a start."""
+"""Serials are the marks that sessions carry, and a store keeps one as one integer, like the id of a start."""
 
 
 class HistoryPoint(NamedTuple):
@@ -102,16 +102,20 @@ class Introduction:
         """Read an introduction. Raises ProtocolError ``bad-hello``."""
         if len(data) < _HEAD.size:
             raise ProtocolError(DropReason.BAD_HELLO, "introduction too short")
-        node_id, start, serial, receiver, *points, code, name_bytes, address_bytes, dialled_bytes = _HEAD.unpack_from(data)
+        node_id, start, serial, receiver, *points, code, name_bytes, address_bytes, dialled_bytes = _HEAD.unpack_from(
+            data
+        )
         ends = list(accumulate((name_bytes, address_bytes, dialled_bytes), initial=_HEAD.size))
         if ends[-1] != len(data):
             raise ProtocolError(DropReason.BAD_HELLO, "lengths do not add up")
         if code not in _CODES or max(start, serial, *points) > SERIAL_MAX:
             raise ProtocolError(DropReason.BAD_HELLO, "history out of range")
-        texts = [data[begin:end].decode(errors="replace") for begin, end in pairwise(ends)]
+        name, address, dialled = [data[begin:end].decode(errors="replace") for begin, end in pairwise(ends)]
         return cls(
             node_id,
-            *texts,
+            name,
+            address,
+            dialled,
             point=HistoryPoint(start, serial),
             receiver=receiver,
             remembered=HistoryPoint(*points[:2]),

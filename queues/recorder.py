@@ -68,13 +68,13 @@ class Recorder:
             f'"session":"{session}","packet":{sent.number},"class":"{sent.delivery.label}",'
             f'"resend":{_BOOLS[sent.sends > 1]},"size":{sent.size_bytes}'
         )
-        token = sent.token
-        if not isinstance(token, PacketContext):
+        context = sent.context
+        if not isinstance(context, PacketContext):
             return fields
-        lane, entry = token.lane, token.entry
+        lane, entry = context.lane, context.entry
         return (
             f'{fields},"origin":"{self._node}","lane":{lane.lane},"sequence":{lane.sequence.sequence},'
-            f'"number":{entry.number},"previous":{token.previous},"count":{entry.completes}'
+            f'"number":{entry.number},"previous":{context.previous},"count":{entry.completes}'
         )
 
     def add_received(

@@ -190,7 +190,9 @@ class Hello:
         """Read a hello. Raises ProtocolError ``bad-hello``."""
         if len(data) < _HELLO.size:
             raise ProtocolError(DropReason.BAD_HELLO, "too short")
-        hello = cls(*_HELLO.unpack_from(data), data[_HELLO.size :])
+        session_id, connection_id, sent_at_ns, window, datagram_bytes, delay_ns = _HELLO.unpack_from(data)
+        introduction = data[_HELLO.size :]
+        hello = cls(session_id, connection_id, sent_at_ns, window, datagram_bytes, delay_ns, introduction)
         if (
             not 1 <= hello.window <= WINDOW_MAX
             or hello.max_datagram_bytes < DATAGRAM_MIN_BYTES

@@ -1,7 +1,7 @@
 """When a session has had nothing to do for long enough to end.
 
-Promise: it is over when no packet went either way for the cleanup interval (MSMQ ``CleanupInterval``, [MS-MQQB] 3.1.6.2);
-acks and pings are no packets.
+Promise: it is over when no packet went either way for the cleanup interval (MSMQ ``CleanupInterval``, [MS-MQQB]
+3.1.6.2); acks and pings are no packets.
 """
 
 __all__ = ["Idle"]

@@ -1,6 +1,7 @@
 """The sending half of the store acknowledgement: which of our packets the peer has yet to put on its disk.
 
-Promise: a durable packet that was sent is reported stored once, when a store ack first covers it, or the session closes.
+Promise: a durable packet that was sent is reported stored once, when a store ack first covers it, or the session
+closes.
 
 The session ack frees room in the window; it does not end this wait ([MS-MQQB] 3.1.5.5: what is received and not yet
 stored stays). The owner may end it with ``forget``, when another acknowledgement says as much.

@@ -1,6 +1,6 @@
 """The channel of nodes that run without keys, on loopback: it finds damage and keeps no secret.
 
-    header (20 bytes), payload, digest (16 bytes)
+header (20 bytes), payload, digest (16 bytes)
 """
 
 from hashlib import blake2b

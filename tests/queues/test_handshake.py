@@ -1,32 +1,33 @@
 """How conversations begin, on networks that lose and repeat, and with peers that lie about the past."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from tests.queues.hostile import CHANNEL, Hostile
+from tests.queues.hostile import CHANNEL, Hostile, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.world import Network, SimNode, World
-from triack.base.datagram import Kind, open_datagram, seal
+from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues import handshake
+from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.settings import NodeSettings
-from triack.session.frames import NO_POINT, Hello, HistoryPoint, RolledBack
 from triack.session.settings import SessionSettings
 
 # On the wire.
 
 
-def connects(world: World) -> list[Hello]:
-    """The connects that nodes of this world send from now on."""
-    heard: list[Hello] = []
+def connects(world: World) -> list[tuple[int, Introduction]]:
+    """The session ids and introductions of the connects that nodes of this world send from now on."""
+    heard: list[tuple[int, Introduction]] = []
 
     def tap(datagram: bytes, _sender: str, _to: str) -> None:
-        opened = open_datagram(CHANNEL, datagram)
+        opened = open_datagram(datagram)
         if opened.kind is Kind.CONNECT:
-            heard.append(Hello.decode(opened.payload))
+            heard.append((opened.hello.session_id, opened.introduction))
 
     world.tap = tap
     return heard
@@ -43,19 +44,19 @@ def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
     world.run(20 * SECOND)
     deliver(world, a, b, 2)
     assert len(heard) == 2
-    assert heard[1].remembered.start == b.live.handshakes.history.start
+    assert heard[1][1].remembered.start == b.live.handshakes.history.start
     b.restart()
     deliver(world, a, b, 3)
     a.restart()
     deliver(world, a, b, 4)
-    assert len({hello.session_id for hello in heard}) == len(heard)
+    assert len({session_id for session_id, _ in heard}) == len(heard)
     first = len(heard)
     a.restart()
     b.restart()
     deliver(world, a, b, 5)
     again = heard[first:]
-    assert len({hello.session_id for hello in again}) == 1
-    assert [hello.remembered == NO_POINT for hello in again] == [True, False]
+    assert len({session_id for session_id, _ in again}) == 1
+    assert [own.remembered == NO_POINT for _, own in again] == [True, False]
 
 
 def test_the_other_round_trip_is_one_and_no_more() -> None:
@@ -198,8 +199,8 @@ def test_old_datagrams_of_a_rollback_halt_nobody_later() -> None:
     both_know(world, a, b)
     world.run(SECOND)
     world.tap = None
-    verdicts = [open_datagram(CHANNEL, data) for data, _, to in heard if to == b.address]
-    assert RolledBack.SENDER in [Hello.decode(sent.payload).verdict for sent in verdicts if sent.kind is Kind.CONNECT]
+    said = [open_datagram(data) for data, _, to in heard if to == b.address]
+    assert RolledBack.SENDER in [sent.introduction.rolled_back for sent in said if sent.kind is Kind.CONNECT]
     put_back(a, good)
     b.restart()
     for data, sender, to in heard * 2:
@@ -237,9 +238,8 @@ def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
 
 def claim(victim: SimNode, node_id: bytes, remembered: HistoryPoint, session_id: int = 5) -> bytes:
     """A connect of some node that says what it remembers of the victim."""
-    hello = Hello(node_id, session_id, 6, 0, 64, 1_200, MS, "evil", "", victim.address)
-    hello.receiver, hello.remembered = victim.live.node_id, remembered
-    return seal(CHANNEL, Kind.CONNECT, 0, 1, hello.encode())
+    own = Introduction(node_id, "evil", "", victim.address, receiver=victim.live.node_id, remembered=remembered)
+    return CHANNEL.seal(Kind.CONNECT, 0, 1, make_hello(own, session_id).encode())
 
 
 def throw(world: World, victim: SimNode, data: bytes) -> None:
@@ -247,7 +247,7 @@ def throw(world: World, victim: SimNode, data: bytes) -> None:
     victim.drain()
 
 
-@pytest.mark.parametrize("what", ["another start", "a commit to come", "a verdict"])
+@pytest.mark.parametrize("what", ["another start", "a commit to come", "a rollback"])
 def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
     """Its open session ends, it gets no other, whatever it claims then; everyone else is served."""
     world, a, b = pair()
@@ -257,16 +257,16 @@ def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
     lie = {
         "another start": HistoryPoint(7, 1),
         "a commit to come": HistoryPoint(now.start, now.serial + 1),
-        "a verdict": now,
+        "a rollback": now,
     }[what]
-    hello = Hello(b"\xee" * 16, 78, 6, 0, 64, 1_200, MS, "evil", "", b.address)
-    hello.receiver, hello.remembered = b.live.node_id, lie
-    hello.verdict = RolledBack.SENDER if what == "a verdict" else RolledBack.NONE
-    evil.datagram(Kind.CONNECT, hello.encode(), 0)
-    assert b.live.rollbacks == {"ee" * 16: "peer" if what == "a verdict" else "own"}
+    harmless = Introduction(b"\xee" * 16, "evil", "", b.address, receiver=b.live.node_id)
+    own = replace(harmless, remembered=lie)
+    if what == "a rollback":
+        own = replace(own, rolled_back=RolledBack.SENDER)
+    evil.datagram(Kind.CONNECT, make_hello(own, 78).encode(), 0)
+    assert b.live.rollbacks == {"ee" * 16: "peer" if what == "a rollback" else "own"}
     evil.frames(evil.message(1))
-    hello.remembered, hello.verdict, hello.session_id = NO_POINT, RolledBack.NONE, 79
-    evil.datagram(Kind.CONNECT, hello.encode(), 0)
+    evil.datagram(Kind.CONNECT, make_hello(harmless, 79).encode(), 0)
     world.run(SECOND)
     assert b.length("q") == 1
     assert b.live.drops[DropReason.ROLLBACK] == 2
