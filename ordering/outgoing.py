@@ -283,7 +283,7 @@ class OutgoingSequence:
         return bool(self._waiting(EntryState.WAITING_ORDER_ACK))
 
     def normalize(self, now_ns: int) -> None:
-        """The tier is at its first wait, as it may end at any moment; of sendings, only whether there was one counts."""
+        """The tier is at its first wait, as it may end at any moment; of sendings only whether there was one counts."""
         self.tier.normalize(now_ns)
         for entry in self.entries.values():
             entry.sends = min(entry.sends, 1)

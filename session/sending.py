@@ -23,7 +23,15 @@ from triack.base.reasons import DropReason
 from triack.session.congestion import NewReno
 from triack.session.rtt import RoundTrip
 
-__all__ = ["PACKET_THRESHOLD", "PacketState", "SendWindow", "SessionPacket"]
+__all__ = [
+    "PACKET_THRESHOLD",
+    "SPAN_WINDOWS",
+    "TRANSITIONS",
+    "PacketEvent",
+    "PacketState",
+    "SendWindow",
+    "SessionPacket",
+]
 
 PACKET_THRESHOLD = 3
 """Acknowledged packets sent later that make one count as lost (RFC 9002 6.1.1)."""
