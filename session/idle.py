@@ -38,7 +38,7 @@ class Idle:
 
     def expire(self) -> None:
         """The last packet was long ago."""
-        self._since_ns = 0
+        self._since_ns = -self._interval_ns
 
     def refresh(self, now_ns: int) -> None:
         """The last packet was just now."""

@@ -1,20 +1,25 @@
 """How conversations begin, on networks that lose and repeat, and with peers that lie about the past."""
 
 from dataclasses import replace
+from hashlib import blake2b
+from itertools import count
 from random import Random
 
 import pytest
 
+from tests.queues import world as worlds
 from tests.queues.hostile import CHANNEL, Hostile, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.world import Network, SimNode, World
-from triack.base.datagram import Kind
+from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
 from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues import handshake
 from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.settings import NodeSettings
+from triack.session.frames import Hello
 from triack.session.settings import SessionSettings
 
 # On the wire.
@@ -303,3 +308,79 @@ def test_numbers_beyond_any_disk_are_refused() -> None:
     evil.frames(evil.message(1))
     world.run(SECOND)
     assert node.read_all("q") == [b"hello"]
+
+
+# Channels: a conversation's own protects it, from the connect on.
+
+
+class Keyed:
+    """A toy with a handshake: the connect brings the key of all that follows."""
+
+    overhead_bytes = HEADER_BYTES + 20
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
+        said = Header(kind, connection_id, counter).encode() + (self.key if kind is Kind.CONNECT else b"") + payload
+        return said + blake2b(said, key=self.key, digest_size=20).digest()
+
+    def open(self, datagram: bytes) -> bytes:
+        if blake2b(datagram[:-20], key=self.key, digest_size=20).digest() != datagram[-20:]:
+            raise ProtocolError(DropReason.BAD_TAG)
+        return datagram[HEADER_BYTES + (8 if read_header(datagram).kind is Kind.CONNECT else 0) : -20]
+
+
+class KeyedChannels:
+    """Draws a key for each conversation that begins here."""
+
+    overhead_bytes = Keyed.overhead_bytes
+    keys = count(1)
+
+    def dial(self, _address: str) -> Keyed:
+        return Keyed(next(self.keys).to_bytes(8, "big"))
+
+    def answer(self, datagram: bytes) -> tuple[Keyed, bytes]:
+        channel = Keyed(datagram[HEADER_BYTES : HEADER_BYTES + 8])
+        return channel, channel.open(datagram)
+
+
+@pytest.fixture
+def _keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "InsecureChannels", KeyedChannels)
+
+
+@pytest.mark.usefixtures("_keyed")
+def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None:
+    """What one peer sealed is nothing in the conversation of another; a full datagram has the size that was agreed."""
+    world = World(1)
+    a, b, c = world.node("a"), world.node("b"), world.node("c")
+    heard: dict[str, list[bytes]] = {a.address: [], c.address: []}
+    world.tap = lambda data, sender, _to: heard[sender].append(data) if sender in heard else None
+    bodies = [bytes([number]) * 3_000 for number in range(9)]
+    a.send(b, "q", *bodies)
+    c.send(b, "other", b"c")
+    assert world.run(10 * SECOND, lambda: not a.busy and not c.busy)
+    assert b.read_all("q") == bodies
+    assert max(map(len, heard[a.address])) == 1_200
+    world.tap = None
+    own, strange = (read_header(heard[node.address][-1]) for node in (a, c))
+    swapped = Header(Kind.DATA, own.connection_id, strange.counter + 1).encode() + heard[c.address][-1][HEADER_BYTES:]
+    b.live.handle_datagram(swapped, a.address, world.now_ns)
+    assert b.live.drops == {"bad-tag": 1}
+
+
+@pytest.mark.usefixtures("_keyed")
+def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
+    """Although no session comes of it; whoever connects can open it."""
+    world = World(1)
+    node = world.node("b")
+    answers: list[bytes] = []
+    world.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
+    lie = Introduction(b"n" * 16, "evil", "", node.address, NO_POINT, node.live.node_id, HistoryPoint(7, 1))
+    channel = Keyed(b"evil key")
+    throw(world, node, channel.seal(Kind.CONNECT, 0, 1, make_hello(lie, 5).encode()))
+    (answer,) = answers
+    said = Hello.decode(channel.open(answer))
+    assert read_header(answer).connection_id == 6
+    assert Introduction.decode(said.introduction).rolled_back is RolledBack.SENDER

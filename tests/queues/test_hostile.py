@@ -23,6 +23,7 @@ from triack.session.frames import (
     Hello,
     encode_ack,
     encode_close,
+    encode_packet,
     encode_ping,
     encode_store_ack,
 )
@@ -183,6 +184,16 @@ def test_acks_of_what_was_never_sent_close_the_session() -> None:
         evil.frames(acks)
         assert node.live.closes == {"protocol-error": 1}
         still_works(world, node)
+
+
+def test_packets_beyond_any_window_are_dropped_and_counted() -> None:
+    """Each once, by its name; what came with them in one datagram is taken."""
+    world, node, evil = victim()
+    evil.frames(evil.message(1), encode_packet(10_000, Delivery.EXPRESS, False, b""), encode_ping())
+    evil.frames(encode_packet(2**64 - 1, Delivery.EXPRESS, False, b""))
+    world.run(SECOND)
+    assert node.live.drops == {"beyond-window": 2}
+    assert node.read_all("q") == [b"hello"]
 
 
 def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
