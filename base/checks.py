@@ -10,6 +10,7 @@ __all__ = ["DATAGRAM_MAX_BYTES", "DATAGRAM_MIN_BYTES", "check_datagram", "check_
 DATAGRAM_MIN_BYTES = 576
 """What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
 DATAGRAM_MAX_BYTES = 0xFFFF
+"""A UDP datagram is no longer (RFC 768), and a packet's length field holds no more; TCP could carry more."""
 
 
 def check_numbers(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:

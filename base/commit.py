@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 KEY_BITS = 40
+"""For the number in a row key: a million million packets of one lane or queue, and 23 bits for which one it is."""
 HEAD_BYTES = 27
 """How much of a packet's body an index carries: enough to know its kind, its count and its place in a large message."""
 

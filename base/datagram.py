@@ -1,12 +1,23 @@
-"""The layout of one datagram: header, payload, tag.
+"""The layout of one datagram, and the channels that protect it.
 
-    offset  0        1         2          4                12         20        len - 16
-            | kind   | version | reserved | connection id  | counter  | payload | tag |
-              1 byte   1         2          8                8          any       16
+    offset  0        1         2          4                12         20            20 + payload
+            | kind   | version | reserved | connection id  | counter  | protected payload |
+              1 byte   1         2          8                8          any, and what its channel adds
 
-All numbers are big-endian. The connection id is the receiver's, so that a datagram finds its session whatever
-address it comes from. The counter never repeats in a direction of a connection: a channel that encrypts takes its
-nonce from it. The tag covers header and payload; its size is that of an AEAD tag (RFC 5116, section 5.1).
+All numbers are big-endian. The connection id is the receiver's, so that a datagram finds its conversation whatever
+address it comes from (as RFC 9000 section 5.1 has it); a connect, which finds none, has 0 there. The counter never
+repeats in a direction of a connection: a channel that encrypts takes its nonce from it (RFC 5116, section 3.1).
+
+Each conversation has a channel of its own. Whoever begins one makes it with ``Channels.dial`` and seals a CONNECT with
+it; whoever is called makes its own from that datagram, with ``Channels.answer``, and seals the ACCEPT with it:
+
+    CONNECT   dial(address).seal     --->   answer(datagram): a channel, and what the connect says
+    ACCEPT    the same channel.open  <---   the same channel.seal
+    DATA      both                   <-->   both
+
+So the hello travels as the payload of these two datagrams, and a channel that agrees on keys sends its own two
+handshake messages around it: the first is what it makes of a CONNECT, the second what it makes of an ACCEPT. Both may
+be sealed more than once, as hellos are repeated.
 """
 
 from dataclasses import dataclass
@@ -17,24 +28,14 @@ from typing import Protocol
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-__all__ = [
-    "HEADER",
-    "HEADER_BYTES",
-    "OVERHEAD_BYTES",
-    "TAG_BYTES",
-    "VERSION",
-    "Channel",
-    "Datagram",
-    "Kind",
-    "open_datagram",
-    "seal",
-]
+__all__ = ["HEADER_BYTES", "Channel", "Channels", "Header", "Kind", "read_header"]
 
 VERSION = 1
-HEADER = Struct("!BBHQQ")
-HEADER_BYTES = HEADER.size
-TAG_BYTES = 16
-OVERHEAD_BYTES = HEADER_BYTES + TAG_BYTES
+"""Of the protocol as a whole; a datagram of another one is dropped unread."""
+
+_HEADER = Struct("!BBHQQ")
+HEADER_BYTES = _HEADER.size
+"""What stands before the payload, in the clear; a channel adds its own to it (``Channel.overhead_bytes``)."""
 
 
 class Kind(IntEnum):
@@ -50,51 +51,33 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 
 @dataclass(slots=True)
-class Datagram:
-    """One opened datagram; not frozen because one is made for every datagram received."""
+class Header:
+    """What everyone can read of a datagram; not frozen because one is made for every datagram received.
+
+    Attributes:
+        kind: what the datagram is for.
+        connection_id: the receiver's, 64 bits; 0 in a connect.
+        counter: 64 bits; nobody uses one twice in a direction of a connection.
+    """
 
     kind: Kind
     connection_id: int
     counter: int
-    payload: bytes
+
+    def encode(self) -> bytes:
+        """The header as bytes."""
+        return _HEADER.pack(self.kind, VERSION, 0, self.connection_id, self.counter)
 
 
-class Channel(Protocol):
-    """Protects datagrams on their way; what it covers is the whole datagram, its header included."""
-
-    def seal(self, header: bytes, payload: bytes) -> bytes:
-        """Return the whole datagram: header, protected payload and tag."""
-
-    def open(self, datagram: bytes) -> bytes:
-        """Return the payload of a datagram that has at least ``OVERHEAD_BYTES``.
-
-        Raises:
-            ProtocolError: ``bad-tag``, when the datagram is not what the peer sealed.
-        """
-
-
-def seal(channel: Channel, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
-    """Return the datagram that carries ``payload``.
-
-    Args:
-        channel: what protects it.
-        kind: what it is for.
-        connection_id: the receiver's, 64 bits.
-        counter: 64 bits; the caller never uses one twice in a direction of a connection.
-        payload: what it carries, possibly nothing.
-    """
-    return channel.seal(HEADER.pack(kind, VERSION, 0, connection_id, counter), payload)
-
-
-def open_datagram(channel: Channel, datagram: bytes) -> Datagram:
-    """Check a datagram and take it apart.
+def read_header(datagram: bytes) -> Header:
+    """Read whose datagram it is. Nothing in it is true before a channel has opened the datagram.
 
     Raises:
-        ProtocolError: with reason ``too-short``, ``bad-version``, ``unknown-kind``, ``bad-header`` or ``bad-tag``.
+        ProtocolError: with reason ``too-short``, ``bad-version``, ``unknown-kind`` or ``bad-header``.
     """
-    if len(datagram) < OVERHEAD_BYTES:
+    if len(datagram) < HEADER_BYTES:
         raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
-    code, version, reserved, connection_id, counter = HEADER.unpack_from(datagram)
+    code, version, reserved, connection_id, counter = _HEADER.unpack_from(datagram)
     if version != VERSION:
         raise ProtocolError(DropReason.BAD_VERSION, str(version))
     kind = _KINDS.get(code)
@@ -102,4 +85,56 @@ def open_datagram(channel: Channel, datagram: bytes) -> Datagram:
         raise ProtocolError(DropReason.UNKNOWN_KIND, str(code))
     if reserved:
         raise ProtocolError(DropReason.BAD_HEADER, f"reserved bits {reserved:#06x}")
-    return Datagram(kind, connection_id, counter, channel.open(datagram))
+    return Header(kind, connection_id, counter)
+
+
+class Channel(Protocol):
+    """Protects the datagrams of one conversation; what it covers is the whole datagram, its header included."""
+
+    @property
+    def overhead_bytes(self) -> int:
+        """By how much a datagram is longer than its payload: the header, and what the channel adds."""
+
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
+        """Return the whole datagram: header and protected payload.
+
+        Args:
+            kind: what it is for.
+            connection_id: the receiver's; 0 in a connect.
+            counter: never the same twice in a direction of a connection.
+            payload: what it carries: the hello, or frames, or nothing.
+        """
+
+    def open(self, datagram: bytes) -> bytes:
+        """Return the payload of a datagram whose header ``read_header`` has read.
+
+        Raises:
+            ProtocolError: ``too-short`` or ``bad-tag``, when the datagram is not what the peer sealed.
+        """
+
+
+class Channels(Protocol):
+    """Makes the channels of a node's conversations."""
+
+    @property
+    def overhead_bytes(self) -> int:
+        """That of every channel that is made here: packets are cut to size before there is a conversation."""
+
+    def dial(self, address: str) -> Channel:
+        """The channel of a conversation that begins here: it seals the connect, and opens the accept.
+
+        Args:
+            address: whom it is for.
+        """
+
+    def answer(self, datagram: bytes) -> tuple[Channel, bytes]:
+        """The channel of a conversation that a connect asks for, and the payload of that connect.
+
+        The caller may drop the channel, or seal one accept with it and then drop it: it holds nothing but memory.
+
+        Args:
+            datagram: a connect, by its header.
+
+        Raises:
+            ProtocolError: ``too-short`` or ``bad-tag``.
+        """

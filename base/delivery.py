@@ -37,7 +37,8 @@ FREED_BY: dict[Delivery, Ack] = {
     Delivery.RECOVERABLE: Ack.STORE,
     Delivery.TRANSACTIONAL: Ack.ORDER,
 }
-"""The acknowledgement that lets a sender forget a packet. No other one ever does."""
+"""The acknowledgement that lets a sender forget a packet. No other one ever does ([MS-MQQB] 3.1.5.5 for the first two,
+3.1.1.6.2 for the third: a session ack never deletes what is transactional)."""
 
 DURABLE: frozenset[Delivery] = frozenset({Delivery.RECOVERABLE, Delivery.TRANSACTIONAL})
 """The classes that are on disk before they are sent, and before they are store-acknowledged."""

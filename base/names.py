@@ -7,6 +7,7 @@ __all__ = ["check_name"]
 NAME_BYTES_MAX = 124
 """The queue name limit of MSMQ ([MS-MQMQ] 2.1)."""
 NAME_PUNCTUATION = frozenset("._-$")
+"""It means nothing in an address; ``$`` stands in MSMQ's own names, such as ``order_queue$``."""
 
 
 def check_name(name: str) -> str:

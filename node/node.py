@@ -24,7 +24,7 @@ from triack.queues.settings import NodeSettings
 from triack.store.store import Store
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint
-from triack.transport.insecure import InsecureChannel
+from triack.transport.insecure import InsecureChannels
 
 __all__ = ["Node", "open_node", "port_of"]
 
@@ -182,7 +182,7 @@ class Node:
             address=endpoint.address if endpoint is not None else "",
             settings=self.settings,
             queues=self._queues,
-            channel=InsecureChannel(),
+            channels=InsecureChannels(),
             random=random.Random(machine.entropy(16)),
             now_ns=now_ns,
             wall_offset_ns=machine.wall_ns() - now_ns,

@@ -17,39 +17,40 @@ from enum import Enum
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
+from triack.base.reasons import RejectReason
 from triack.ordering.order_ack import OrderAck
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 
 __all__ = ["IncomingSequence", "Outcome", "Position"]
 
-Token = TypeVar("Token")
+Context = TypeVar("Context")
 
 Position = tuple[int, int]
 """A sequence id and the number of the last packet of it; (0, 0) before the first."""
 
-
 SKIPS_MAX = 256
-"""Runs of numbers that were passed over and are remembered; a copy of one may still be under way."""
+"""Runs of numbers that were passed over and are remembered: a copy of one may still be under way. One that is forgotten
+is taken for accepted; its origin, who gave it up, does not ask any more."""
 
 
 class Outcome(Enum):
-    """What became of a packet. The values are the log's reasons."""
+    """What became of a packet; the value of a rejection is its reason."""
 
     ACCEPTED = "accepted"
     HELD = "held"
-    DUPLICATE = "duplicate"
-    STALE_SEQUENCE = "stale-sequence"
-    HOLD_FULL = "hold-full"
+    DUPLICATE = RejectReason.DUPLICATE
+    STALE_SEQUENCE = RejectReason.STALE_SEQUENCE
+    HOLD_FULL = RejectReason.HOLD_FULL
 
 
 @dataclass(slots=True)
-class _Held(Generic[Token]):
+class _Held(Generic[Context]):
     header: SequenceHeader
-    token: Token
+    context: Context
 
 
-class IncomingSequence(Generic[Token]):
+class IncomingSequence(Generic[Context]):
     """One stream from one origin.
 
     Args:
@@ -73,7 +74,7 @@ class IncomingSequence(Generic[Token]):
         self.position = position
         self.committed = position
         self.ack = OrderAck(settings)
-        self._held: dict[int, _Held[Token]] = {}
+        self._held: dict[int, _Held[Context]] = {}
         self._held_order: list[tuple[int, int]] = []
         self._held_sequence = 0
         self._skips: deque[tuple[int, int]] = deque(maxlen=SKIPS_MAX)
@@ -84,13 +85,13 @@ class IncomingSequence(Generic[Token]):
         return len(self._held)
 
     def handle_packet(
-        self, header: SequenceHeader, token: Token, now_ns: int
-    ) -> tuple[Outcome, list[tuple[SequenceHeader, Token]]]:
+        self, header: SequenceHeader, context: Context, now_ns: int
+    ) -> tuple[Outcome, list[tuple[SequenceHeader, Context]]]:
         """Judge a packet.
 
         Args:
             header: the packet.
-            token: anything; it comes back when the packet is accepted, now or later.
+            context: anything; it comes back when the packet is accepted, now or later.
             now_ns: the clock.
 
         Returns:
@@ -99,16 +100,16 @@ class IncomingSequence(Generic[Token]):
         self.ack.handle_packet(now_ns, asks=header.asks)
         outcome = self._judge(header)
         if outcome is Outcome.ACCEPTED:
-            return outcome, self._accept(header, token)
+            return outcome, self._accept(header, context)
         if outcome is Outcome.HELD:
             heappush(self._held_order, (header.previous, header.number))
-            self._held[header.number] = _Held(header, token)
+            self._held[header.number] = _Held(header, context)
         elif outcome is Outcome.DUPLICATE:
             self.ack.handle_request()
             held = self._held.get(header.number)
             if held is not None and header.sequence == self._held_sequence:
                 # It came again by another session: that one wants the answer.
-                held.token = token
+                held.context = context
         return outcome, []
 
     def has_accepted(self, header: SequenceHeader) -> bool:
@@ -150,8 +151,8 @@ class IncomingSequence(Generic[Token]):
             return Outcome.HOLD_FULL
         return Outcome.HELD
 
-    def _accept(self, header: SequenceHeader, token: Token) -> list[tuple[SequenceHeader, Token]]:
-        accepted = [(header, token)]
+    def _accept(self, header: SequenceHeader, context: Context) -> list[tuple[SequenceHeader, Context]]:
+        accepted = [(header, context)]
         self._move_to(header)
         if header.sequence > self._held_sequence:
             self._forget_held()
@@ -159,7 +160,7 @@ class IncomingSequence(Generic[Token]):
             following = self._poll_held()
             if following is None:
                 break
-            accepted.append((following.header, following.token))
+            accepted.append((following.header, following.context))
             self._move_to(following.header)
         return accepted
 
@@ -172,7 +173,7 @@ class IncomingSequence(Generic[Token]):
         if header.number > number + 1:
             self._skips.append((number + 1, header.number - 1))
 
-    def _poll_held(self) -> _Held[Token] | None:
+    def _poll_held(self) -> _Held[Context] | None:
         # What has the lowest previous fits first; that also skips packets that the sender gave up meanwhile.
         position, order = self.position[1], self._held_order
         while order and order[0][0] <= position:

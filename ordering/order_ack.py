@@ -3,7 +3,8 @@
 It decides when to tell the origin how far its sequence is accepted and on disk.
 
 Promise: an order ack leaves ``order_ack_idle`` after the last packet of a burst, at the latest ``seq_max_ack_delay``
-after the first, and at once when asked; it never speaks of more than the committed position, which the caller supplies.
+after the first ([MS-MQQB] 3.1.5.8.6, 3.1.6.9), and at once when asked; it never speaks of more than the committed
+position, which the caller supplies.
 
     NOTHING_OWED --packet--> OWED --asked | timer--> DUE --sent--> NOTHING_OWED
 """
@@ -100,6 +101,16 @@ class OrderAck:
     def handle_sent(self) -> None:
         """The ack was handed to a session."""
         self._move(OrderAckEvent.SENT)
+
+    # ---- for searches that keep the clock still
+
+    def expire(self) -> None:
+        """Whatever arrived did so long ago: the next ``handle_timer`` finds that waiting has ended."""
+        self._first_at_ns = self._last_at_ns = 0
+
+    def refresh(self, now_ns: int) -> None:
+        """Whatever arrived did so just now."""
+        self._first_at_ns = self._last_at_ns = now_ns
 
     def _move(self, event: OrderAckEvent) -> None:
         self.state = TRANSITIONS[self.state][event]

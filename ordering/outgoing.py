@@ -1,13 +1,15 @@
 """The sending end of a stream: which packets are still wanted, and what frees them.
 
 Promise: a packet that was appended is offered for sending, in order, until the acknowledgement that frees its class
-arrives (``session.delivery.FREED_BY``) or it is removed. Its number never changes and is never used twice.
+arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes and is never used twice.
 
     WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
-    any --the ack that frees the class--> DONE        any of these --session closed | resend tier--> WAITING_TO_SEND
-    any --give_up--> GIVEN_UP --removed--> DONE
+    any --the ack that frees the class | removed--> DONE
+    any of these --session closed | resend tier--> WAITING_TO_SEND
+    any --given up--> GIVEN_UP --revived--> WAITING_TO_SEND
 
-The states are [MS-MQQB] 3.1.1.1.1.3-8. It knows neither sessions nor disks nor what a body is.
+All moves are in ``TRANSITIONS``; the states are those of [MS-MQQB] 3.1.1.1.1.3-8. It knows neither sessions nor disks
+nor what a body is.
 """
 
 from collections import deque
@@ -19,28 +21,73 @@ from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.ordering.settings import OrderSettings
 from triack.ordering.tiers import ResendTimer
 
-__all__ = ["Entry", "EntryState", "OutgoingSequence"]
+__all__ = ["TRANSITIONS", "Entry", "EntryEvent", "EntryState", "OutgoingSequence"]
 
 
 class EntryState(Enum):
     """Where an outgoing packet is."""
 
     WAITING_TO_SEND = 0
+    """It goes out as soon as a session takes it."""
     WAITING_SESSION_ACK = 1
+    """A session has it."""
     WAITING_STORE_ACK = 2
+    """The next hop has it, perhaps in memory only."""
     WAITING_ORDER_ACK = 3
+    """The next hop has it; the destination has not accepted it in order, as far as we know."""
     GIVEN_UP = 4
     """It will be removed as soon as its end is on disk; until then it is neither sent nor forgotten."""
     DONE = 5
+    """Freed or removed; nothing leaves this state."""
 
 
-_NOT_SENT = (EntryState.WAITING_TO_SEND, EntryState.GIVEN_UP)
+class EntryEvent(Enum):
+    """What happens to an outgoing packet."""
 
-AFTER_SESSION_ACK: dict[Ack, EntryState] = {
-    Ack.STORE: EntryState.WAITING_STORE_ACK,
-    Ack.ORDER: EntryState.WAITING_ORDER_ACK,
+    SENT = 0
+    """A session took it."""
+    RECEIVED_NOT_STORED = 1
+    """A session ack covers it, and a store ack is to free it."""
+    RECEIVED_NOT_ORDERED = 2
+    """A session ack covers it, and an order ack is to free it."""
+    SEND_AGAIN = 3
+    """Its session closed, its resend tier ran out, or the packet before it was removed."""
+    GIVEN_UP = 4
+    """Its message will not be delivered."""
+    REVIVED = 5
+    """It will be, after all."""
+    FREED = 6
+    """The ack that frees its class covers it, or it was removed."""
+
+
+def _moves(**moves: EntryState) -> dict[EntryEvent, EntryState]:
+    anywhere = {EntryEvent.FREED: EntryState.DONE, EntryEvent.GIVEN_UP: EntryState.GIVEN_UP}
+    return anywhere | {EntryEvent[name]: state for name, state in moves.items()}
+
+
+TRANSITIONS: dict[EntryState, dict[EntryEvent, EntryState]] = {
+    EntryState.WAITING_TO_SEND: _moves(
+        SENT=EntryState.WAITING_SESSION_ACK,
+        SEND_AGAIN=EntryState.WAITING_TO_SEND,
+    ),
+    EntryState.WAITING_SESSION_ACK: _moves(
+        RECEIVED_NOT_STORED=EntryState.WAITING_STORE_ACK,
+        RECEIVED_NOT_ORDERED=EntryState.WAITING_ORDER_ACK,
+        SEND_AGAIN=EntryState.WAITING_TO_SEND,
+    ),
+    EntryState.WAITING_STORE_ACK: _moves(SEND_AGAIN=EntryState.WAITING_TO_SEND),
+    EntryState.WAITING_ORDER_ACK: _moves(SEND_AGAIN=EntryState.WAITING_TO_SEND),
+    EntryState.GIVEN_UP: _moves(REVIVED=EntryState.WAITING_TO_SEND),
+    EntryState.DONE: {},
 }
-"""What a session ack leaves to wait for, by the ack that frees the class; the session ack itself leaves nothing."""
+"""State, then what happens, then the next state. What is missing changes nothing: an ack that comes late, say, for a
+packet that is to be sent again, or is done."""
+
+AFTER_SESSION_ACK: dict[Ack, EntryEvent] = {
+    Ack.STORE: EntryEvent.RECEIVED_NOT_STORED,
+    Ack.ORDER: EntryEvent.RECEIVED_NOT_ORDERED,
+}
+"""What a session ack means for a packet, by the ack that frees its class, unless the session ack itself frees it."""
 
 
 @dataclass(slots=True)
@@ -107,7 +154,7 @@ class OutgoingSequence:
     def handle_sent(self, entry: Entry, now_ns: int, *, packet: int = 0) -> None:
         """The entry that ``peek`` returned was handed to a session, which numbered it ``packet``."""
         self._to_send.popleft()
-        entry.state = EntryState.WAITING_SESSION_ACK
+        _move(entry, EntryEvent.SENT)
         entry.sends += 1
         entry.packet = packet
         if FREED_BY[self.delivery] is Ack.ORDER:
@@ -116,9 +163,9 @@ class OutgoingSequence:
     def handle_session_ack(self, entry: Entry) -> bool:
         """The next hop has the packet. Returns whether that frees it."""
         entry.received = True
-        freed_by = FREED_BY[self.delivery]
-        if entry.state is EntryState.WAITING_SESSION_ACK and freed_by in AFTER_SESSION_ACK:
-            entry.state = AFTER_SESSION_ACK[freed_by]
+        waits = AFTER_SESSION_ACK.get(FREED_BY[self.delivery])
+        if waits is not None:
+            _move(entry, waits)
         return self._free_if(entry, Ack.SESSION)
 
     def handle_store_ack(self, entry: Entry) -> bool:
@@ -138,7 +185,7 @@ class OutgoingSequence:
         for entry in freed:
             del self.entries[entry.number]
             entry.received = entry.stored = True
-            entry.state = EntryState.DONE
+            _move(entry, EntryEvent.FREED)
         if freed:
             self.tier.handle_progress(now_ns, outstanding=bool(self.entries))
         return freed
@@ -151,19 +198,17 @@ class OutgoingSequence:
         """The session is gone: everything that is not freed goes out again on the next one, in order."""
         for entry in self.entries.values():
             entry.packet = 0
-        wanted = [entry for entry in self.entries.values() if entry.state is not EntryState.GIVEN_UP]
-        for entry in wanted:
-            entry.state = EntryState.WAITING_TO_SEND
-        self._to_send = deque(wanted)
+            _move(entry, EntryEvent.SEND_AGAIN)
+        self._to_send = deque(self._waiting(EntryState.WAITING_TO_SEND))
 
     def handle_timer(self, now_ns: int) -> list[Entry]:
         """A resend tier may have run out. Returns what goes out again; what is still in its session stays there."""
         if not self.tier.is_due(now_ns):
             return []
-        again = [entry for entry in self.entries.values() if entry.state is EntryState.WAITING_ORDER_ACK]
+        again = self._waiting(EntryState.WAITING_ORDER_ACK)
         self.tier.handle_expired(now_ns, resends=bool(again))
         if again:
-            self._send_again(again)
+            self._send_again(again, EntryEvent.SEND_AGAIN)
         return again
 
     def message_of(self, entry: Entry) -> list[Entry]:
@@ -178,21 +223,21 @@ class OutgoingSequence:
     def give_up(self, entries: list[Entry]) -> None:
         """Send these packets no more; ``remove`` must follow, or ``revive``."""
         for entry in entries:
-            entry.state = EntryState.GIVEN_UP
+            _move(entry, EntryEvent.GIVEN_UP)
 
     def revive(self, entries: list[Entry]) -> None:
         """Send these packets after all."""
-        self._send_again([entry for entry in entries if entry.state is EntryState.GIVEN_UP])
+        self._send_again([entry for entry in entries if entry.state is EntryState.GIVEN_UP], EntryEvent.REVIVED)
 
     def remove(self, entry: Entry) -> None:
         """Give a packet up. The one after it goes out again, as its ``previous`` has changed."""
         if self.entries.pop(entry.number, None) is None:
             return
-        entry.state = EntryState.DONE
+        _move(entry, EntryEvent.FREED)
         ordered = FREED_BY[self.delivery] is Ack.ORDER
         following = self._following(entry.number) if ordered else None
-        if following is not None and following.state not in _NOT_SENT:
-            self._send_again([following])
+        if following is not None and following.state not in (EntryState.WAITING_TO_SEND, EntryState.GIVEN_UP):
+            self._send_again([following], EntryEvent.SEND_AGAIN)
         if not self.entries:
             self.tier.handle_progress(0, outstanding=False)
 
@@ -211,7 +256,7 @@ class OutgoingSequence:
         return list(islice(waiting, most))
 
     def previous_of(self, entry: Entry) -> int:
-        """The ``previous`` field of a packet that leaves now."""
+        """The ``previous`` field of a packet that leaves now ([MS-MQMQ] 2.2.20.5)."""
         if FREED_BY[self.delivery] is not Ack.ORDER:
             return next(iter(self.entries)) - 1
         if entry.number - 1 in self.entries:
@@ -230,6 +275,19 @@ class OutgoingSequence:
         self._ask_in = self._settings.order_ack_every
         return True
 
+    # ---- for searches that keep the clock still
+
+    @property
+    def awaits_order_ack(self) -> bool:
+        """Whether a resend tier that ran out would send anything again."""
+        return bool(self._waiting(EntryState.WAITING_ORDER_ACK))
+
+    def normalize(self, now_ns: int) -> None:
+        """The tier is at its first wait, as it may end at any moment; of sendings only whether there was one counts."""
+        self.tier.normalize(now_ns)
+        for entry in self.entries.values():
+            entry.sends = min(entry.sends, 1)
+
     # ---- helpers
 
     def _following(self, number: int) -> Entry | None:
@@ -240,17 +298,25 @@ class OutgoingSequence:
     def _free_if(self, entry: Entry, ack: Ack) -> bool:
         if FREED_BY[self.delivery] is not ack or entry.state is EntryState.DONE:
             return False
-        entry.state = EntryState.DONE
+        _move(entry, EntryEvent.FREED)
         del self.entries[entry.number]
         return True
 
-    def _send_again(self, entries: list[Entry]) -> None:
+    def _waiting(self, state: EntryState) -> list[Entry]:
+        return [entry for entry in self.entries.values() if entry.state is state]
+
+    def _send_again(self, entries: list[Entry], why: EntryEvent) -> None:
         if not entries:
             return
         for entry in reversed(entries):
-            entry.state = EntryState.WAITING_TO_SEND
+            _move(entry, why)
             self._to_send.appendleft(entry)
+        # Usually they go before all that waits; when not, the order of numbers is made again.
         first_waiting = len(entries)
         if first_waiting < len(self._to_send) and entries[-1].number > self._to_send[first_waiting].number:
             merged = {entry.number: entry for entry in self._to_send}
             self._to_send = deque(merged[number] for number in sorted(merged))
+
+
+def _move(entry: Entry, event: EntryEvent) -> None:
+    entry.state = TRANSITIONS[entry.state].get(event, entry.state)

@@ -34,7 +34,7 @@ _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT = 1, 2, 3
 _FLAG_ASK = 0x01
 
 NUMBER_MAX = 2**63 - 1
-"""What a store keeps as one integer; no stream gets there."""
+"""What SQLite keeps as one integer; no stream gets there."""
 
 
 @dataclass(slots=True)

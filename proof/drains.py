@@ -18,7 +18,7 @@ from triack.queues.effects import Send, StartJob
 from triack.queues.engine import Engine
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
-from triack.transport.insecure import InsecureChannel
+from triack.transport.insecure import InsecureChannels
 
 __all__ = ["COUNTS", "KINDS", "measure"]
 
@@ -48,7 +48,7 @@ class _Node:
             address=self.address,
             settings=SETTINGS,
             queues=None,
-            channel=InsecureChannel(),
+            channels=InsecureChannels(),
             random=Random(number),
             now_ns=self.now_ns,
             wall_offset_ns=0,

@@ -194,8 +194,8 @@ BUGS = (
     Bug(
         "packets of a closed session are not sent again",
         "ordering/outgoing.py",
-        "        for entry in wanted:\n            entry.state = EntryState.WAITING_TO_SEND\n        self._to_send = deque(wanted)\n",
-        "        self._to_send = deque(entry for entry in wanted if entry.state is EntryState.WAITING_TO_SEND)\n",
+        "            _move(entry, EntryEvent.SEND_AGAIN)\n        self._to_send = deque(",
+        "        self._to_send = deque(",
     ),
     Bug(
         "the duplicate filter is not kept",

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from triack.base.commit import Read, StoreContent
-from triack.base.datagram import Channel, Datagram, Kind, open_datagram, seal
+from triack.base.datagram import Channels, Header, Kind, read_header
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.reasons import DeadReason, DropReason
@@ -56,7 +56,7 @@ class Engine:
         address: where the node listens, empty when it does not.
         settings: every limit and timeout.
         queues: the only queues there are, or None to make them on arrival.
-        channel: seals datagrams.
+        channels: makes what protects datagrams.
         random: for ids and jitter.
         now_ns: the monotonic clock.
         wall_offset_ns: wall clock minus monotonic clock.
@@ -78,7 +78,7 @@ class Engine:
         address: str,
         settings: NodeSettings,
         queues: list[str] | None,
-        channel: Channel,
+        channels: Channels,
         random: "Random",
         now_ns: int,
         wall_offset_ns: int,
@@ -91,7 +91,7 @@ class Engine:
         self.closes: Counter[str] = Counter()
         self.failure: TriackError | None = None
         self.draining = False
-        self._channel = channel
+        self._channels = channels
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._group = GroupCommit()
@@ -118,7 +118,7 @@ class Engine:
             name=name,
             address=address,
             settings=settings,
-            channel=channel,
+            channels=channels,
             random=random,
             outbox=self.outbox,
             drops=self.drops,
@@ -228,18 +228,19 @@ class Engine:
     def handle_datagram(self, data: bytes, sender: str, now_ns: int) -> None:
         """Take a datagram from an address. A bad one is dropped and counted by its reason."""
         try:
-            datagram = open_datagram(self._channel, data)
-            if datagram.kind is Kind.CONNECT:
-                self._handle_connect(datagram, sender, now_ns)
+            header = read_header(data)
+            if header.kind is Kind.CONNECT:
+                self._handle_connect(data, sender, now_ns)
                 return
-            conversation = self.handshakes.conversations.get(datagram.connection_id)
+            conversation = self.handshakes.conversations.get(header.connection_id)
             if conversation is None:
                 self.drops[DropReason.UNKNOWN_CONNECTION] += 1
                 return
+            payload = conversation.channel.open(data)
             conversation.wake()
-            _HANDLERS[datagram.kind](self, conversation, datagram, now_ns)
-            if datagram.counter > conversation.highest_counter:
-                conversation.highest_counter = datagram.counter
+            _HANDLERS[header.kind](self, conversation, header, payload, now_ns)
+            if header.counter > conversation.highest_counter:
+                conversation.highest_counter = header.counter
                 if not conversation.session.initiator:
                     conversation.path = sender
             self._handle_events(conversation, now_ns)
@@ -257,24 +258,26 @@ class Engine:
         conversation.wake()
         self._handle_events(conversation, now_ns)
 
-    def _handle_connect(self, datagram: Datagram, sender: str, now_ns: int) -> None:
+    def _handle_connect(self, data: bytes, sender: str, now_ns: int) -> None:
+        channel, payload = self._channels.answer(data)
         if self.draining or self.failure is not None:
             raise ProtocolError(DropReason.CLOSING)
-        self.handshakes.handle_connect(Hello.decode(datagram.payload), sender, now_ns)
+        self.handshakes.handle_connect(Hello.decode(payload), channel, sender, now_ns)
 
-    def _handle_accept(self, conversation: Conversation, datagram: Datagram, now_ns: int) -> None:
-        self.handshakes.handle_accept(conversation, Hello.decode(datagram.payload), now_ns)
+    def _handle_accept(self, conversation: Conversation, _header: Header, payload: bytes, now_ns: int) -> None:
+        self.handshakes.handle_accept(conversation, Hello.decode(payload), now_ns)
 
-    def _handle_data(self, conversation: Conversation, datagram: Datagram, now_ns: int) -> None:
+    def _handle_data(self, conversation: Conversation, header: Header, payload: bytes, now_ns: int) -> None:
         session = conversation.session
         if session.state is State.ACCEPTING:
             self.handshakes.confirm(conversation, now_ns)
-        session.handle_datagram(datagram.payload, datagram.counter, now_ns)
+        session.handle_datagram(payload, header.counter, now_ns)
         if conversation.known is not None:
-            conversation.known.handle_serial(session.peer_serial)
+            conversation.known.handle_serial(session.peer_mark)
 
     def _content_bytes(self, address: str) -> int:
-        return content_limit_bytes(session_settings(self.settings, address).max_datagram_bytes)
+        max_datagram_bytes = session_settings(self.settings, address).max_datagram_bytes
+        return content_limit_bytes(max_datagram_bytes, self._channels.overhead_bytes)
 
     # ---- what sessions report
 
@@ -330,12 +333,15 @@ class Engine:
         if conversation.known is not None:
             self.handshakes.peers.depend(conversation.known)
 
+    def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _now_ns: int) -> None:
+        self.drops[event.reason] += 1
+
     def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
         if self._recorder is not None:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
         for sent in event.packets:
-            if isinstance(sent.token, PacketContext):
-                self.outbox.handle_session_ack(sent.token, self._group)
+            if isinstance(sent.context, PacketContext):
+                self.outbox.handle_session_ack(sent.context, self._group)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self._recorder is not None:
@@ -343,8 +349,8 @@ class Engine:
         if event.packets:
             self._depend(conversation)
         for sent in event.packets:
-            if isinstance(sent.token, PacketContext):
-                self.outbox.handle_store_ack(sent.token, self._group)
+            if isinstance(sent.context, PacketContext):
+                self.outbox.handle_store_ack(sent.context, self._group)
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
         self.inbox.handle_request(conversation.peer_id)
@@ -495,11 +501,10 @@ class Engine:
 
     def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
         session = conversation.session
-        session.serial = self.handshakes.history.committed
+        session.mark = self.handshakes.history.committed
         while (transmit := session.poll_transmit(now_ns)) is not None:
-            data = seal(
-                self._channel, _KINDS[transmit.kind], transmit.connection_id, transmit.counter, transmit.payload
-            )
+            kind = _KINDS[transmit.kind]
+            data = conversation.channel.seal(kind, transmit.connection_id, transmit.counter, transmit.payload)
             batches.setdefault(conversation.path, []).append(data)
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
@@ -616,6 +621,7 @@ _HANDLERS = {Kind.ACCEPT: Engine._handle_accept, Kind.DATA: Engine._handle_data}
 _REPORTS: dict[type, Any] = {
     events.SessionOpened: Engine._on_opened,
     events.PacketArrived: Engine._on_packet,
+    events.PacketDropped: Engine._on_dropped,
     events.PacketsAcked: Engine._on_acked,
     events.PacketsStored: Engine._on_stored,
     events.AcksRequested: Engine._on_request,

@@ -9,8 +9,8 @@ it connects once more with what it remembers, and opens when that was checked. I
 
 Only a node itself can tell that something is not in its history. Whoever finds that out has the other halted and tells
 it: an acceptor by refusing every connect, an initiator by connecting until it is refused. A halted peer is spoken to no
-more; the rest of the node goes on, as a peer may lie. A verdict of an initiator counts only if it knows the id of our
-present start: a late copy of an older one does not.
+more; the rest of the node goes on, as a peer may lie. What an initiator says of a rollback counts only if it knows the
+id of our present start: a late copy of an older connect does not.
 """
 
 from collections import Counter
@@ -19,14 +19,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from triack.base.commit import Commit, StoreContent
-from triack.base.datagram import Channel, Kind, seal
+from triack.base.datagram import Channel, Channels, Kind
 from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.reasons import DeadReason, DropReason
 from triack.queues.history import History, Peers, covers
+from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.link import Conversation, Link
 from triack.queues.outbox import Outbox
 from triack.queues.settings import NodeSettings
-from triack.session.frames import Hello, HistoryPoint, RolledBack
+from triack.session.frames import Hello
 from triack.session.session import Session
 from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["HALTED_MAX", "Handshakes", "session_settings"]
 
 HALTED_MAX = 1_024
-"""Halted peers that no link of ours leads to and that are remembered; more are refused all the same."""
+"""Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
+the same."""
 
 _SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
 
@@ -52,8 +54,17 @@ def session_settings(settings: NodeSettings, address: str) -> SessionSettings:
 class Halted(NamedTuple):
     """A peer that is spoken to no more, and why."""
 
-    verdict: RolledBack
+    rolled_back: RolledBack
     error: RollbackDetected
+
+
+class Connect(NamedTuple):
+    """A connect that has arrived."""
+
+    hello: Hello
+    peer: Introduction
+    channel: Channel
+    sender: str
 
 
 class Handshakes:
@@ -64,7 +75,7 @@ class Handshakes:
         name: a label for people.
         address: where the node listens, empty when it does not.
         settings: limits and timeouts.
-        channel: seals what is answered without a session.
+        channels: makes the channels of conversations.
         random: for ids.
         outbox: has the links.
         drops: counts what is dropped, by reason.
@@ -86,7 +97,7 @@ class Handshakes:
         name: str,
         address: str,
         settings: NodeSettings,
-        channel: Channel,
+        channels: Channels,
         random: "Random",
         outbox: Outbox,
         drops: Counter[DropReason],
@@ -102,7 +113,7 @@ class Handshakes:
         self._name = name
         self._address = address
         self._settings = settings
-        self._channel = channel
+        self._channels = channels
         self._random = random
         self._outbox = outbox
         self._drops = drops
@@ -118,118 +129,138 @@ class Handshakes:
 
     def connect(self, link: Link, now_ns: int) -> None:
         """Begin a session with whoever is at the link's address."""
-        own = self._hello(self._random.getrandbits(64), link.address)
-        own.receiver, own.remembered = link.peer_id, self.peers.of(link.peer_id)
-        link.conversation = self._add_session(own, None, link.address, link, now_ns)
+        own = self._introduce(link.address, link.peer_id, self.peers.of(link.peer_id))
+        channel = self._channels.dial(link.address)
+        session_id = self._random.getrandbits(64)
+        link.conversation = self._add_session(channel, session_id, own, link.address, now_ns)
+        link.conversation.link = link
 
     def handle_accept(self, conversation: Conversation, hello: Hello, now_ns: int) -> None:
         """Take an accept: open, ask for more to be checked, or learn of a rollback.
 
         Raises:
-            ProtocolError: ``unexpected-accept``, for one that answers no connect of ours.
+            ProtocolError: ``unexpected-accept``, for one that answers no connect of ours; ``bad-hello``.
         """
-        session = conversation.session
+        session, peer = conversation.session, Introduction.decode(hello.introduction)
         if not session.initiator or hello.session_id != session.hello.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
-        own_echo = hello.node_id == self._node_id and hello.point.start == self.history.start
-        if own_echo or conversation.peer_id not in (b"", hello.node_id):
+        own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
+        if own_echo or conversation.peer_id not in (b"", peer.node_id):
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         if conversation.link is not None:
-            self._lead(conversation.link, hello.node_id)
-        if hello.verdict:
-            self._halt(hello, hello.verdict.turned, now_ns, told=True)
+            self._lead(conversation.link, peer.node_id)
+        if peer.rolled_back:
+            self._halt(peer, peer.rolled_back.turned, now_ns, told=True)
             session.close(CloseReason.ROLLBACK)
-        elif hello.node_id in self.halted or not self._is_true(hello):
-            self._halt(hello, RolledBack.SENDER, now_ns)
-            self._connect_again(
-                session, hello.node_id, HistoryPoint(hello.point.start, 0), self.halted[hello.node_id].verdict
-            )
-        elif session.state is not State.CONNECTING or self._has_enough(hello):
+        elif peer.node_id in self.halted or not self._is_true(peer):
+            self._halt(peer, RolledBack.SENDER, now_ns)
+            start = HistoryPoint(peer.point.start, 0)
+            self._connect_again(conversation, peer.node_id, start, self.halted[peer.node_id].rolled_back)
+        elif session.state is not State.CONNECTING or self._has_enough(peer):
+            if session.state is State.CONNECTING:
+                conversation.peer = peer
             session.handle_hello(hello, now_ns)
         else:
-            self._connect_again(session, hello.node_id, self.peers.of(hello.node_id), RolledBack.NONE)
+            self._connect_again(conversation, peer.node_id, self.peers.of(peer.node_id), RolledBack.NONE)
 
-    def _is_true(self, hello: Hello) -> bool:
+    def _is_true(self, peer: Introduction) -> bool:
         """Whether this is another node than we are, and what it remembers of our store is so."""
-        return hello.node_id != self._node_id and self.history.has(hello.remembered)
+        return peer.node_id != self._node_id and self.history.has(peer.remembered)
 
-    def _has_enough(self, accept: Hello) -> bool:
+    def _has_enough(self, peer: Introduction) -> bool:
         """Whether the acceptor's store has all that we remember of it: it has looked, or is at a later point itself."""
-        remembered = self.peers.of(accept.node_id)
-        return covers(accept.checked, remembered) or covers(accept.point, remembered)
+        remembered = self.peers.of(peer.node_id)
+        return covers(peer.checked, remembered) or covers(peer.point, remembered)
 
-    def _connect_again(self, session: Session, receiver: bytes, remembered: HistoryPoint, verdict: RolledBack) -> None:
-        own = session.hello
-        if (own.receiver, own.remembered, own.verdict) != (receiver, remembered, verdict):
-            own.receiver, own.remembered, own.verdict = receiver, remembered, verdict
-            session.say_hello()
+    def _connect_again(
+        self, conversation: Conversation, receiver: bytes, remembered: HistoryPoint, rolled_back: RolledBack
+    ) -> None:
+        own = replace(conversation.own, receiver=receiver, remembered=remembered, rolled_back=rolled_back)
+        conversation.introduce(own)
 
     # ---- the acceptor
 
-    def handle_connect(self, hello: Hello, sender: str, now_ns: int) -> None:
+    def handle_connect(self, hello: Hello, channel: Channel, sender: str, now_ns: int) -> None:
         """Answer a connect.
+
+        Args:
+            hello: what it says.
+            channel: the one that opened it; a conversation keeps it, and a refusal is sealed with it.
+            sender: the address that it came from.
+            now_ns: the clock.
 
         Raises:
             ProtocolError: with the reason why there will be no session.
         """
-        if hello.node_id == self._node_id:
-            self._handle_own_connect(hello, sender, now_ns)
+        connect = Connect(hello, Introduction.decode(hello.introduction), channel, sender)
+        peer = connect.peer
+        if peer.node_id == self._node_id:
+            self._handle_own_connect(connect, now_ns)
             raise ProtocolError(DropReason.OWN_NODE)
-        if self._is_told(hello):
-            self._halt(hello, hello.verdict.turned, now_ns, told=True)
-            self._refuse(hello, sender, hello.verdict.turned)
-        if hello.receiver == self._node_id and not self.history.has(hello.remembered):
-            self._halt(hello, RolledBack.SENDER, now_ns)
-            self._refuse(hello, sender, RolledBack.SENDER)
-        if hello.node_id in self.halted:
-            self._refuse(hello, sender, self.halted[hello.node_id].verdict)
-        conversation = self._accepted.get((hello.node_id, hello.session_id))
+        if self._is_told(peer):
+            self._halt(peer, peer.rolled_back.turned, now_ns, told=True)
+            self._refuse(connect, peer.rolled_back.turned)
+        if peer.receiver == self._node_id and not self.history.has(peer.remembered):
+            self._halt(peer, RolledBack.SENDER, now_ns)
+            self._refuse(connect, RolledBack.SENDER)
+        if peer.node_id in self.halted:
+            self._refuse(connect, self.halted[peer.node_id].rolled_back)
+        conversation = self._accepted.get((peer.node_id, hello.session_id))
         if conversation is not None:
-            self._note_checked(conversation.session.hello, hello)
+            # A connect with nothing to check, a late copy perhaps, takes nothing back.
+            conversation.introduce(self._check(conversation.own, peer))
             conversation.session.handle_hello(hello, now_ns)
             conversation.wake()
             return
-        link = self._outbox.links.get(hello.address)
-        if link is not None and link.is_connecting and self._node_id > hello.node_id:
+        link = self._outbox.links.get(peer.address)
+        if link is not None and link.is_connecting and self._node_id > peer.node_id:
             # Both ends connect at once: the greater node id wins, and both know it.
             raise ProtocolError(DropReason.CONNECTING_OURSELVES)
         self._make_room()
-        self._add_session(self._answer(hello), hello, sender, None, now_ns)
+        self._add_session(channel, hello.session_id, self._answer(peer), sender, now_ns, connect)
 
-    def _is_told(self, hello: Hello) -> bool:
+    def _is_told(self, peer: Introduction) -> bool:
         """Whether the initiator says, having heard of our present start, that a store was rolled back."""
-        return hello.verdict is not RolledBack.NONE and (hello.receiver, hello.remembered.start) == (
+        return peer.rolled_back is not RolledBack.NONE and (peer.receiver, peer.remembered.start) == (
             self._node_id,
             self.history.start,
         )
 
-    def _refuse(self, hello: Hello, sender: str, verdict: RolledBack) -> None:
+    def _refuse(self, connect: Connect, rolled_back: RolledBack) -> None:
         """Tell who connects that there will be no session. It needs none: each connect is answered by itself."""
-        self._reply(hello, sender, verdict)
+        self._reply(connect, rolled_back)
         raise ProtocolError(DropReason.ROLLBACK)
 
-    def _reply(self, hello: Hello, sender: str, verdict: RolledBack) -> None:
-        own = self._answer(hello)
-        own.verdict = verdict
+    def _reply(self, connect: Connect, rolled_back: RolledBack) -> None:
+        hello = Hello.of(
+            self._settings.session,
+            session_id=connect.hello.session_id,
+            connection_id=self._connection_id(),
+            sent_at_ns=connect.hello.sent_at_ns,
+            introduction=replace(self._answer(connect.peer), rolled_back=rolled_back).encode(),
+        )
+        # Counters of such answers are drawn: nobody counts them, and no two may be the same.
         counter = self._random.getrandbits(63)
-        self._replies.append((sender, seal(self._channel, Kind.ACCEPT, hello.connection_id, counter, own.encode())))
+        answer = connect.channel.seal(Kind.ACCEPT, connect.hello.connection_id, counter, hello.encode())
+        self._replies.append((connect.sender, answer))
 
-    def _handle_own_connect(self, hello: Hello, sender: str, now_ns: int) -> None:
-        if hello.point.start == self.history.start:
-            self._handle_own_address(hello, now_ns)
-        elif self._is_told(hello):
-            self._halt(hello, RolledBack.SENDER, now_ns)
-            self._refuse(hello, sender, RolledBack.SENDER)
+    def _handle_own_connect(self, connect: Connect, now_ns: int) -> None:
+        peer = connect.peer
+        if peer.point.start == self.history.start:
+            self._handle_own_address(connect, now_ns)
+        elif self._is_told(peer):
+            self._halt(peer, RolledBack.SENDER, now_ns)
+            self._refuse(connect, RolledBack.SENDER)
         else:
             # A late copy of a connect of ours, or a clone: only the clone will answer, and say what we are.
-            self._reply(hello, sender, RolledBack.NONE)
+            self._reply(connect, RolledBack.NONE)
 
-    def _handle_own_address(self, hello: Hello, now_ns: int) -> None:
+    def _handle_own_address(self, connect: Connect, now_ns: int) -> None:
         """We have dialled ourselves, by another name: what waits there can never be delivered."""
-        link = self._outbox.links.get(hello.dialled)
+        link = self._outbox.links.get(connect.peer.dialled)
         if link is None or link.conversation is None:
             return
-        if link.conversation.session.hello.session_id == hello.session_id:
+        if link.conversation.session.hello.session_id == connect.hello.session_id:
             self._outbox.give_up(link, DeadReason.OWN_ADDRESS)
             self._close(link.conversation, CloseReason.LOCAL_STOP, now_ns)
 
@@ -252,50 +283,60 @@ class Handshakes:
         """
         session = conversation.session
         remembered = self.peers.of(conversation.peer_id)
-        if conversation.peer_start != remembered.start and not covers(session.hello.remembered, remembered):
+        if conversation.peer_start != remembered.start and not covers(conversation.own.remembered, remembered):
             session.close(CloseReason.SUPERSEDED)
             self._report(conversation, now_ns)
             raise ProtocolError(DropReason.OUTDATED_ACCEPT)
 
     # ---- both
 
-    def _hello(self, session_id: int, dialled: str) -> Hello:
-        settings = self._settings.session
-        return Hello(
+    def _introduce(
+        self, dialled: str, receiver: bytes, remembered: HistoryPoint, checked: HistoryPoint = NO_POINT
+    ) -> Introduction:
+        return Introduction(
             node_id=self._node_id,
-            session_id=session_id,
-            connection_id=self._random.getrandbits(63) + 1,
-            sent_at_ns=0,
-            window=settings.max_unacked_packet,
-            max_datagram_bytes=settings.max_datagram_bytes,
-            idle_ack_delay_ns=settings.trigger.delay_ns,
             name=self._name,
             address=self._address,
             dialled=dialled,
             point=self.history.point,
+            receiver=receiver,
+            remembered=remembered,
+            checked=checked,
         )
 
-    def _answer(self, hello: Hello) -> Hello:
-        own = self._hello(hello.session_id, hello.dialled)
-        own.sent_at_ns = hello.sent_at_ns
-        own.receiver, own.remembered = hello.node_id, self.peers.of(hello.node_id)
-        self._note_checked(own, hello)
-        return own
+    def _answer(self, peer: Introduction) -> Introduction:
+        return self._check(self._introduce(peer.dialled, peer.node_id, self.peers.of(peer.node_id)), peer)
 
-    def _note_checked(self, own: Hello, hello: Hello) -> None:
-        """A connect with nothing to check, a late copy perhaps, takes nothing back."""
-        if hello.receiver == self._node_id:
-            own.checked = hello.remembered
+    def _check(self, own: Introduction, peer: Introduction) -> Introduction:
+        return replace(own, checked=peer.remembered) if peer.receiver == self._node_id else own
 
-    def _add_session(self, own: Hello, peer: Hello | None, path: str, link: Link | None, now_ns: int) -> Conversation:
-        settings = session_settings(self._settings, path)
-        own.max_datagram_bytes = settings.max_datagram_bytes
-        session = Session(settings, hello=own, peer=peer, shares_network=path.startswith("udp:"), now_ns=now_ns)
-        conversation = Conversation(session, path, self._awake, link)
-        self.conversations[own.connection_id] = conversation
+    def _connection_id(self) -> int:
+        return self._random.getrandbits(63) + 1
+
+    def _add_session(
+        self,
+        channel: Channel,
+        session_id: int,
+        own: Introduction,
+        path: str,
+        now_ns: int,
+        connect: Connect | None = None,
+    ) -> Conversation:
+        session = Session(
+            session_settings(self._settings, path),
+            session_id=session_id,
+            connection_id=self._connection_id(),
+            introduction=own.encode(),
+            peer=None if connect is None else connect.hello,
+            overhead_bytes=channel.overhead_bytes,
+            shares_network=path.startswith("udp:"),
+            now_ns=now_ns,
+        )
+        conversation = Conversation(session, channel, path, self._awake, own, None if connect is None else connect.peer)
+        self.conversations[session.hello.connection_id] = conversation
         conversation.wake()
-        if peer is not None:
-            self._accepted[(peer.node_id, peer.session_id)] = conversation
+        if connect is not None:
+            self._accepted[(connect.peer.node_id, session_id)] = conversation
         return conversation
 
     def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
@@ -305,11 +346,11 @@ class Handshakes:
 
     def handle_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A session is open: it takes the place of older ones, and serves our link to the peer."""
-        session = conversation.session
-        assert session.peer is not None
-        conversation.known = self.peers.meet(session.peer.node_id, session.peer.point)
-        conversation.known.handle_serial(session.peer_serial)
-        self._by_peer.setdefault(session.peer.node_id, {})[conversation] = None
+        session, peer = conversation.session, conversation.peer
+        assert peer is not None
+        conversation.known = self.peers.meet(peer.node_id, peer.point)
+        conversation.known.handle_serial(session.peer_mark)
+        self._by_peer.setdefault(peer.node_id, {})[conversation] = None
         self._supersede(conversation, now_ns)
         if not session.initiator:
             self._adopt(conversation, now_ns)
@@ -324,14 +365,14 @@ class Handshakes:
                 older.is_open
                 and not older.session.initiator
                 and not newer.session.initiator
-                and older.session.hello.dialled == newer.session.hello.dialled
+                and older.own.dialled == newer.own.dialled
             )
             if dead or replaced:
                 self._close(older, CloseReason.SUPERSEDED, now_ns)
 
     def _adopt(self, conversation: Conversation, now_ns: int) -> None:
         """The peer has connected first: its session serves our link to it, too."""
-        peer = conversation.session.peer
+        peer = conversation.peer
         link = self._outbox.links.get(peer.address) if peer is not None and peer.address else None
         if link is None:
             return
@@ -346,13 +387,17 @@ class Handshakes:
 
     def handle_closed(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
         """A session is over; a peer that closed it for a rollback is halted."""
-        peer = conversation.session.peer
+        peer = conversation.peer
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
             self._halt(peer, RolledBack.UNKNOWN, now_ns, told=True)
 
     def with_peer(self, node_id: bytes) -> list[Conversation]:
         """The conversations with a node that have been open."""
         return list(self._by_peer.get(node_id, ()))
+
+    def has(self, conversation: Conversation) -> bool:
+        """Whether a conversation is not gone."""
+        return conversation.session.hello.connection_id in self.conversations
 
     def remove(self, conversation: Conversation) -> None:
         """A closed conversation has said its last word."""
@@ -364,14 +409,9 @@ class Handshakes:
             if self.peers.crowded:
                 self.peers.part(conversation.peer_id)
 
-    def has(self, conversation: Conversation) -> bool:
-        """Whether a conversation is not gone."""
-        return conversation.session.hello.connection_id in self.conversations
-
     def _forget(self, conversation: Conversation) -> None:
         del self.conversations[conversation.session.hello.connection_id]
-        if not conversation.session.initiator:
-            self._accepted.pop((conversation.peer_id, conversation.session.hello.session_id), None)
+        self._accepted.pop((conversation.peer_id, conversation.session.hello.session_id), None)
 
     def number(self, commit: Commit) -> None:
         """A commit goes to the store: it says what it depends on, and gets its serial."""
@@ -380,16 +420,17 @@ class Handshakes:
 
     # ---- rollbacks
 
-    def _halt(self, peer: Hello, verdict: RolledBack, now_ns: int, *, told: bool = False) -> None:
+    def _halt(self, peer: Introduction, rolled_back: RolledBack, now_ns: int, *, told: bool = False) -> None:
         """Speak to a peer no more, but to tell it, unless it told us."""
         node_id = peer.node_id
         if node_id == self._node_id:
-            verdict = RolledBack.SENDER
+            rolled_back = RolledBack.SENDER
         links = [link for link in self._outbox.links.values() if link.peer_id == node_id]
         if node_id not in self.halted:
             if len(self.halted) >= HALTED_MAX and not links:
+                self._drops[DropReason.HALTED_OVERFLOW] += 1
                 return
-            halted = self.halted[node_id] = Halted(verdict, self._explain(peer, verdict))
+            halted = self.halted[node_id] = Halted(rolled_back, self._explain(peer, rolled_back))
             self._detected.append(halted.error)
             self._record("rollback_detected", now_ns, peer=node_id.hex(), rolled_back=halted.error.rolled_back)
             for conversation in list(self.conversations.values()):
@@ -398,8 +439,8 @@ class Handshakes:
         for link in links:
             link.halt(self.halted[node_id].error, told=told)
 
-    def _explain(self, peer: Hello, verdict: RolledBack) -> RollbackDetected:
-        side = _SIDES[verdict]
+    def _explain(self, peer: Introduction, rolled_back: RolledBack) -> RollbackDetected:
+        side = _SIDES[rolled_back]
         other = f"node {peer.name} ({peer.node_id.hex()})"
         if peer.node_id == self._node_id:
             what = f"another process, {peer.name}, runs on a copy of this node's store"

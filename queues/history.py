@@ -19,12 +19,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from triack.base.commit import Commit, PeerRow, StoreContent
-from triack.session.frames import NO_POINT, HistoryPoint
+from triack.queues.introduction import NO_POINT, HistoryPoint
 
 __all__ = ["STRANGERS_MAX", "History", "KnownPeer", "Peers", "covers"]
 
 STRANGERS_MAX = 65_536
-"""Beyond so many peers, those that nothing durable depends on are forgotten with their last session."""
+"""Beyond so many peers, those that nothing durable depends on are forgotten with their last session: anyone can invent
+a node id, and no honest node has so many peers."""
 
 
 class History:
@@ -64,6 +65,10 @@ class History:
     def handle_committed(self, commit: Commit) -> None:
         """The commit has returned: it may be spoken of."""
         self.committed = max(self.committed, commit.serial)
+
+    def forget_numbers(self) -> None:
+        """For searches that give all commits one number."""
+        self._last = 0
 
 
 @dataclass(slots=True)

@@ -4,11 +4,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from triack.base.datagram import Channel
 from triack.base.errors import RollbackDetected
 from triack.queues.history import KnownPeer
+from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.settings import NodeSettings
-from triack.session.frames import NO_NODE
 from triack.session.session import Session
 from triack.session.states import State
 
@@ -29,16 +30,22 @@ class Conversation:
     """A session, and where its datagrams go.
 
     Attributes:
+        channel: what protects its datagrams.
         path: the address to send to; follows the peer when it moves.
         awake: the conversations of this node that have something to do; it adds itself.
+        own: what this node said of itself last.
+        peer: what the other node said of itself; None for an initiator that has not been answered.
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
         known: what is remembered of the peer; None before the session was open.
     """
 
     session: Session
+    channel: Channel
     path: str
     awake: dict["Conversation", None]
+    own: Introduction
+    peer: Introduction | None = None
     link: "Link | None" = None
     control: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
     highest_counter: int = 0
@@ -68,12 +75,19 @@ class Conversation:
     @property
     def peer_id(self) -> bytes:
         """The other node, empty while unknown."""
-        return self.session.peer.node_id if self.session.peer is not None else b""
+        return self.peer.node_id if self.peer is not None else b""
 
     @property
     def peer_start(self) -> int:
         """Which start of the other node's store it is, 0 while unknown."""
-        return self.session.peer.point.start if self.session.peer is not None else 0
+        return self.peer.point.start if self.peer is not None else 0
+
+    def introduce(self, own: Introduction) -> None:
+        """Say something else of this node, if that is something else."""
+        if own != self.own:
+            self.own = own
+            self.session.introduce(own.encode())
+            self.wake()
 
     @property
     def is_open(self) -> bool:

@@ -84,7 +84,7 @@ class Recorder:
             f'"session":"{session}","packet":{sent.number},"class":"{sent.delivery.label}",'
             f'"resend":{_BOOLS[sent.sends > 1]},"size":{sent.size_bytes}'
         )
-        context = sent.token
+        context = sent.context
         if not isinstance(context, PacketContext):
             return fields
         outgoing, entry = context.outgoing, context.entry

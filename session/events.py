@@ -5,6 +5,7 @@ from enum import IntEnum
 
 from triack.base.delivery import Delivery
 from triack.base.ranges import Range
+from triack.base.reasons import DropReason
 from triack.session.sending import SessionPacket
 from triack.session.states import CloseReason
 
@@ -13,6 +14,7 @@ __all__ = [
     "AcksRequested",
     "Event",
     "PacketArrived",
+    "PacketDropped",
     "PacketsAcked",
     "PacketsStored",
     "SessionClosed",
@@ -78,6 +80,13 @@ class PacketArrived:
 
 
 @dataclass(slots=True)
+class PacketDropped:
+    """A packet arrived that no correct peer sends; it was ignored, and the rest of its datagram was not."""
+
+    reason: DropReason
+
+
+@dataclass(slots=True)
 class PacketsAcked:
     """A session ack arrived and newly covers ``packets`` (perhaps none)."""
 
@@ -104,4 +113,4 @@ class SessionClosed:
     unacked: int
 
 
-Event = SessionOpened | PacketArrived | PacketsAcked | PacketsStored | AcksRequested | SessionClosed
+Event = SessionOpened | PacketArrived | PacketDropped | PacketsAcked | PacketsStored | AcksRequested | SessionClosed

@@ -5,7 +5,9 @@ from triack.base.units import MS
 __all__ = ["RoundTrip"]
 
 INITIAL_RTT_NS = 100 * MS
+"""Until the first sample. RFC 9002 6.2.2 says 333 ms for an internet where nothing is known; most nodes are nearer."""
 GRANULARITY_NS = 1 * MS
+"""What timers can tell apart (kGranularity, RFC 9002 6.1.2)."""
 
 
 class RoundTrip:
@@ -14,6 +16,10 @@ class RoundTrip:
     __slots__ = ("latest_ns", "min_ns", "smoothed_ns", "variance_ns")
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every sample."""
         self.latest_ns = 0
         self.min_ns = 0
         self.smoothed_ns = INITIAL_RTT_NS

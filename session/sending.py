@@ -3,8 +3,10 @@
 Promise: a packet handed over is sent, and sent again under the same number, until it is session-acknowledged or the
 session closes; never more than the window is unacknowledged.
 
-A packet is QUEUED (numbered, waiting for congestion window and pacer), then IN_FLIGHT, perhaps LOST and IN_FLIGHT
-again, and at last ACKED. Loss detection is RFC 9002 section 6: three packets sent later were acknowledged, or 9/8 of a
+    QUEUED --sent--> IN_FLIGHT --lost--> LOST --sent--> IN_FLIGHT        IN_FLIGHT --sent, as a probe--> IN_FLIGHT
+    IN_FLIGHT | LOST --acked--> ACKED
+
+Loss detection is RFC 9002 section 6: three packets sent later were acknowledged, or 9/8 of a
 round trip has passed since. As numbers are kept on a resend, order is the order of transmission, and the peer echoes
 the counter of the newest datagram that brought a packet: that tells without doubt which sending arrived, and when.
 """
@@ -21,33 +23,79 @@ from triack.base.reasons import DropReason
 from triack.session.congestion import NewReno
 from triack.session.rtt import RoundTrip
 
-__all__ = ["PACKET_THRESHOLD", "PacketState", "SendWindow", "SessionPacket"]
+__all__ = [
+    "PACKET_THRESHOLD",
+    "SPAN_WINDOWS",
+    "TRANSITIONS",
+    "PacketEvent",
+    "PacketState",
+    "SendWindow",
+    "SessionPacket",
+]
 
 PACKET_THRESHOLD = 3
 """Acknowledged packets sent later that make one count as lost (RFC 9002 6.1.1)."""
 SPAN_WINDOWS = 2
-"""How many windows the highest number may be ahead of the lowest unacknowledged one."""
+"""How many windows the highest number may be ahead of the lowest unacknowledged one: one lost packet does not stop the
+others at once, and a receiver knows what is the most that it will ever have to remember."""
 SENDINGS_WINDOWS = 8
-"""How many windows of sendings are remembered for their echo; an older echo gives no sample."""
+"""How many windows of sendings are remembered for their echo. An older echo gives no sample; it would be one of a
+sending that several others of the same packet have followed."""
 
 
 class PacketState(Enum):
     """Where a packet is in its session."""
 
     QUEUED = 0
+    """Numbered; it waits for the congestion window and the pacer."""
     IN_FLIGHT = 1
+    """On the wire as far as we know."""
     LOST = 2
+    """It goes out again, before anything that is queued."""
     ACKED = 3
+    """Over."""
+
+
+class PacketEvent(Enum):
+    """What happens to a packet."""
+
+    SENT = 0
+    LOST = 1
+    ACKED = 2
+
+
+TRANSITIONS: dict[PacketState, dict[PacketEvent, PacketState]] = {
+    PacketState.QUEUED: {PacketEvent.SENT: PacketState.IN_FLIGHT},
+    PacketState.IN_FLIGHT: {
+        PacketEvent.SENT: PacketState.IN_FLIGHT,
+        PacketEvent.LOST: PacketState.LOST,
+        PacketEvent.ACKED: PacketState.ACKED,
+    },
+    PacketState.LOST: {PacketEvent.SENT: PacketState.IN_FLIGHT, PacketEvent.ACKED: PacketState.ACKED},
+    PacketState.ACKED: {},
+}
+"""State, then what happens, then the next state. What is missing cannot happen: an ack of what was never sent is an
+error before it gets here, and only what is in flight can be lost."""
 
 
 @dataclass(slots=True)
 class SessionPacket:
-    """A packet of the session. ``token`` is the caller's own and comes back with the acks."""
+    """A packet of the session.
+
+    Attributes:
+        number: the session's own; it stays the same however often the packet is sent.
+        context: the caller's own; it comes back with the acks.
+        asks: whether the caller wants its acks at once.
+        size_bytes: of a datagram that carries nothing else.
+        sends: how often it was sent.
+        order: its place among all sendings of the session, the last time.
+        limited: whether the congestion window was what held us back when it was sent.
+    """
 
     number: int
     delivery: Delivery
     content: bytes
-    token: object
+    context: object
     asks: bool
     size_bytes: int
     state: PacketState = PacketState.QUEUED
@@ -55,6 +103,10 @@ class SessionPacket:
     order: int = 0
     sent_at_ns: int = 0
     limited: bool = False
+
+    def normalize(self) -> None:
+        """For searches that keep the clock still: whether it was sent once or more often is all that is asked."""
+        self.sends = min(self.sends, 2)
 
 
 class SendWindow:
@@ -117,9 +169,11 @@ class SendWindow:
         span = self.cumulative + SPAN_WINDOWS * limit - (self.next_number - 1)
         return max(0, min(limit - len(self._packets), span))
 
-    def push(self, delivery: Delivery, content: bytes, token: object, *, asks: bool, size_bytes: int) -> SessionPacket:
+    def push(
+        self, delivery: Delivery, content: bytes, context: object, *, asks: bool, size_bytes: int
+    ) -> SessionPacket:
         """Number a packet and queue it. The caller has looked at ``room``."""
-        sent = SessionPacket(self.next_number, delivery, content, token, asks, size_bytes)
+        sent = SessionPacket(self.next_number, delivery, content, context, asks, size_bytes)
         self.next_number += 1
         self._packets[sent.number] = sent
         self._queued.append(sent)
@@ -145,10 +199,7 @@ class SendWindow:
         if sent.state is PacketState.QUEUED:
             self._queued.popleft()
             self.highest_sent = sent.number
-        elif sent.state is PacketState.IN_FLIGHT:
-            del self._in_flight[sent.number]
-            self.in_flight_bytes -= sent.size_bytes
-        sent.state = PacketState.IN_FLIGHT
+        self._move(sent, PacketEvent.SENT)
         sent.sends += 1
         sent.order = self._next_order
         sent.sent_at_ns = now_ns
@@ -156,8 +207,6 @@ class SendWindow:
         if len(self._sendings) > SENDINGS_WINDOWS * self._window:
             del self._sendings[next(iter(self._sendings))]
         self._next_order += 1
-        self._in_flight[sent.number] = sent
-        self.in_flight_bytes += sent.size_bytes
         if self._congestion is not None:
             sent.limited = 2 * self.in_flight_bytes >= self._congestion.window_bytes
 
@@ -191,11 +240,19 @@ class SendWindow:
         sent = self._packets.pop(number, None)
         if sent is None:
             return
-        if sent.state is PacketState.IN_FLIGHT:
-            del self._in_flight[number]
-            self.in_flight_bytes -= sent.size_bytes
-        sent.state = PacketState.ACKED
+        self._move(sent, PacketEvent.ACKED)
         acked.append(sent)
+
+    def _move(self, packet: SessionPacket, event: PacketEvent) -> None:
+        before, after = packet.state, TRANSITIONS[packet.state][event]
+        packet.state = after
+        if before is PacketState.IN_FLIGHT:
+            del self._in_flight[packet.number]
+            self.in_flight_bytes -= packet.size_bytes
+        if after is PacketState.IN_FLIGHT:
+            # At the end, so that these are always in the order in which they were sent.
+            self._in_flight[packet.number] = packet
+            self.in_flight_bytes += packet.size_bytes
 
     def _sample(self, echo: int, delay_ns: int, now_ns: int) -> None:
         sending = self._sendings.get(echo)
@@ -228,13 +285,35 @@ class SendWindow:
                 look_again_ns = sent.sent_at_ns + self._rtt.loss_delay_ns
                 break
         for sent in lost:
-            del self._in_flight[sent.number]
-            self.in_flight_bytes -= sent.size_bytes
-            sent.state = PacketState.LOST
+            self._move(sent, PacketEvent.LOST)
         self._lost.extend(sorted(lost, key=_number_of))
         if lost and self._congestion is not None:
             self._congestion.handle_lost(lost[-1].sent_at_ns, now_ns)
         return len(lost), look_again_ns
+
+    # ---- for searches that keep the clock still
+
+    def expire(self) -> None:
+        """What is in flight was sent long ago."""
+        for packet in self._in_flight.values():
+            packet.sent_at_ns = 0
+
+    def refresh(self, now_ns: int) -> None:
+        """Everything was sent just now."""
+        for packet in self._packets.values():
+            packet.sent_at_ns = now_ns
+
+    def normalize(self) -> None:
+        """Forget how often packets were sent, beyond what is asked."""
+        for packet in self._packets.values():
+            packet.normalize()
+
+    def forget_order(self) -> None:
+        """Forget in which order packets were sent; where nothing is echoed, nothing follows from it."""
+        self._sendings.clear()
+        self._next_order = 1
+        for packet in self._packets.values():
+            packet.order = 0
 
 
 def _number_of(sent: SessionPacket) -> int:

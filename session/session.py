@@ -8,28 +8,32 @@ Drive it with three kinds of input, then drain its outputs until each returns No
 - ``next_deadline``: when to call ``handle_timer`` if nothing happens before. An early call does nothing.
 
 It promises that every packet handed to ``send_packet`` is delivered and reported acknowledged, or that the session
-closes with a named reason. It does not know queues, sequences, addresses, keys or disks; the serials of commits that
-it carries mean nothing to it. Its states, moves and close
-reasons are tables in ``states``; its timers are named in ``timers``; the session and store acknowledgements are the
-machines in ``session_ack`` and ``store_ack``.
+closes with a named reason. It does not know queues, sequences, addresses, keys or disks; what it carries for its owner,
+the introductions and the marks, means nothing to it. It is put together from machines, each with a file of its own:
+
+    states        the life of the session, and why it ends       opening       what is said before it is open
+    sending       the window, and what counts as lost            session_ack   what arrived, and when to say so
+    probing       asking for acks that do not come               store_ack     what is on our disk
+    congestion    how much the network takes                     store_wait    what is not yet on the peer's
+    pacing        how fast it takes it                           idle          when there was nothing for too long
+    rtt           how long it takes                              timers        every timer, by name
 """
 
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 
 from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
-from triack.base.units import MS
 from triack.session import frames as wire
-from triack.session.congestion import NewReno, Pacer
 from triack.session.events import (
     AckSent,
     AcksRequested,
     Event,
     PacketArrived,
+    PacketDropped,
     PacketsAcked,
     PacketsStored,
     SessionClosed,
@@ -39,93 +43,112 @@ from triack.session.events import (
     TransmitKind,
 )
 from triack.session.frames import NO_ECHO, Hello
+from triack.session.idle import Idle
+from triack.session.opening import Opening
+from triack.session.pacing import NetworkShare
+from triack.session.probing import PROBE_PACKETS, Probing
 from triack.session.rtt import RoundTrip
-from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
+from triack.session.sending import SPAN_WINDOWS, SendWindow, SessionPacket
 from triack.session.session_ack import AckState, SessionAck
 from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason, Move, State, next_state
+from triack.session.states import AS_HEARD, UNTOLD, WITHOUT_ACKS, CloseReason, Move, State, next_state
 from triack.session.store_ack import StoreAck
+from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
-__all__ = ["DATAGRAM_OVERHEAD_BYTES", "Session", "content_limit_bytes"]
+__all__ = ["Session", "content_limit_bytes"]
 
-DATAGRAM_OVERHEAD_BYTES = 36
-"""Header and tag around the frames of a datagram; the transport layer owns their layout."""
 ACK_ROOM_BYTES = 24
 """Left free in a full packet's datagram, so that an ack without ranges can ride on it."""
-CONNECT_RESEND_NS = 200 * MS
-CONNECT_RESEND_MAX_NS = 500 * MS
-ACCEPT_RESENDS_MAX = 3
-"""An acceptor repeats itself this often unasked; after that only another connect makes it speak."""
-_UNTOLD = frozenset({CloseReason.PEER_CLOSED, CloseReason.PATH_LOST, CloseReason.CONNECT_TIMEOUT})
-"""Ends that the peer knows of already, or cannot be told."""
-_WITHOUT_FAREWELL = frozenset({CloseReason.STORE_FAILED, CloseReason.ROLLBACK})
-"""Ends after which nothing may be acknowledged any more."""
-PROBES_BEFORE_PERSISTENT = 3
-PROBE_PACKETS = 2
-"""Packets that one probe resends (RFC 9002 6.2.4)."""
-STORE_PROBE_MIN_NS = 100 * MS
+TIMEOUT_PROBES = 8
+"""The adaptive ack timeout in probe times, and the probes that fit into it."""
 
 
-def content_limit_bytes(max_datagram_bytes: int) -> int:
-    """The largest packet content that fits a datagram of that size."""
-    return max_datagram_bytes - DATAGRAM_OVERHEAD_BYTES - wire.PACKET_HEADER_BYTES - ACK_ROOM_BYTES
+def content_limit_bytes(max_datagram_bytes: int, overhead_bytes: int) -> int:
+    """The largest packet content that fits a datagram of that size.
+
+    Args:
+        max_datagram_bytes: the datagram, all of it.
+        overhead_bytes: what its channel takes of it.
+    """
+    return max_datagram_bytes - overhead_bytes - wire.PACKET_HEADER_BYTES - ACK_ROOM_BYTES
 
 
 class Session:
     """One end of a session.
 
     Args:
-        settings: limits and timeouts.
-        hello: what this end says of itself; its ``session_id`` is the initiator's choice.
+        settings: limits and timeouts; what the peer must know of them goes into our hello.
+        session_id: the initiator's choice, the same at both ends.
+        connection_id: where this end wants to get its datagrams.
+        introduction: what the owner says to the peer's owner before the session is open.
         peer: the initiator's hello when this end accepts, None when it initiates.
+        overhead_bytes: by how much the channel makes a datagram longer than what the session gives it.
         shares_network: True on UDP: congestion control and pacing are on.
         now_ns: the caller's monotonic clock.
 
     Attributes:
-        serial: the newest commit of this end's store; goes out with packets and store acks. The owner keeps it current.
-        peer_serial: the newest commit of the peer's store that it has told of in this session.
+        peer: the peer's hello; None for an initiator that has not been answered.
+        state: where the session is; see ``states``.
+        mark: a number of the owner's that only grows; it goes out with packets and store acks. The owner keeps it
+            current.
+        peer_mark: the greatest mark that came from the peer.
     """
 
     def __init__(
-        self, settings: SessionSettings, *, hello: Hello, peer: Hello | None, shares_network: bool, now_ns: int
+        self,
+        settings: SessionSettings,
+        *,
+        session_id: int,
+        connection_id: int,
+        introduction: bytes,
+        peer: Hello | None,
+        overhead_bytes: int,
+        shares_network: bool,
+        now_ns: int,
     ) -> None:
-        self._settings = settings
-        self.hello = hello
+        own = Hello.of(settings, session_id=session_id, connection_id=connection_id, introduction=introduction)
         self.peer = peer
-        self.initiator = peer is None
         self.state = State.CONNECTING if peer is None else State.ACCEPTING
-        self.serial = 0
-        self.peer_serial = 0
+        self.mark = 0
+        self.peer_mark = 0
         self.rtt = RoundTrip()
-        self._store_delay = RoundTrip()
-        self._datagram_bytes = datagram_bytes = settings.max_datagram_bytes
-        self._congestion = NewReno(datagram_bytes) if shares_network else None
-        self._pacer = Pacer(datagram_bytes, now_ns) if shares_network else None
-        self.window = SendWindow(settings.max_unacked_packet, self.rtt, self._congestion)
+        self._settings = settings
+        self._overhead_bytes = overhead_bytes
+        self._datagram_bytes = settings.max_datagram_bytes
+        self._share = NetworkShare(settings.max_datagram_bytes, now_ns) if shares_network else None
+        congestion = None if self._share is None else self._share.window
+        self.window = SendWindow(settings.max_unacked_packet, self.rtt, congestion)
+        self._opening = Opening(own, peer)
         self._session_ack = SessionAck(settings.trigger, SPAN_WINDOWS * settings.max_unacked_packet)
         self._store_ack = StoreAck()
-        self._awaiting_store: dict[int, SessionPacket] = {}
+        self._store_wait = StoreWait(settings)
+        self._probing = Probing()
+        self._idle = Idle(settings.cleanup_interval_ns, now_ns)
         self._timers = Timers()
         self._events: deque[Event] = deque()
-        self.drops: Counter[DropReason] = Counter()
         self._counter = 0
-        self._datagram = 0
-        self._hello_due = True
-        self._echo_ns = hello.sent_at_ns
-        self._hello_sends = 0
-        self._ping_due = False
-        self._probes_due: deque[SessionPacket] = deque()
-        self._probes = 0
-        self._last_asked = False
-        self._last_packet_at_ns = now_ns
         self._goodbye: CloseReason | None = None
-        self._farewell = False
         self._timers.start(Timer.CONNECT_LIMIT, now_ns + settings.connect_timeout_ns)
         if peer is not None:
             self._take_peer(peer)
 
     # ---- what the owner asks
+
+    @property
+    def hello(self) -> Hello:
+        """What this end says of itself."""
+        return self._opening.hello
+
+    @property
+    def initiator(self) -> bool:
+        """Whether this end began the session."""
+        return self._opening.initiator
+
+    @property
+    def received(self) -> NumberSet:
+        """The packets that have come."""
+        return self._session_ack.received
 
     @property
     def is_closed(self) -> bool:
@@ -137,26 +160,29 @@ class Session:
         """How many packets ``send_packet`` will take now."""
         return self.window.room if self.state is State.OPEN else 0
 
-    def send_packet(self, delivery: Delivery, content: bytes, token: object, *, asks: bool = False) -> int:
+    def send_packet(self, delivery: Delivery, content: bytes, context: object, *, asks: bool = False) -> int:
         """Number a packet and queue it for sending.
 
         Args:
             delivery: its class.
             content: at most ``content_limit_bytes``; one that was made under a larger setting goes out all the same.
-            token: anything; it comes back in ``PacketsAcked`` and ``PacketsStored``.
+            context: anything; it comes back in ``PacketsAcked`` and ``PacketsStored``.
             asks: ask the peer to acknowledge at once.
 
         Returns:
             The session's number of the packet.
+
+        Raises:
+            ValueError: no datagram at all can hold the content.
         """
-        size_bytes = len(content) + wire.PACKET_HEADER_BYTES + DATAGRAM_OVERHEAD_BYTES
+        size_bytes = len(content) + wire.PACKET_HEADER_BYTES + self._overhead_bytes
         if size_bytes > DATAGRAM_MAX_BYTES:
             raise ValueError(f"a content of {len(content)} bytes does not fit the datagram")
-        return self.window.push(delivery, content, token, asks=asks, size_bytes=size_bytes).number
+        return self.window.push(delivery, content, context, asks=asks, size_bytes=size_bytes).number
 
     def ping(self) -> None:
         """Ask the peer for every ack that it owes."""
-        self._ping_due = True
+        self._probing.ping_due = True
 
     def drain(self, now_ns: int) -> None:
         """Take no more packets, wait for the last acks, then close. Closes at once when it is not open."""
@@ -171,17 +197,16 @@ class Session:
         """Close now and tell the peer, if there is one yet; a second call does nothing."""
         if self.state is State.CLOSED:
             return
-        if self.peer is not None and reason not in _UNTOLD:
+        if self.peer is not None and reason not in UNTOLD:
             self._goodbye = reason
-            # What arrived here is said with the goodbye, so that the peer need not send it again.
-            self._farewell = reason not in _WITHOUT_FAREWELL
         self.state = next_state(self.state, reason)
         self._timers.stop_all()
         self._events.append(SessionClosed(reason, self.window.unacked))
 
-    def say_hello(self) -> None:
-        """The owner has changed ``hello``: say it again, now."""
-        self._hello_due = True
+    def introduce(self, introduction: bytes) -> None:
+        """The owner has something else to say to the peer's: say hello again, now, if the session is not open yet."""
+        if self.state in (State.CONNECTING, State.ACCEPTING):
+            self._opening.introduce(introduction)
 
     # ---- inputs
 
@@ -193,9 +218,7 @@ class Session:
                 self.rtt.update(now_ns - peer.sent_at_ns)
             self._open(Move.ACCEPTED, now_ns)
         elif self.state is State.ACCEPTING:
-            self._echo_ns = max(self._echo_ns, peer.sent_at_ns)
-            self.hello.sent_at_ns = self._echo_ns
-            self._hello_due = True
+            self._opening.handle_connect(peer)
         if self.initiator and self.state is State.OPEN:
             self._session_ack.handle_request(now_ns)
 
@@ -212,11 +235,10 @@ class Session:
             frames = wire.decode_frames(payload)
         else:
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
-        self._datagram = counter
         if self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         for frame in frames:
-            _HANDLERS[type(frame)](self, frame, now_ns)
+            _HANDLERS[type(frame)](self, frame, counter, now_ns)
             if self.is_closed:
                 return
         self._arm_ack_delay()
@@ -228,9 +250,8 @@ class Session:
 
     def handle_settled(self, numbers: list[int]) -> None:
         """Nobody waits any more for store acks of these packets that we sent."""
-        for number in numbers:
-            self._awaiting_store.pop(number, None)
-        if not self._awaiting_store:
+        self._store_wait.forget(numbers)
+        if not self._store_wait:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
 
     def handle_timer(self, now_ns: int) -> None:
@@ -257,9 +278,8 @@ class Session:
             return self._transmit_frames(now_ns)
         if self._goodbye is not None:
             return self._transmit_goodbye(self._goodbye, now_ns)
-        if self.state is State.CLOSED or not self._hello_due:
+        if self.state is State.CLOSED or not self._opening.due:
             return None
-        self._hello_due = False
         return self._transmit_hello(now_ns)
 
     # ---- sending
@@ -273,45 +293,43 @@ class Session:
         self._goodbye = None
         transmit = self._transmit(TransmitKind.DATA, b"")
         frames: list[bytes] = []
-        room = self._datagram_bytes - DATAGRAM_OVERHEAD_BYTES - wire.CLOSE_BYTES
-        if self._farewell and self._session_ack.state is not AckState.NOTHING_OWED:
-            room -= self._add_ack(transmit, frames, room, now_ns)
-        if self._farewell and self._store_ack.due:
-            self._add_store_ack(transmit, frames, room)
+        room = self._datagram_bytes - self._overhead_bytes - wire.CLOSE_BYTES
+        if reason not in WITHOUT_ACKS:
+            # What arrived here is said with the goodbye, so that the peer need not send it again.
+            if self._session_ack.state is not AckState.NOTHING_OWED:
+                room -= self._add_ack(transmit, frames, room, now_ns)
+            if self._store_ack.due:
+                self._add_store_ack(transmit, frames, room)
         frames.append(wire.encode_close(reason))
         transmit.payload = b"".join(frames)
         return transmit
 
     def _transmit_hello(self, now_ns: int) -> Transmit:
-        wait_ns = min(CONNECT_RESEND_NS << min(self._hello_sends, 8), CONNECT_RESEND_MAX_NS)
-        self._hello_sends += 1
-        if self.initiator:
-            self.hello.sent_at_ns = now_ns
+        opening = self._opening
+        hello, wait_ns = opening.say(now_ns), opening.wait_ns
+        if wait_ns is not None:
             self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
-            return self._transmit(TransmitKind.CONNECT, self.hello.encode())
-        if self._hello_sends <= ACCEPT_RESENDS_MAX:
-            self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
-        return self._transmit(TransmitKind.ACCEPT, self.hello.encode())
+        return self._transmit(TransmitKind.CONNECT if opening.initiator else TransmitKind.ACCEPT, hello.encode())
 
     def _transmit_frames(self, now_ns: int) -> Transmit | None:
         sent = self._next_packet(now_ns)
-        acks = self._session_ack
+        acks, probing = self._session_ack, self._probing
         owes_ack = acks.state is AckState.DUE or (sent is not None and acks.piggybacks)
-        if sent is None and not owes_ack and not self._store_ack.due and not self._ping_due:
+        if sent is None and not owes_ack and not self._store_ack.due and not probing.ping_due:
             return None
-        room = self._datagram_bytes - (sent.size_bytes if sent else DATAGRAM_OVERHEAD_BYTES)
+        room = self._datagram_bytes - (sent.size_bytes if sent else self._overhead_bytes)
         owed_bytes = self._owed_ack_bytes()
         if sent is not None and owed_bytes and room < owed_bytes:
             # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
-            sent, room = None, self._datagram_bytes - DATAGRAM_OVERHEAD_BYTES
+            sent, room = None, self._datagram_bytes - self._overhead_bytes
         transmit = self._transmit(TransmitKind.DATA, b"")
         frames: list[bytes] = []
         if owes_ack:
             room -= self._add_ack(transmit, frames, room, now_ns)
         if self._store_ack.due:
             room -= self._add_store_ack(transmit, frames, room)
-        if self._ping_due and room >= wire.PING_BYTES:
-            self._ping_due = False
+        if probing.ping_due and room >= wire.PING_BYTES:
+            probing.ping_due = False
             frames.append(wire.encode_ping())
         if sent is not None:
             frames.append(self._send(sent, now_ns))
@@ -343,7 +361,7 @@ class Session:
 
     def _add_store_ack(self, transmit: Transmit, frames: list[bytes], room: int) -> int:
         stored = self._store_ack.stored
-        frame = wire.encode_store_ack(stored, self.serial)
+        frame = wire.encode_store_ack(stored, self.mark)
         if len(frame) > room:
             return 0
         transmit.store_ack = StoreAckSent(stored.cumulative, stored.lowest_ranges(wire.MAX_ACK_RANGES))
@@ -352,40 +370,38 @@ class Session:
         return len(frame)
 
     def _next_packet(self, now_ns: int) -> SessionPacket | None:
-        while self._probes_due:
-            if self._probes_due[0].state is PacketState.IN_FLIGHT:
-                return self._probes_due[0]
-            self._probes_due.popleft()
+        probe = self._probing.peek()
+        if probe is not None:
+            # Neither congestion window nor pacer hold back a probe (RFC 9002 6.2.4, 7.5).
+            return probe
         sent = self.window.peek()
         if sent is None or not self.window.has_credit(sent):
             return None
-        if self._pacer is not None and self._congestion is not None:
-            ready_at_ns = self._pacer.ready_at_ns(self._congestion.window_bytes, self.rtt, now_ns)
+        if self._share is not None:
+            ready_at_ns = self._share.ready_at_ns(self.rtt, now_ns)
             if ready_at_ns > now_ns:
                 self._timers.start(Timer.PACING, ready_at_ns)
                 return None
         return sent
 
     def _send(self, sent: SessionPacket, now_ns: int) -> bytes:
-        probing = bool(self._probes_due)
-        if probing:
-            self._probes_due.popleft()
+        probes = self._probing.handle_sent(sent)
         window = self.window
         window.handle_sent(sent, self._counter, now_ns)
-        if self._pacer is not None:
-            self._pacer.spend(sent.size_bytes)
+        if self._share is not None:
+            self._share.handle_sent(sent.size_bytes)
         # The window closes behind the last packet that may go: do not wait for the receiver's delay.
         following = window.peek()
         closing = not window.room if following is None else not window.has_credit(following)
-        asks = sent.asks or probing or sent.sends > 1 or closing
-        self._last_asked = asks
-        self._last_packet_at_ns = now_ns
+        asks = sent.asks or probes or sent.sends > 1 or closing
+        self._probing.last_asked = asks
+        self._idle.handle_packet(now_ns)
         if sent.delivery in DURABLE and sent.sends == 1:
-            self._awaiting_store[sent.number] = sent
-            self._timers.start_if_stopped(Timer.STORE_ACK_LIMIT, now_ns + self._store_ack_timeout_ns)
+            self._store_wait.add(sent)
+            self._timers.start_if_stopped(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
         self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         self._arm_probe(now_ns)
-        return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.serial)
+        return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.mark)
 
     # ---- receiving
 
@@ -399,34 +415,35 @@ class Session:
         self._timers.stop(Timer.CONNECT_RESEND)
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + self._settings.cleanup_interval_ns)
-        self._last_packet_at_ns = now_ns
+        self._idle.handle_packet(now_ns)
         self._events.append(SessionOpened())
 
-    def _on_packet(self, frame: wire.PacketFrame, now_ns: int) -> None:
-        self.peer_serial = max(self.peer_serial, frame.serial)
+    def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
+        self.peer_mark = max(self.peer_mark, frame.mark)
         acks = self._session_ack
         if not acks.in_reach(frame.number):
-            self.drops[DropReason.BEYOND_WINDOW] += 1
+            self._events.append(PacketDropped(DropReason.BEYOND_WINDOW))
             return
         size_bytes = len(frame.content)
-        fresh = acks.handle_packet(frame.number, size_bytes, counter=self._datagram, asks=frame.ask, now_ns=now_ns)
-        self._last_packet_at_ns = now_ns
+        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=frame.ask, now_ns=now_ns)
+        self._idle.handle_packet(now_ns)
         if fresh and frame.delivery not in DURABLE:
             self._store_ack.handle_not_durable(frame.number)
         if not fresh:
             self._store_ack.handle_request()
         self._events.append(PacketArrived(frame.number, frame.delivery, frame.content, not fresh))
 
-    def _on_ack(self, frame: wire.AckFrame, now_ns: int) -> None:
+    def _on_ack(self, frame: wire.AckFrame, _counter: int, now_ns: int) -> None:
         window = self.window
         try:
             acked = window.handle_ack(frame.cumulative, frame.ranges, frame.echo, frame.delay_ns, now_ns)
         except ProtocolError:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
+        # A window of 0 would never open again.
         window.peer_window = max(1, frame.window)
         if acked:
-            self._probes = 0
+            self._probing.handle_progress()
             self._timers.stop(Timer.PROBE)
         self._detect_losses(now_ns)
         if acked or not self._timers.runs(Timer.PROBE):
@@ -435,32 +452,27 @@ class Session:
             self._timers.stop(Timer.ACK_LIMIT)
         self._events.append(PacketsAcked(acked))
 
-    def _on_store_ack(self, frame: wire.StoreAckFrame, now_ns: int) -> None:
+    def _on_store_ack(self, frame: wire.StoreAckFrame, _counter: int, now_ns: int) -> None:
         highest = frame.ranges[-1][1] if frame.ranges else frame.cumulative
         if highest > self.window.highest_sent:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        self.peer_serial = max(self.peer_serial, frame.serial)
-        covered = NumberSet(frame.cumulative, frame.ranges)
-        waiting = self._awaiting_store
-        stored = [waiting.pop(number) for number in list(waiting) if number in covered]
-        for sent in stored[-1:]:
-            if sent.sends == 1:
-                self._store_delay.update(now_ns - sent.sent_at_ns)
-        if not waiting:
+        self.peer_mark = max(self.peer_mark, frame.mark)
+        stored = self._store_wait.handle_ack(frame.cumulative, frame.ranges, now_ns)
+        if not self._store_wait:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
         elif stored:
-            self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_ack_timeout_ns)
+            self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
         self._events.append(PacketsStored(stored))
 
-    def _on_ping(self, _frame: wire.PingFrame, now_ns: int) -> None:
+    def _on_ping(self, _frame: wire.PingFrame, _counter: int, now_ns: int) -> None:
         self._session_ack.handle_request(now_ns)
         self._store_ack.handle_request()
         self._events.append(AcksRequested())
 
-    def _on_close(self, frame: wire.CloseFrame, _now_ns: int) -> None:
-        rolled_back = frame.reason is CloseReason.ROLLBACK
-        self.close(CloseReason.ROLLBACK if rolled_back else CloseReason.PEER_CLOSED)
+    def _on_close(self, frame: wire.CloseFrame, _counter: int, _now_ns: int) -> None:
+        self.close(AS_HEARD[frame.reason])
+        # Whoever said goodbye needs no answer.
         self._goodbye = None
 
     def _detect_losses(self, now_ns: int) -> None:
@@ -477,29 +489,21 @@ class Session:
         settings = self._settings
         if settings.ack_timeout_ns is not None:
             return settings.ack_timeout_ns
-        adaptive_ns = 8 * self.rtt.probe_ns + (self.peer.idle_ack_delay_ns if self.peer else 0)
+        adaptive_ns = TIMEOUT_PROBES * self.rtt.probe_ns + (self.peer.idle_ack_delay_ns if self.peer else 0)
         return min(max(adaptive_ns, settings.ack_timeout_min_ns), settings.ack_timeout_max_ns)
-
-    @property
-    def _store_ack_timeout_ns(self) -> int:
-        settings = self._settings
-        if settings.store_ack_timeout_ns is not None:
-            return settings.store_ack_timeout_ns
-        adaptive_ns = 8 * self._store_delay.probe_ns
-        return min(max(adaptive_ns, settings.store_ack_timeout_min_ns), settings.ack_timeout_max_ns)
 
     def _arm_probe(self, now_ns: int) -> None:
         if self.window.in_flight:
-            wait_ns = self.rtt.probe_ns
-            if not self._last_asked and self.peer is not None:
-                wait_ns += self.peer.idle_ack_delay_ns
-        elif self._awaiting_store:
-            wait_ns = max(2 * self._store_delay.probe_ns, STORE_PROBE_MIN_NS)
+            first_ns = self.rtt.probe_ns
+            if not self._probing.last_asked and self.peer is not None:
+                first_ns += self.peer.idle_ack_delay_ns
+        elif self._store_wait:
+            first_ns = self._store_wait.probe_ns
         else:
             self._timers.stop(Timer.PROBE)
             return
         # Several probes must fit into the silence that closes the session.
-        wait_ns = min(wait_ns << min(self._probes, 10), max(self._ack_timeout_ns // 8, wait_ns))
+        wait_ns = self._probing.wait_ns(first_ns, self._ack_timeout_ns // TIMEOUT_PROBES)
         self._timers.start(Timer.PROBE, now_ns + wait_ns)
 
     def _arm_ack_delay(self) -> None:
@@ -508,9 +512,7 @@ class Session:
             self._timers.start_if_stopped(Timer.ACK_DELAY, deadline_ns)
 
     def _on_connect_resend(self, _now_ns: int) -> None:
-        if not self.initiator and not self._hello_due:
-            self.hello.sent_at_ns = NO_ECHO
-        self._hello_due = True
+        self._opening.handle_timer()
 
     def _on_connect_limit(self, _now_ns: int) -> None:
         self.close(CloseReason.CONNECT_TIMEOUT)
@@ -520,33 +522,27 @@ class Session:
         self._arm_ack_delay()
 
     def _on_probe(self, now_ns: int) -> None:
-        self._probes += 1
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
+        self._probing.handle_timer(oldest, awaits_store=bool(self._store_wait))
         if not oldest:
-            self._ping_due = self._ping_due or bool(self._awaiting_store)
             self._arm_probe(now_ns)
-            return
-        self._probes_due = deque(oldest)
-        if self._probes >= PROBES_BEFORE_PERSISTENT and self._congestion is not None:
-            self._congestion.handle_persistent_congestion()
+        elif self._probing.is_persistent and self._share is not None:
+            self._share.window.handle_persistent_congestion()
 
     def _on_ack_limit(self, _now_ns: int) -> None:
         if self.window.unacked:
             self.close(CloseReason.ACK_TIMEOUT)
 
     def _on_store_ack_limit(self, _now_ns: int) -> None:
-        if self._awaiting_store:
+        if self._store_wait:
             self.close(CloseReason.STORE_ACK_TIMEOUT)
 
     def _on_cleanup(self, now_ns: int) -> None:
-        idle_since_ns = self._last_packet_at_ns
-        waits = self.window.unacked or self._awaiting_store or self.state is not State.OPEN
-        if now_ns >= idle_since_ns + self._settings.cleanup_interval_ns and not waits:
+        waits = self.window.unacked or self._store_wait or self.state is not State.OPEN
+        if self._idle.is_over(now_ns) and not waits:
             self.close(CloseReason.IDLE)
         else:
-            idle_at_ns = idle_since_ns + self._settings.cleanup_interval_ns
-            again_ns = now_ns + self._settings.cleanup_interval_ns // 2
-            self._timers.start(Timer.CLEANUP, idle_at_ns if idle_at_ns > now_ns else again_ns)
+            self._timers.start(Timer.CLEANUP, self._idle.look_again_ns(now_ns))
 
     def _on_pacing(self, _now_ns: int) -> None:
         """Nothing to do: ``poll_transmit`` looks at the pacer itself."""
@@ -555,8 +551,52 @@ class Session:
         self.close(CloseReason.LOCAL_STOP)
 
     def _close_if_drained(self) -> None:
-        if self.state is State.DRAINING and not self.window.unacked and not self._awaiting_store:
+        if self.state is State.DRAINING and not self.window.unacked and not self._store_wait:
             self.close(CloseReason.DRAINED)
+
+    # ---- for searches that keep the clock still
+
+    @property
+    def timers(self) -> list[Timer]:
+        """The timers that run, lowest first."""
+        return self._timers.running
+
+    def expire(self, timer: Timer, now_ns: int) -> None:
+        """Let the next ``handle_timer`` find that a timer has run out, and that all it looks back to was long ago."""
+        self._timers.start(timer, now_ns)
+        if timer is Timer.LOSS:
+            self.window.expire()
+        elif timer is Timer.CLEANUP:
+            self._idle.expire()
+
+    def refresh(self, now_ns: int) -> None:
+        """Whatever a timer looks back to was just now."""
+        self.window.refresh(now_ns)
+        self._idle.refresh(now_ns)
+
+    def normalize(self, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
+        """Bring a session that rests into the form in which it is compared with others.
+
+        What decides only when something happens goes, as it may happen at any moment: how long a timer still runs, all
+        estimates of round trips, and how often something was tried.
+
+        Args:
+            waits_ns: how long each timer that runs shall have to run.
+            counter: of the newest datagram that took a packet along. One without is never echoed, so that its counter
+                may be used again.
+            now_ns: where the clock stands.
+        """
+        self._timers.normalize(waits_ns, now_ns)
+        self.rtt.reset()
+        self._counter = counter
+        for part in (self._opening, self._probing, self._session_ack, self.window, self._store_wait):
+            part.normalize()
+
+    def forget_order(self) -> None:
+        """Forget in which order packets were sent; where nothing is echoed, nothing follows from it."""
+        self._counter = 0
+        self.window.forget_order()
+        self._store_wait.forget_order()
 
 
 _HANDLERS: dict[type, Callable[..., None]] = {

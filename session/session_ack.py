@@ -4,7 +4,9 @@ Promise: every packet that arrived is covered by the next ack, and that ack leav
 
     NOTHING_OWED --arrived--> OWED --count | bytes | delay | gap | duplicate | request--> DUE --sent--> NOTHING_OWED
 
-It knows nothing of disks or of order; those are the other two acknowledgements.
+It knows nothing of disks or of order; those are the other two acknowledgements. What makes an ack due is said in
+``settings.AckTrigger``: half a window or the idle delay is MSMQ's rule ([MS-MQQB] 3.1.1.6.1, and ``IdleAckDelay``); at
+once for what is out of order is that of RFC 9000 section 13.2.1.
 """
 
 from enum import Enum
@@ -142,6 +144,10 @@ class SessionAck:
         self._move(Cause.SENT, now_ns)
         self.pending = 0
         self.pending_bytes = 0
+
+    def normalize(self) -> None:
+        """For searches, which keep no session log: why the last ack was due is asked nowhere else."""
+        self.cause = Cause.ARRIVED
 
     def _move(self, cause: Cause, now_ns: int) -> None:
         before = self.state

@@ -9,6 +9,7 @@ from triack.base.units import MS, SECOND
 __all__ = ["WINDOW_MAX", "AckTrigger", "SessionSettings"]
 
 WINDOW_MAX = 0xFFFF
+"""What the window field of an ack holds; MSMQ's has the same size ([MS-MQQB] 2.2.2.1)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,19 @@ two response states are one round trip here.
 from enum import Enum
 
 from triack.base.errors import TriackError
+from triack.base.reasons import Reason
 
-__all__ = ["FAILURES", "MOVES", "CloseReason", "IllegalMove", "Move", "State", "next_state"]
+__all__ = [
+    "AS_HEARD",
+    "MOVES",
+    "UNTOLD",
+    "WITHOUT_ACKS",
+    "CloseReason",
+    "IllegalMove",
+    "Move",
+    "State",
+    "next_state",
+]
 
 
 class State(Enum):
@@ -30,33 +41,21 @@ class State(Enum):
     """Over. Nothing leaves this state."""
 
 
-class CloseReason(Enum):
-    """Why a session ended; each end is counted and logged under this name."""
+class CloseReason(Reason):
+    """Why a session ended; each end is counted and logged under this name. Their order is their code on the wire."""
 
-    ACK_TIMEOUT = "ack-timeout"
-    """Packets were unacknowledged and nothing at all came from the peer."""
-    STORE_ACK_TIMEOUT = "store-ack-timeout"
-    """The peer acknowledged arrival, but nothing reached its disk in time."""
-    PATH_LOST = "path-lost"
-    """The transport reported that the way to the peer is gone."""
-    SUPERSEDED = "superseded"
-    """The same peer opened a newer session."""
-    CONNECT_TIMEOUT = "connect-timeout"
-    """The connection was not completed in time."""
-    PEER_CLOSED = "peer-closed"
-    """The peer said goodbye."""
-    DRAINED = "drained"
-    """We closed it and everything was acknowledged."""
-    IDLE = "idle"
-    """No packet for the cleanup interval."""
-    LOCAL_STOP = "local-stop"
-    """We closed it before everything was acknowledged."""
-    STORE_FAILED = "store-failed"
-    """Our store failed, so nothing more may be acknowledged."""
-    PROTOCOL_ERROR = "protocol-error"
-    """The peer broke the protocol."""
-    ROLLBACK = "rollback"
-    """One of the two stores is an older copy of itself, or runs twice."""
+    ACK_TIMEOUT = "ack-timeout", "Packets were unacknowledged and nothing at all came from the peer."
+    STORE_ACK_TIMEOUT = "store-ack-timeout", "The peer acknowledged arrival, but nothing reached its disk in time."
+    PATH_LOST = "path-lost", "The transport reported that the way to the peer is gone."
+    SUPERSEDED = "superseded", "The same peer opened a newer session."
+    CONNECT_TIMEOUT = "connect-timeout", "The connection was not completed in time."
+    PEER_CLOSED = "peer-closed", "The peer said goodbye."
+    DRAINED = "drained", "We closed it and everything was acknowledged."
+    IDLE = "idle", "No packet for the cleanup interval."
+    LOCAL_STOP = "local-stop", "We closed it before everything was acknowledged."
+    STORE_FAILED = "store-failed", "Our store failed, so nothing more may be acknowledged."
+    PROTOCOL_ERROR = "protocol-error", "The peer broke the protocol."
+    ROLLBACK = "rollback", "One of the two stores is an older copy of itself, or runs twice."
 
 
 class Move(Enum):
@@ -67,10 +66,16 @@ class Move(Enum):
     DRAIN = "drain"
 
 
-FAILURES = frozenset(
-    {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.PATH_LOST, CloseReason.SUPERSEDED}
-)
-"""Ends after which the next session must send everything unacknowledged again."""
+UNTOLD = frozenset({CloseReason.PEER_CLOSED, CloseReason.PATH_LOST, CloseReason.CONNECT_TIMEOUT})
+"""Ends that the peer knows of already, or cannot be told."""
+
+WITHOUT_ACKS = frozenset({CloseReason.STORE_FAILED, CloseReason.ROLLBACK})
+"""Ends after which nothing may be acknowledged any more, not even with the goodbye."""
+
+AS_HEARD: dict[CloseReason, CloseReason] = dict.fromkeys(CloseReason, CloseReason.PEER_CLOSED) | {
+    CloseReason.ROLLBACK: CloseReason.ROLLBACK,
+}
+"""Why our end is over when the peer's goodbye gives that reason. What is about both of us holds for both."""
 
 _ANY_TIME = {
     CloseReason.PATH_LOST,

@@ -1,5 +1,6 @@
 """The timers of a session, by name."""
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 __all__ = ["Timer", "Timers"]
@@ -59,6 +60,11 @@ class Timers:
         """Whether a timer runs."""
         return timer in self._at
 
+    @property
+    def running(self) -> list[Timer]:
+        """The timers that run, lowest first."""
+        return sorted(self._at)
+
     def next_deadline(self) -> int | None:
         """The earliest deadline, or None."""
         return min(self._at.values(), default=None)
@@ -71,3 +77,7 @@ class Timers:
         timer = min(due)
         del self._at[timer]
         return timer
+
+    def normalize(self, waits_ns: Mapping[Timer, int], now_ns: int) -> None:
+        """For searches that keep the clock still: what runs has these waits before it, whenever it was started."""
+        self._at = {timer: now_ns + waits_ns[timer] for timer in self.running}

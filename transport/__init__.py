@@ -3,8 +3,8 @@
 This layer carries bytes and knows nothing of sessions, ordering or queues.
 
     address.py    the canonical text of addresses and destinations
-    datagram.py   the layout of one sealed datagram
     endpoint.py   what every endpoint offers, and how to open one
     udp.py  tcp.py  memory.py   the three endpoints
     frames.py  inbox.py  resolve.py   what they are made of
+    insecure.py   the channel of nodes without keys; the layout of a datagram is in ``triack.base.datagram``
 """

@@ -10,10 +10,14 @@ from triack.base.reasons import DropReason
 
 __all__ = ["Inbox", "Received"]
 
-BURST_MAX = 512  # datagrams handed out at once, so that one busy endpoint leaves the loop to others
-COALESCE_MAX = 64  # datagrams; as many rounds of the loop take less than a millisecond
-BACKLOG_MAX = 8_192  # datagrams
+BURST_MAX = 512
+"""Datagrams handed out at once, so that one busy endpoint leaves the loop to others."""
+COALESCE_MAX = 64
+"""Datagrams that are waited for when more keep coming; as many rounds of the loop take less than a millisecond."""
+BACKLOG_MAX = 8_192
+"""Datagrams that wait for the node: the windows of more than a hundred peers."""
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024
+"""The same in bytes, for datagrams as large as streams carry."""
 
 
 class Received(NamedTuple):

@@ -1,22 +1,34 @@
-"""The channel of nodes that run without keys, on loopback: it finds damage and keeps no secret."""
+"""The channel of nodes that run without keys, on loopback: it finds damage and keeps no secret.
+
+header (20 bytes), payload, digest (16 bytes)
+"""
 
 from hashlib import blake2b
 
-from triack.base.datagram import HEADER_BYTES, TAG_BYTES
+from triack.base.datagram import HEADER_BYTES, Channel, Header, Kind
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-__all__ = ["InsecureChannel"]
+__all__ = ["InsecureChannel", "InsecureChannels"]
+
+DIGEST_BYTES = 16
+"""As long as the tag of a channel that keeps secrets (RFC 5116, section 5.1), so that the same packets fit."""
 
 
 class InsecureChannel:
-    """Finds damage, but neither hides nor authenticates anything: anyone can make its tag."""
+    """Finds damage, but neither hides nor authenticates anything: anyone can make its digest."""
 
     __slots__ = ()
 
-    def seal(self, header: bytes, payload: bytes) -> bytes:
+    @property
+    def overhead_bytes(self) -> int:
+        """Header and digest."""
+        return HEADER_BYTES + DIGEST_BYTES
+
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
         """Return header, payload and their BLAKE2b digest (RFC 7693)."""
-        digest = blake2b(header, digest_size=TAG_BYTES)
+        header = Header(kind, connection_id, counter).encode()
+        digest = blake2b(header, digest_size=DIGEST_BYTES)
         digest.update(payload)
         return b"".join((header, payload, digest.digest()))
 
@@ -24,8 +36,32 @@ class InsecureChannel:
         """Return the payload.
 
         Raises:
-            ProtocolError: ``bad-tag``, when the digest does not fit.
+            ProtocolError: ``too-short``, or ``bad-tag``, when the digest does not fit.
         """
-        if blake2b(memoryview(datagram)[:-TAG_BYTES], digest_size=TAG_BYTES).digest() != datagram[-TAG_BYTES:]:
+        if len(datagram) < HEADER_BYTES + DIGEST_BYTES:
+            raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
+        if blake2b(memoryview(datagram)[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest() != datagram[-DIGEST_BYTES:]:
             raise ProtocolError(DropReason.BAD_TAG)
-        return datagram[HEADER_BYTES:-TAG_BYTES]
+        return datagram[HEADER_BYTES:-DIGEST_BYTES]
+
+
+_CHANNEL = InsecureChannel()
+
+
+class InsecureChannels:
+    """Gives every conversation the same channel, as there is nothing to keep apart."""
+
+    __slots__ = ()
+
+    @property
+    def overhead_bytes(self) -> int:
+        """Header and digest."""
+        return _CHANNEL.overhead_bytes
+
+    def dial(self, _address: str) -> Channel:
+        """The channel of a conversation that begins here."""
+        return _CHANNEL
+
+    def answer(self, datagram: bytes) -> tuple[Channel, bytes]:
+        """The channel of a conversation that a connect asks for, and the payload of that connect."""
+        return _CHANNEL, _CHANNEL.open(datagram)

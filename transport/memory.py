@@ -12,9 +12,10 @@ from triack.transport.inbox import Inbox, Received
 __all__ = ["DEFAULT_NETWORK", "Filter", "MemoryEndpoint", "MemoryNetwork"]
 
 MAX_DATAGRAM_BYTES = 65_536
+"""As much as sockets carry, so that nothing works in memory only."""
 
-# Given a datagram, its sender's address and its receiver's, returns what arrives: nothing, itself, it twice, ...
 Filter = Callable[[bytes, str, str], Iterable[bytes]]
+"""Given a datagram, its sender's address and its receiver's, returns what arrives: nothing, itself, it twice, ..."""
 
 
 class MemoryNetwork:

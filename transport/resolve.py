@@ -10,8 +10,8 @@ from triack.transport.address import Address
 
 __all__ = ["SocketAddress", "address_of", "cannot", "lookup", "lookup_numeric", "resolve_listening"]
 
-# What the socket module takes and gives for IPv4 (host, port) and IPv6 (host, port, flow, scope).
 SocketAddress: TypeAlias = tuple[Any, ...]
+"""What the socket module takes and gives for IPv4 (host, port) and IPv6 (host, port, flow, scope)."""
 
 _IPV4_MAPPED = "::ffff:"
 

@@ -23,15 +23,25 @@ from triack.transport.resolve import address_of, cannot, resolve_listening
 __all__ = ["TcpEndpoint"]
 
 READ_BYTES = 256 * 1024
-UNSENT_BYTES_MAX = 16 * 1024 * 1024  # for each connection
-ENTRY_BYTES = 64  # what keeping a datagram costs besides its bytes
+"""Read at once: four of the largest datagrams."""
+UNSENT_BYTES_MAX = 16 * 1024 * 1024
+"""For each connection: a few windows of the largest datagrams; beyond that its reader has stopped reading."""
+ENTRY_BYTES = 64
+"""What keeping a datagram costs besides its bytes."""
 ACCEPTED_MAX = 1_024
+"""Anyone can open a connection, so there must be an end to it."""
 CONNECT_TIMEOUT_SECONDS = 10.0
-FIRST_FRAME_TIMEOUT_SECONDS = 5.0  # an accepted connection that says nothing takes a place from others
+"""As long as a session has for its connection (``SessionSettings.connect_timeout_ns``): later nobody wants it."""
+FIRST_FRAME_TIMEOUT_SECONDS = 5.0
+"""An accepted connection that says nothing takes a place from others."""
 FRAME_TIMEOUT_SECONDS = 30.0
+"""So does one that leaves a datagram unfinished; it gets as long as the system has for what is sent (below)."""
 CLOSE_TIMEOUT_SECONDS = 1.0
-USER_TIMEOUT_MS = 30_000  # RFC 5482: a host that vanished is noticed before the system's 15 minutes
+"""What was written gets so long to leave; it would come again in another session."""
+USER_TIMEOUT_MS = 30_000
+"""RFC 5482: a host that vanished is noticed before the system's 15 minutes."""
 KEEPALIVE_IDLE_SECONDS = 60
+"""An idle connection is looked at every minute: by default it would be every two hours (RFC 9293 section 3.8.4)."""
 
 
 class _Connection:

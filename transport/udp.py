@@ -28,12 +28,18 @@ from triack.transport.resolve import (
 
 __all__ = ["UdpEndpoint"]
 
-MAX_DATAGRAM_BYTES = 65_507  # 65,535 less the IPv4 and UDP headers
+MAX_DATAGRAM_BYTES = 65_507
+"""65,535 less the IPv4 and UDP headers."""
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
-ROUTES_MAX = 4_096  # remembered addresses, each way
+"""Holds several thousand datagrams while the process does something else; systems cut it to what they allow."""
+ROUTES_MAX = 4_096
+"""Remembered addresses, each way: anyone can send from any address, so there must be an end to it."""
 NAME_LIFETIME_SECONDS = 60.0
-WAITING_MAX = 256  # datagrams that wait for one lookup
+"""After so long a name is looked up again, as its host may have moved; resolvers do not tell us its TTL."""
+WAITING_MAX = 256
+"""Datagrams that wait for one lookup: a few windows; the rest is lost, and comes again."""
 STALE_ERRORS_MAX = 64
+"""Errors of earlier datagrams that are passed over before one is sent; more do not pile up between two sendings."""
 
 
 @dataclass(slots=True)

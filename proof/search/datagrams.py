@@ -7,7 +7,7 @@ datagram.
 
 from dataclasses import dataclass
 
-from triack.base.datagram import HEADER, TAG_BYTES, Kind
+from triack.base.datagram import HEADER_BYTES, Channel, Header, Kind, read_header
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.queues.packing import unpack
@@ -22,21 +22,37 @@ from triack.session.frames import (
     decode_frames,
 )
 
-__all__ = ["Bare", "Datagram", "Datagrams", "describe_packet"]
+__all__ = ["BareChannels", "Datagram", "Datagrams", "describe_packet"]
 
 
 class Bare:
     """A channel that seals nothing: damage to datagrams is no subject of a search."""
 
-    _TAG = bytes(TAG_BYTES)
+    __slots__ = ()
+    overhead_bytes = HEADER_BYTES
 
-    def seal(self, header: bytes, payload: bytes) -> bytes:
-        """Header, payload and an empty tag."""
-        return header + payload + self._TAG
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
+        """Header and payload."""
+        return Header(kind, connection_id, counter).encode() + payload
 
     def open(self, datagram: bytes) -> bytes:
         """The payload."""
-        return datagram[HEADER.size : -TAG_BYTES]
+        return datagram[HEADER_BYTES:]
+
+
+class BareChannels:
+    """Such a channel for every conversation."""
+
+    __slots__ = ()
+    overhead_bytes = HEADER_BYTES
+
+    def dial(self, _address: str) -> Channel:
+        """For one that begins here."""
+        return Bare()
+
+    def answer(self, datagram: bytes) -> tuple[Channel, bytes]:
+        """For one that a connect asks for, and the payload of that."""
+        return Bare(), datagram[HEADER_BYTES:]
 
 
 @dataclass(slots=True)
@@ -62,8 +78,8 @@ class Datagram:
     @classmethod
     def read(cls, to: int, data: bytes) -> "Datagram":
         """Take a datagram apart."""
-        code, _, _, connection, counter = HEADER.unpack_from(data)
-        payload, kind = data[HEADER.size : -TAG_BYTES], Kind(code)
+        header, payload = read_header(data), data[HEADER_BYTES:]
+        kind, connection, counter = header.kind, header.connection_id, header.counter
         if kind is Kind.DATA:
             return cls(to, data, 0, kind, connection, counter, decode_frames(payload))
         return cls(to, data, Hello.decode(payload).session_id, kind, connection, counter, [])
@@ -80,9 +96,8 @@ class Datagram:
 
     def forget_counter(self) -> None:
         """Make it equal to every other datagram with the same content."""
-        code, version, reserved, connection, _ = HEADER.unpack_from(self.data)
         self.counter = 0
-        self.data = HEADER.pack(code, version, reserved, connection, 0) + self.data[HEADER.size :]
+        self.data = Header(self.kind, self.connection, 0).encode() + self.data[HEADER_BYTES:]
 
     def __str__(self) -> str:
         if self.kind is not Kind.DATA:

@@ -7,7 +7,7 @@ input, a job for the disk, then the datagrams, then a job again.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from proof.search.datagrams import Bare, Datagram
+from proof.search.datagrams import BareChannels, Datagram
 from proof.search.disk import Disk
 from proof.search.inside import (
     TimerKey,
@@ -267,7 +267,7 @@ class Host:
             address=address_of(self.side),
             settings=settings_of(self.scope),
             queues=[QUEUE],
-            channel=Bare(),
+            channels=BareChannels(),
             random=cast("Random", self.ids),
             now_ns=self.now_ns,
             wall_offset_ns=0,

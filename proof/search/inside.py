@@ -5,22 +5,16 @@ makes the moment come for one timer, in whatever order. That is more than any cl
 clocks that drift, jump or stand. ``settle`` takes out of a node what grows without bound and decides nothing.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
-from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
 from triack.ordering.order_ack import OrderAckState
-from triack.ordering.outgoing import EntryState
 from triack.queues.deadlines import Deadlines
 from triack.queues.engine import Engine
 from triack.queues.link import Conversation
-from triack.session.rtt import RoundTrip
-from triack.session.session import Session
-from triack.session.session_ack import Cause
 from triack.session.timers import Timer
 
-__all__ = ["TimerKey", "conversations", "expire", "received", "settle", "timers"]
+__all__ = ["TimerKey", "conversations", "expire", "settle", "timers"]
 
 RETRY_NS = 50 * MS
 WAITS_NS = {
@@ -46,25 +40,19 @@ def conversations(engine: Engine) -> dict[int, Conversation]:
     return engine.handshakes.conversations
 
 
-def received(session: Session) -> NumberSet:
-    """The packets that a session has taken."""
-    return session._session_ack.received
-
-
 # ---- time
 
 
 def timers(engine: Engine) -> Iterator[TimerKey]:
     """Everything that waits for a moment."""
     for connection, conversation in conversations(engine).items():
-        for timer in sorted(conversation.session._timers._at):
+        for timer in conversation.session.timers:
             yield ("session", connection, timer.name)
     for stream in engine.inbox._owing:
         if stream.sequence.ack.state is OrderAckState.OWED:
             yield ("order ack", stream.lane, "idle")
     for lane in engine.outbox.lanes:
-        waits = any(entry.state is EntryState.WAITING_ORDER_ACK for entry in lane.sequence.entries.values())
-        if lane.sequence.tier.deadline_ns is not None and waits:
+        if lane.sequence.tier.deadline_ns is not None and lane.sequence.awaits_order_ack:
             yield ("resend", lane.lane, "tier")
     for number, link in enumerate(engine.outbox.links.values()):
         if link.conversation is None and link.busy and link.retry_at_ns and not engine.draining:
@@ -75,13 +63,13 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
     """Let one timer run out, as if everything that it looks back to were long ago."""
     kind, owner, name = key
     if kind == "session":
-        _expire_session(conversations(engine)[owner].session, Timer[name], now_ns)
+        conversations(engine)[owner].session.expire(Timer[name], now_ns)
     elif kind == "order ack":
         for stream in engine.inbox._owing:
             if stream.lane == owner:
-                stream.sequence.ack._first_at_ns = stream.sequence.ack._last_at_ns = 0
+                stream.sequence.ack.expire()
     elif kind == "resend":
-        engine.outbox._by_lane[owner].sequence.tier.deadline_ns = now_ns
+        engine.outbox._by_lane[owner].sequence.tier.expire(now_ns)
     else:
         link = list(engine.outbox.links.values())[owner]
         link.retry_at_ns = now_ns
@@ -91,23 +79,11 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
     _rejuvenate(engine, now_ns)
 
 
-def _expire_session(session: Session, timer: Timer, now_ns: int) -> None:
-    session._timers.start(timer, now_ns)
-    if timer is Timer.LOSS:
-        for sent in session.window._in_flight.values():
-            sent.sent_at_ns = 0
-    elif timer is Timer.CLEANUP:
-        session._last_packet_at_ns = 0
-
-
 def _rejuvenate(engine: Engine, now_ns: int) -> None:
     for conversation in conversations(engine).values():
-        session = conversation.session
-        session._last_packet_at_ns = now_ns
-        for sent in session.window._packets.values():
-            sent.sent_at_ns = now_ns
+        conversation.session.refresh(now_ns)
     for stream in engine.inbox._owing:
-        stream.sequence.ack._first_at_ns = stream.sequence.ack._last_at_ns = now_ns
+        stream.sequence.ack.refresh(now_ns)
 
 
 # ---- what grows without bound and decides nothing
@@ -125,18 +101,12 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
     for connection, conversation in conversations(engine).items():
         # The path never moves here, as every node has one address.
         conversation.highest_counter = 0
-        _settle_session(conversation.session, counters[connection], now_ns)
+        conversation.session.normalize(WAITS_NS, counters[connection], now_ns)
     for link in engine.outbox.links.values():
         # How long to wait before the next connect; but it may come at any moment.
         link.forget_waits(now_ns + RETRY_NS)
     for lane in engine.outbox.lanes:
-        # How long to wait before the next resend; but it may come at any moment.
-        tier = lane.sequence.tier
-        tier.attempt = 0
-        tier.deadline_ns = now_ns + tier.interval_ns if tier.deadline_ns is not None else None
-        # Only whether a packet was ever sent is asked.
-        for entry in lane.sequence.entries.values():
-            entry.sends = min(entry.sends, 1)
+        lane.sequence.normalize(now_ns)
     for counter in (engine.drops, engine.closes):
         counter.clear()
     engine._silent.clear()
@@ -160,40 +130,12 @@ def refresh(engine: Engine) -> None:
             outbox._deadlines.set(link, link.retry_at_ns)
 
 
-def _settle_session(session: Session, counter: int, now_ns: int) -> None:
-    # How long a timer runs, and all that the estimates of round trips are for; but it may run out at any moment.
-    session._timers._at = {timer: now_ns + WAITS_NS[timer] for timer in sorted(session._timers._at)}
-    for estimate in (session.rtt, session._store_delay):
-        RoundTrip.__init__(estimate)
-    session._counter = counter
-    # That of the datagram in hand.
-    session._datagram = 0
-    # Only the wait before the next probe, or the next hello, follows from these; an acceptor that says hello once more
-    # of its own says nothing that is not in the network already.
-    session._probes = 0
-    session._last_asked = True
-    session._hello_sends = min(session._hello_sends, 1)
-    # For the session log.
-    session._session_ack.cause = Cause.ARRIVED
-    session.drops = Counter()
-    # Whether a packet was sent once or more often is asked, and no more.
-    for sent in (*session.window._packets.values(), *session._awaiting_store.values()):
-        sent.sends = min(sent.sends, 2)
-
-
 def forget_echoes(engine: Engine) -> None:
     """Without echoes nothing follows from the order in which packets were sent."""
     for conversation in conversations(engine).values():
-        session = conversation.session
-        session._counter = 0
-        session.window._sendings.clear()
-        session.window._next_order = 1
-        for sent in session.window._packets.values():
-            sent.order = 0
-        for sent in session._awaiting_store.values():
-            sent.order = 0
+        conversation.session.forget_order()
 
 
 def forget_history(engine: Engine) -> None:
     """All commits have one number."""
-    engine.handshakes.history._last = 0
+    engine.handshakes.history.forget_numbers()

@@ -8,7 +8,7 @@ on it.
 from dataclasses import dataclass, field
 
 from proof.search.datagrams import Datagram, describe_packet
-from proof.search.inside import conversations, received
+from proof.search.inside import conversations
 from triack.base.commit import Commit, split_key
 from triack.base.datagram import Kind
 from triack.base.delivery import DURABLE, Delivery
@@ -167,7 +167,7 @@ class Witness:
         talk, conversation = self.talks.get(datagram.connection), conversations(engine).get(datagram.connection)
         if talk is None or conversation is None or datagram.kind is not Kind.DATA:
             return
-        taken = received(conversation.session)
+        taken = conversation.session.received
         for frame in datagram.frames:
             if isinstance(frame, AckFrame) and datagram.session == talk.session:
                 talk.acked.update(_covered(frame))

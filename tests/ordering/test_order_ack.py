@@ -118,3 +118,16 @@ def test_a_duplicate_brings_the_order_ack_again() -> None:
     assert pair.order_acks == [(510 * MS, 1), (30 * SECOND + 10 * MS, 1)]
     assert not pair.out.entries
     assert pair.delivered == [b"1"]
+
+
+def test_a_search_ends_the_wait_or_begins_it_again() -> None:
+    """Whatever was said of the times of packets."""
+    ack = OrderAck(SETTINGS)
+    ack.handle_packet(SECOND, asks=False)
+    ack.refresh(60 * SECOND)
+    ack.handle_timer(60 * SECOND)
+    assert not ack.due
+    assert ack.deadline_ns == 60 * SECOND + 500 * MS
+    ack.expire()
+    ack.handle_timer(60 * SECOND)
+    assert ack.due

@@ -1,5 +1,7 @@
 """The sending end of a stream: what goes out, in which order, and what frees it."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from tests.ordering.pair import make_entry
 from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery
 from triack.base.units import SECOND
-from triack.ordering.outgoing import AFTER_SESSION_ACK, Entry, EntryState, OutgoingSequence
+from triack.ordering.outgoing import AFTER_SESSION_ACK, TRANSITIONS, Entry, EntryEvent, EntryState, OutgoingSequence
 from triack.ordering.settings import OrderSettings
 
 TRANSACTIONAL = Delivery.TRANSACTIONAL
@@ -374,3 +376,63 @@ def test_a_packets_number_in_a_session_ends_with_the_session() -> None:
         out.handle_sent(entry, 0, packet=number)
     out.handle_session_closed()
     assert [entry.packet for entry in out.handle_order_ack(out.sequence, 2, 0)] == [0, 0]
+
+
+# ---- the states of an entry
+
+NEXT = {
+    (EntryState.WAITING_TO_SEND, EntryEvent.SENT): EntryState.WAITING_SESSION_ACK,
+    (EntryState.WAITING_SESSION_ACK, EntryEvent.RECEIVED_NOT_STORED): EntryState.WAITING_STORE_ACK,
+    (EntryState.WAITING_SESSION_ACK, EntryEvent.RECEIVED_NOT_ORDERED): EntryState.WAITING_ORDER_ACK,
+    (EntryState.WAITING_SESSION_ACK, EntryEvent.SEND_AGAIN): EntryState.WAITING_TO_SEND,
+    (EntryState.WAITING_STORE_ACK, EntryEvent.SEND_AGAIN): EntryState.WAITING_TO_SEND,
+    (EntryState.WAITING_ORDER_ACK, EntryEvent.SEND_AGAIN): EntryState.WAITING_TO_SEND,
+    (EntryState.GIVEN_UP, EntryEvent.REVIVED): EntryState.WAITING_TO_SEND,
+}
+
+
+@pytest.mark.parametrize(("state", "event"), list(product(EntryState, EntryEvent)))
+def test_every_pair_of_state_and_event_has_its_end(state: EntryState, event: EntryEvent) -> None:
+    """The table says the same as this file's own; what neither has changes nothing, and nothing leaves DONE."""
+    expected = NEXT.get((state, event), state)
+    if event is EntryEvent.FREED:
+        expected = EntryState.DONE
+    elif event is EntryEvent.GIVEN_UP and state is not EntryState.DONE:
+        expected = EntryState.GIVEN_UP
+    assert TRANSITIONS[state].get(event, state) is expected
+
+
+def test_a_lost_session_does_not_send_what_was_given_up() -> None:
+    """It waits for its end to be on disk; when that cannot be, it goes out after all, in its place."""
+    out = make(3)
+    send(out)
+    out.give_up([out.entries[2]])
+    out.handle_session_closed()
+    assert states(out) == {
+        1: EntryState.WAITING_TO_SEND,
+        2: EntryState.GIVEN_UP,
+        3: EntryState.WAITING_TO_SEND,
+    }
+    out.revive([out.entries[2]])
+    assert [entry.number for entry in out.upcoming(9)] == [1, 2, 3]
+
+
+def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:
+    """Whether anything would go out again is not."""
+    out = make(1)
+    send(out)
+    entry = out.entries[1]
+    assert not out.awaits_order_ack
+    out.handle_session_ack(entry)
+    assert out.awaits_order_ack
+    for _ in range(4):
+        out.tier.handle_expired(0, resends=True)
+    entry.sends = 5
+    out.normalize(1_000)
+    assert (out.tier.attempt, out.tier.deadline_ns) == (0, 1_000 + 30 * SECOND)
+    assert entry.sends == 1
+    out.tier.expire(7)
+    assert out.handle_timer(7) == [entry]
+    idle = make(1)
+    idle.normalize(1_000)
+    assert idle.tier.deadline_ns is None

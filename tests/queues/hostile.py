@@ -1,18 +1,50 @@
 """A peer that knows the protocol and keeps to none of it."""
 
 from random import Random
+from typing import NamedTuple
 
 from tests.queues.world import SimNode, World
-from triack.base.datagram import Kind, open_datagram, seal
+from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.units import MS
 from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_order_ack
+from triack.queues.introduction import Introduction
 from triack.queues.packing import Outgoing, pack
 from triack.session.frames import Hello, PacketFrame, decode_frames, encode_packet, encode_ping
 from triack.transport.insecure import InsecureChannel
 
 CHANNEL = InsecureChannel()
 ORIGIN = b"\xee" * 16
+
+
+class Opened(NamedTuple):
+    """A datagram that was opened."""
+
+    kind: Kind
+    connection_id: int
+    counter: int
+    payload: bytes
+
+    @property
+    def hello(self) -> Hello:
+        """The hello of a connect or an accept."""
+        return Hello.decode(self.payload)
+
+    @property
+    def introduction(self) -> Introduction:
+        """What its sender says of itself there."""
+        return Introduction.decode(self.hello.introduction)
+
+
+def open_datagram(datagram: bytes) -> Opened:
+    """Open a datagram."""
+    header = read_header(datagram)
+    return Opened(header.kind, header.connection_id, header.counter, CHANNEL.open(datagram))
+
+
+def make_hello(introduction: Introduction, session_id: int, connection_id: int = 6) -> Hello:
+    """A hello that says what the test wants said, and else what most say."""
+    return Hello(session_id, connection_id, 0, 64, 1_200, MS, introduction.encode())
 
 
 class Hostile:
@@ -26,7 +58,7 @@ class Hostile:
         self.packets = 0
         self._counter = 0
         world.tap = self._listen
-        hello = Hello(ORIGIN, session_id, 4_242, 0, 64, 1_200, MS, name, "", victim.address)
+        hello = make_hello(Introduction(ORIGIN, name, "", victim.address), session_id, 4_242)
         self.datagram(Kind.CONNECT, hello.encode(), 0)
         accepts = [opened for opened in self.heard() if opened[0] is Kind.ACCEPT]
         self.connection_id = Hello.decode(accepts[0][1]).connection_id
@@ -38,13 +70,13 @@ class Hostile:
 
     def heard(self) -> list[tuple[Kind, bytes]]:
         """Kind and payload of every datagram that the victim sent us."""
-        opened = [open_datagram(CHANNEL, answer) for answer in self.answers]
+        opened = [open_datagram(answer) for answer in self.answers]
         return [(datagram.kind, datagram.payload) for datagram in opened]
 
     def seal(self, kind: Kind, payload: bytes, connection_id: int) -> bytes:
         """A datagram with a good tag."""
         self._counter += 1
-        return seal(CHANNEL, kind, connection_id, self._counter, payload)
+        return CHANNEL.seal(kind, connection_id, self._counter, payload)
 
     def raw(self, data: bytes) -> None:
         """Throw bytes at the victim."""
@@ -83,7 +115,7 @@ def batch(*bodies: bytes) -> bytes:
 
 def without_order_acks(datagram: bytes) -> bytes:
     """The same datagram, but its order acks speak of nothing."""
-    opened = open_datagram(CHANNEL, datagram)
+    opened = open_datagram(datagram)
     if opened.kind is not Kind.DATA:
         return datagram
     payload = opened.payload
@@ -93,7 +125,7 @@ def without_order_acks(datagram: bytes) -> bytes:
             if isinstance(packet, OrderAckPacket):
                 emptied = encode_order_ack(packet.origin, packet.lane, packet.sequence, 0)
                 payload = payload.replace(frame.content, emptied)
-    return seal(CHANNEL, opened.kind, opened.connection_id, opened.counter, payload)
+    return CHANNEL.seal(opened.kind, opened.connection_id, opened.counter, payload)
 
 
 def mangle(datagram: bytes, random: Random) -> bytes:

@@ -1,32 +1,38 @@
 """How conversations begin, on networks that lose and repeat, and with peers that lie about the past."""
 
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import count
 from random import Random
 
 import pytest
 
-from tests.queues.hostile import CHANNEL, Hostile
+from tests.queues import world as worlds
+from tests.queues.hostile import CHANNEL, Hostile, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.world import Network, SimNode, World
-from triack.base.datagram import Kind, open_datagram, seal
+from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
 from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues import handshake
+from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.settings import NodeSettings
-from triack.session.frames import NO_POINT, Hello, HistoryPoint, RolledBack
+from triack.session.frames import Hello
 from triack.session.settings import SessionSettings
 
 # On the wire.
 
 
-def connects(world: World) -> list[Hello]:
-    """The connects that nodes of this world send from now on."""
-    heard: list[Hello] = []
+def connects(world: World) -> list[tuple[int, Introduction]]:
+    """The session ids and introductions of the connects that nodes of this world send from now on."""
+    heard: list[tuple[int, Introduction]] = []
 
     def tap(datagram: bytes, _sender: str, _to: str) -> None:
-        opened = open_datagram(CHANNEL, datagram)
+        opened = open_datagram(datagram)
         if opened.kind is Kind.CONNECT:
-            heard.append(Hello.decode(opened.payload))
+            heard.append((opened.hello.session_id, opened.introduction))
 
     world.tap = tap
     return heard
@@ -43,19 +49,19 @@ def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
     world.run(20 * SECOND)
     deliver(world, a, b, 2)
     assert len(heard) == 2
-    assert heard[1].remembered.start == b.live.handshakes.history.start
+    assert heard[1][1].remembered.start == b.live.handshakes.history.start
     b.restart()
     deliver(world, a, b, 3)
     a.restart()
     deliver(world, a, b, 4)
-    assert len({hello.session_id for hello in heard}) == len(heard)
+    assert len({session_id for session_id, _ in heard}) == len(heard)
     first = len(heard)
     a.restart()
     b.restart()
     deliver(world, a, b, 5)
     again = heard[first:]
-    assert len({hello.session_id for hello in again}) == 1
-    assert [hello.remembered == NO_POINT for hello in again] == [True, False]
+    assert len({session_id for session_id, _ in again}) == 1
+    assert [own.remembered == NO_POINT for _, own in again] == [True, False]
 
 
 def test_the_other_round_trip_is_one_and_no_more() -> None:
@@ -198,8 +204,8 @@ def test_old_datagrams_of_a_rollback_halt_nobody_later() -> None:
     both_know(world, a, b)
     world.run(SECOND)
     world.tap = None
-    verdicts = [open_datagram(CHANNEL, data) for data, _, to in heard if to == b.address]
-    assert RolledBack.SENDER in [Hello.decode(sent.payload).verdict for sent in verdicts if sent.kind is Kind.CONNECT]
+    said = [open_datagram(data) for data, _, to in heard if to == b.address]
+    assert RolledBack.SENDER in [sent.introduction.rolled_back for sent in said if sent.kind is Kind.CONNECT]
     put_back(a, good)
     b.restart()
     for data, sender, to in heard * 2:
@@ -237,9 +243,8 @@ def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
 
 def claim(victim: SimNode, node_id: bytes, remembered: HistoryPoint, session_id: int = 5) -> bytes:
     """A connect of some node that says what it remembers of the victim."""
-    hello = Hello(node_id, session_id, 6, 0, 64, 1_200, MS, "evil", "", victim.address)
-    hello.receiver, hello.remembered = victim.live.node_id, remembered
-    return seal(CHANNEL, Kind.CONNECT, 0, 1, hello.encode())
+    own = Introduction(node_id, "evil", "", victim.address, receiver=victim.live.node_id, remembered=remembered)
+    return CHANNEL.seal(Kind.CONNECT, 0, 1, make_hello(own, session_id).encode())
 
 
 def throw(world: World, victim: SimNode, data: bytes) -> None:
@@ -247,7 +252,7 @@ def throw(world: World, victim: SimNode, data: bytes) -> None:
     victim.drain()
 
 
-@pytest.mark.parametrize("what", ["another start", "a commit to come", "a verdict"])
+@pytest.mark.parametrize("what", ["another start", "a commit to come", "a rollback"])
 def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
     """Its open session ends, it gets no other, whatever it claims then; everyone else is served."""
     world, a, b = pair()
@@ -257,16 +262,16 @@ def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
     lie = {
         "another start": HistoryPoint(7, 1),
         "a commit to come": HistoryPoint(now.start, now.serial + 1),
-        "a verdict": now,
+        "a rollback": now,
     }[what]
-    hello = Hello(b"\xee" * 16, 78, 6, 0, 64, 1_200, MS, "evil", "", b.address)
-    hello.receiver, hello.remembered = b.live.node_id, lie
-    hello.verdict = RolledBack.SENDER if what == "a verdict" else RolledBack.NONE
-    evil.datagram(Kind.CONNECT, hello.encode(), 0)
-    assert b.live.rollbacks == {"ee" * 16: "peer" if what == "a verdict" else "own"}
+    harmless = Introduction(b"\xee" * 16, "evil", "", b.address, receiver=b.live.node_id)
+    own = replace(harmless, remembered=lie)
+    if what == "a rollback":
+        own = replace(own, rolled_back=RolledBack.SENDER)
+    evil.datagram(Kind.CONNECT, make_hello(own, 78).encode(), 0)
+    assert b.live.rollbacks == {"ee" * 16: "peer" if what == "a rollback" else "own"}
     evil.frames(evil.message(1))
-    hello.remembered, hello.verdict, hello.session_id = NO_POINT, RolledBack.NONE, 79
-    evil.datagram(Kind.CONNECT, hello.encode(), 0)
+    evil.datagram(Kind.CONNECT, make_hello(harmless, 79).encode(), 0)
     world.run(SECOND)
     assert b.length("q") == 1
     assert b.live.drops[DropReason.ROLLBACK] == 2
@@ -303,3 +308,79 @@ def test_numbers_beyond_any_disk_are_refused() -> None:
     evil.frames(evil.message(1))
     world.run(SECOND)
     assert node.read_all("q") == [b"hello"]
+
+
+# Channels: a conversation's own protects it, from the connect on.
+
+
+class Keyed:
+    """A toy with a handshake: the connect brings the key of all that follows."""
+
+    overhead_bytes = HEADER_BYTES + 20
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
+        said = Header(kind, connection_id, counter).encode() + (self.key if kind is Kind.CONNECT else b"") + payload
+        return said + blake2b(said, key=self.key, digest_size=20).digest()
+
+    def open(self, datagram: bytes) -> bytes:
+        if blake2b(datagram[:-20], key=self.key, digest_size=20).digest() != datagram[-20:]:
+            raise ProtocolError(DropReason.BAD_TAG)
+        return datagram[HEADER_BYTES + (8 if read_header(datagram).kind is Kind.CONNECT else 0) : -20]
+
+
+class KeyedChannels:
+    """Draws a key for each conversation that begins here."""
+
+    overhead_bytes = Keyed.overhead_bytes
+    keys = count(1)
+
+    def dial(self, _address: str) -> Keyed:
+        return Keyed(next(self.keys).to_bytes(8, "big"))
+
+    def answer(self, datagram: bytes) -> tuple[Keyed, bytes]:
+        channel = Keyed(datagram[HEADER_BYTES : HEADER_BYTES + 8])
+        return channel, channel.open(datagram)
+
+
+@pytest.fixture
+def _keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "InsecureChannels", KeyedChannels)
+
+
+@pytest.mark.usefixtures("_keyed")
+def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None:
+    """What one peer sealed is nothing in the conversation of another; a full datagram has the size that was agreed."""
+    world = World(1)
+    a, b, c = world.node("a"), world.node("b"), world.node("c")
+    heard: dict[str, list[bytes]] = {a.address: [], c.address: []}
+    world.tap = lambda data, sender, _to: heard[sender].append(data) if sender in heard else None
+    bodies = [bytes([number]) * 3_000 for number in range(9)]
+    a.send(b, "q", *bodies)
+    c.send(b, "other", b"c")
+    assert world.run(10 * SECOND, lambda: not a.busy and not c.busy)
+    assert b.read_all("q") == bodies
+    assert max(map(len, heard[a.address])) == 1_200
+    world.tap = None
+    own, strange = (read_header(heard[node.address][-1]) for node in (a, c))
+    swapped = Header(Kind.DATA, own.connection_id, strange.counter + 1).encode() + heard[c.address][-1][HEADER_BYTES:]
+    b.live.handle_datagram(swapped, a.address, world.now_ns)
+    assert b.live.drops == {"bad-tag": 1}
+
+
+@pytest.mark.usefixtures("_keyed")
+def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
+    """Although no session comes of it; whoever connects can open it."""
+    world = World(1)
+    node = world.node("b")
+    answers: list[bytes] = []
+    world.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
+    lie = Introduction(b"n" * 16, "evil", "", node.address, NO_POINT, node.live.node_id, HistoryPoint(7, 1))
+    channel = Keyed(b"evil key")
+    throw(world, node, channel.seal(Kind.CONNECT, 0, 1, make_hello(lie, 5).encode()))
+    (answer,) = answers
+    said = Hello.decode(channel.open(answer))
+    assert read_header(answer).connection_id == 6
+    assert Introduction.decode(said.introduction).rolled_back is RolledBack.SENDER

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from triack.base.commit import Commit, PeerRow, StoreContent
 from triack.queues import history
 from triack.queues.history import History, KnownPeer, Peers, covers
-from triack.session.frames import NO_POINT, HistoryPoint
+from triack.queues.introduction import NO_POINT, HistoryPoint
 
 A, B = b"a" * 16, b"b" * 16
 CONTENT = StoreContent(A, 4, start=40, serial=9, starts={10: 0, 20: 7, 30: 9})

@@ -6,15 +6,16 @@ from struct import pack as struct_pack
 
 import pytest
 
-from tests.queues.hostile import CHANNEL, ORIGIN, Hostile, batch, mangle
+from tests.queues.hostile import CHANNEL, ORIGIN, Hostile, batch, make_hello, mangle, open_datagram
 from tests.queues.world import SimNode, World, numbered
 from triack.base.commit import HEAD_BYTES
-from triack.base.datagram import Kind, open_datagram, seal
+from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.queues.introduction import Introduction
 from triack.queues.link import Conversation
 from triack.queues.packing import Outgoing, pack
 from triack.queues.settings import NodeSettings
@@ -22,6 +23,7 @@ from triack.session.frames import (
     Hello,
     encode_ack,
     encode_close,
+    encode_packet,
     encode_ping,
     encode_store_ack,
 )
@@ -184,6 +186,16 @@ def test_acks_of_what_was_never_sent_close_the_session() -> None:
         still_works(world, node)
 
 
+def test_packets_beyond_any_window_are_dropped_and_counted() -> None:
+    """Each once, by its name; what came with them in one datagram is taken."""
+    world, node, evil = victim()
+    evil.frames(evil.message(1), encode_packet(10_000, Delivery.EXPRESS, False, b""), encode_ping())
+    evil.frames(encode_packet(2**64 - 1, Delivery.EXPRESS, False, b""))
+    world.run(SECOND)
+    assert node.live.drops == {"beyond-window": 2}
+    assert node.read_all("q") == [b"hello"]
+
+
 def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
     """Whoever claims it."""
     world = World(1)
@@ -332,8 +344,8 @@ def test_half_open_connections_do_not_shut_out_others() -> None:
     """Connects from everywhere, none completed: bounded, and an honest peer still gets in."""
     world, node, _ = victim(NodeSettings(max_sessions=20))
     for number in range(1, 500):
-        hello = Hello(number.to_bytes(16, "big"), number, number, 0, 64, 1_200, MS, "x", "", node.address)
-        data = seal(CHANNEL, Kind.CONNECT, 0, 1, hello.encode())
+        hello = make_hello(Introduction(number.to_bytes(16, "big"), "x", "", node.address), number, number)
+        data = CHANNEL.seal(Kind.CONNECT, 0, 1, hello.encode())
         node.live.handle_datagram(data, f"udp://x{number}:1", world.now_ns)
         node.drain()
     assert node.live.drops[DropReason.HALF_OPEN_OVERFLOW] > 400
@@ -353,16 +365,15 @@ def test_open_sessions_are_not_given_up_for_new_ones() -> None:
 
 
 def test_a_node_does_not_take_its_own_connect_for_an_answer() -> None:
-    """SessionPacket back to it as an accept; the real answer still counts."""
+    """Sent back to it as an accept; the real answer still counts."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     echoes: list[bytes] = []
 
     def reflect(datagram: bytes, _sender: str, _to: str) -> None:
-        opened = open_datagram(CHANNEL, datagram)
+        opened = open_datagram(datagram)
         if opened.kind is Kind.CONNECT:
-            hello = Hello.decode(opened.payload)
-            echoes.append(seal(CHANNEL, Kind.ACCEPT, hello.connection_id, 1, hello.encode()))
+            echoes.append(CHANNEL.seal(Kind.ACCEPT, opened.hello.connection_id, 1, opened.payload))
 
     world.tap = reflect
     a.send(b, "q", b"x")
@@ -394,14 +405,22 @@ def test_odd_hellos_are_refused_or_harmless() -> None:
     world, node, _ = victim()
     top = 2**64 - 1
     hellos = [
-        Hello(b"n" * 16, top, top, top, 65_535, 2**32 - 1, top, "\U0001f600" * 80, "udp://", "\x00\n"),
-        Hello(b"m" * 16, 0, 1, 0, 1, 576, 0, "", "", ""),
-        Hello(node.live.node_id, 5, 6, 0, 64, 1_200, 0, "me", node.address, node.address),
+        Hello(
+            top,
+            top,
+            top,
+            65_535,
+            2**32 - 1,
+            top,
+            Introduction(b"n" * 16, "\U0001f600" * 80, "udp://", "\x00\n").encode(),
+        ),
+        Hello(0, 1, 0, 1, 576, 0, Introduction(b"m" * 16, "", "", "").encode()),
+        Hello(5, 6, 0, 64, 1_200, 0, Introduction(node.live.node_id, "me", node.address, node.address).encode()),
     ]
     for hello in hellos:
         data = hello.encode()
         for payload in (data, data[:-1], data + b"x", b""):
-            node.live.handle_datagram(seal(CHANNEL, Kind.CONNECT, 0, 1, payload), "udp://x:1", world.now_ns)
+            node.live.handle_datagram(CHANNEL.seal(Kind.CONNECT, 0, 1, payload), "udp://x:1", world.now_ns)
             node.drain()
     world.run(30 * SECOND)
     still_works(world, node)

@@ -9,17 +9,17 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
-from tests.queues.hostile import CHANNEL
+from tests.queues.hostile import open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.test_world import Swarm
 from tests.queues.world import Network, SimNode, StoreCopy, World, numbered
 from triack.base.commit import Commit
-from triack.base.datagram import Kind, open_datagram
+from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
 from triack.queues.stages import STAGES, Stage
-from triack.session.frames import Hello, decode_frames
+from triack.session.frames import decode_frames
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
@@ -255,11 +255,11 @@ def test_no_datagram_speaks_of_a_commit_that_has_not_returned(seed: int) -> None
 
     def check(datagram: bytes, sender: str, _to: str) -> None:
         nonlocal told
-        opened = open_datagram(CHANNEL, datagram)
+        opened = open_datagram(datagram)
         if opened.kind is Kind.DATA:
-            serials = [getattr(frame, "serial", 0) for frame in decode_frames(opened.payload)]
+            serials = [getattr(frame, "mark", 0) for frame in decode_frames(opened.payload)]
         else:
-            serials = [Hello.decode(opened.payload).point.serial]
+            serials = [opened.introduction.point.serial]
         told = max([told, *serials])
         assert max([0, *serials]) <= world.nodes[sender].copy_store().meta.serial
 

@@ -26,7 +26,7 @@ from triack.queues.packing import Outgoing
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.store.store import Store
-from triack.transport.insecure import InsecureChannel
+from triack.transport.insecure import InsecureChannels
 
 WALL_NS = 1_700_000_000 * SECOND
 
@@ -176,7 +176,7 @@ class SimNode:
             address=self.address,
             settings=self.settings,
             queues=self.queues,
-            channel=InsecureChannel(),
+            channels=InsecureChannels(),
             random=Random(world.random.random()),
             now_ns=world.now_ns,
             wall_offset_ns=WALL_NS,

@@ -34,11 +34,30 @@ class Weather:
 CLEAR = Weather()
 
 
+OVERHEAD_BYTES = 36
+"""What the channel takes of a datagram; a session believes whatever it is told."""
+
+
 def make_hello(node: int, settings: SessionSettings = DEFAULTS, sent_at_ns: int = 0) -> Hello:
     """The hello of node 1 (initiator) or 2 (acceptor); the connection id is the node's number."""
-    window, limit = settings.max_unacked_packet, settings.max_datagram_bytes
-    delay_ns = settings.trigger.delay_ns
-    return Hello(bytes([node]) * 16, 7, node, sent_at_ns, window, limit, delay_ns, f"node-{node}", "", "")
+    introduction = b"node-%d" % node
+    return Hello.of(settings, session_id=7, connection_id=node, sent_at_ns=sent_at_ns, introduction=introduction)
+
+
+def make_session(
+    node: int, settings: SessionSettings = DEFAULTS, *, peer: Hello | None = None, udp: bool = True, now_ns: int = 0
+) -> Session:
+    """One end of session 7; it accepts when it has a peer's hello."""
+    return Session(
+        settings,
+        session_id=7,
+        connection_id=node,
+        introduction=b"node-%d" % node,
+        peer=peer,
+        overhead_bytes=OVERHEAD_BYTES,
+        shares_network=udp,
+        now_ns=now_ns,
+    )
 
 
 class Pair:
@@ -60,7 +79,7 @@ class Pair:
         self.store_ns = store_ns
         self.lose = lose
         self.random = Random(seed)
-        self.a = Session(settings, hello=make_hello(1, settings), peer=None, shares_network=udp, now_ns=0)
+        self.a = make_session(1, settings, udp=udp)
         self.ends: dict[str, Session] = {"a": self.a}
         self.events: dict[str, list[Event]] = {"a": [], "b": []}
         self.sent: dict[str, list[tuple[int, Transmit]]] = {"a": [], "b": []}
@@ -98,7 +117,7 @@ class Pair:
         return self.ends["b"]
 
     def send(self, end: str, packets: int, delivery: Delivery = Delivery.EXPRESS, *, asks: bool = False) -> list[int]:
-        """Hand over packets whose content and token are their own number, and let out what may go."""
+        """Hand over packets whose content and context are their own number, and let out what may go."""
         session = self.ends[end]
         numbers = []
         for _ in range(packets):
@@ -202,9 +221,7 @@ class Pair:
         if target in self.ends:
             self.ends[target].handle_hello(hello, self.now_ns)
             return
-        settings = self._peer_settings
-        own = make_hello(2, settings, hello.sent_at_ns)
-        self.ends["b"] = Session(settings, hello=own, peer=hello, shares_network=self._udp, now_ns=self.now_ns)
+        self.ends["b"] = make_session(2, self._peer_settings, peer=hello, udp=self._udp, now_ns=self.now_ns)
 
 
 def closes(pair: Pair, end: str = "a") -> list[SessionClosed]:

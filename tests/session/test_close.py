@@ -179,7 +179,7 @@ def test_tokens_come_back_with_the_acks() -> None:
     pair.send("a", 40)
     pair.run(SECOND)
     acked = [event for event in pair.events["a"] if isinstance(event, PacketsAcked)]
-    assert [packet.token for event in acked for packet in event.packets] == list(range(1, 41))
+    assert [packet.context for event in acked for packet in event.packets] == list(range(1, 41))
 
 
 def by_owner(reason: CloseReason) -> Callable[[], Pair]:

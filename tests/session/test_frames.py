@@ -14,17 +14,16 @@ from triack.base.errors import ProtocolError
 from triack.base.ranges import NumberSet
 from triack.session import frames
 from triack.session.frames import (
-    SERIAL_MAX,
+    MARK_MAX,
     AckFrame,
     CloseFrame,
     Hello,
-    HistoryPoint,
     PacketFrame,
     PingFrame,
-    RolledBack,
     StoreAckFrame,
     decode_frames,
 )
+from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason
 
 SOME = NumberSet(3, [(5, 5), (8, 10)])
@@ -35,17 +34,7 @@ DATAGRAM = (
     + frames.encode_close(CloseReason.DRAINED)
     + frames.encode_packet(9, Delivery.TRANSACTIONAL, True, b"body")
 )
-HELLO = replace(
-    make_hello(1),
-    name="plant",
-    address="udp://127.0.0.1:1",
-    dialled="udp://127.0.0.1:2",
-    point=HistoryPoint(11, 12),
-    receiver=b"r" * 16,
-    remembered=HistoryPoint(13, 14),
-    checked=HistoryPoint(SERIAL_MAX, 16),
-    verdict=RolledBack.RECEIVER,
-)
+HELLO = Hello(2**64 - 1, 2, 3, 64, 1_200, 6, b"introduction")
 
 
 def ack_bytes(*ranges: tuple[int, int], kind: int = 2) -> bytes:
@@ -83,12 +72,12 @@ def test_layout_is_as_documented() -> None:
     st.sampled_from(Delivery),
     st.booleans(),
     st.binary(max_size=2_000),
-    st.integers(0, frames.SERIAL_MAX),
+    st.integers(0, MARK_MAX),
 )
-def test_any_packet_reads_back(number: int, delivery: Delivery, ask: bool, content: bytes, serial: int) -> None:
-    """Number, class, ask flag, content and serial survive the wire."""
-    data = frames.encode_packet(number, delivery, ask, content, serial)
-    assert decode_frames(data) == [PacketFrame(number, delivery, ask, content, serial)]
+def test_any_packet_reads_back(number: int, delivery: Delivery, ask: bool, content: bytes, mark: int) -> None:
+    """Number, class, ask flag, content and mark survive the wire."""
+    data = frames.encode_packet(number, delivery, ask, content, mark)
+    assert decode_frames(data) == [PacketFrame(number, delivery, ask, content, mark)]
     assert len(data) == frames.PACKET_HEADER_BYTES + len(content)
 
 
@@ -139,8 +128,8 @@ def test_an_unknown_close_reason_is_a_goodbye_all_the_same() -> None:
         (ack_bytes((2, 2))[:-1], "cut short"),
         (frames.encode_packet(0, Delivery.EXPRESS, False, b""), "number 0"),
         (frames.encode_packet(1, Delivery.EXPRESS, False, b"ab")[:-1], "longer than its datagram"),
-        (frames.encode_packet(1, Delivery.EXPRESS, False, b"", 2**63), "a commit that no store has"),
-        (frames.encode_store_ack(SOME, 2**63), "a store ack of a commit that no store has"),
+        (frames.encode_packet(1, Delivery.EXPRESS, False, b"", 2**63), "a mark that nobody has"),
+        (frames.encode_store_ack(SOME, 2**63), "a store ack with a mark that nobody has"),
         (b"\x01\x03" + frames.encode_packet(1, Delivery.EXPRESS, False, b"")[2:], "class 3"),
         (b"\x00", "type 0"),
         (b"\x06\x00", "type 6"),
@@ -196,12 +185,25 @@ def test_noise_is_read_or_refused(data: bytes) -> None:
 
 
 def test_a_hello_reads_back() -> None:
-    """Every field survives; texts are cut at 255 bytes."""
-    assert Hello.decode(HELLO.encode()) == HELLO
+    """Every field survives, and the introduction as a whole, whatever it is."""
+    for introduction in (b"", b"\x00", bytes(1_000)):
+        hello = replace(HELLO, introduction=introduction)
+        assert Hello.decode(hello.encode()) == hello
     assert Hello.decode(make_hello(1).encode()) == make_hello(1)
-    long = replace(HELLO, name="n" * 300, address="é" * 300)
-    assert Hello.decode(long.encode()).name == "n" * 255
-    assert Hello.decode(long.encode()).address.startswith("é" * 127)
+
+
+def test_the_layout_of_a_hello_is_as_documented() -> None:
+    """Fields one after the other, then the introduction."""
+    assert Hello(1, 2, 3, 4, 1_200, 6, b"\xff").encode().hex() == (
+        "00000000000000010000000000000002000000000000000300000004000004b00000000000000006ff"
+    )
+
+
+def test_a_hello_says_what_its_settings_are() -> None:
+    """The window, the largest datagram and the delay are what the peer must know of them."""
+    settings = SessionSettings(max_unacked_packet=5, max_datagram_bytes=600, idle_ack_delay_ns=7)
+    hello = Hello.of(settings, session_id=1, connection_id=2, sent_at_ns=3, introduction=b"x")
+    assert hello == Hello(1, 2, 3, 5, 600, 7, b"x")
 
 
 @pytest.mark.parametrize(
@@ -211,11 +213,6 @@ def test_a_hello_reads_back() -> None:
         replace(HELLO, window=0x10000),
         replace(HELLO, max_datagram_bytes=511),
         replace(HELLO, connection_id=0),
-        replace(HELLO, point=HistoryPoint(2**63, 1)),
-        replace(HELLO, point=HistoryPoint(1, 2**63)),
-        replace(HELLO, remembered=HistoryPoint(2**63, 1)),
-        replace(HELLO, checked=HistoryPoint(1, 2**64 - 1)),
-        replace(HELLO, verdict=4),  # type: ignore[arg-type]
     ],
 )
 def test_a_hello_out_of_range_is_refused(hello: Hello) -> None:
@@ -225,18 +222,11 @@ def test_a_hello_out_of_range_is_refused(hello: Hello) -> None:
     assert caught.value.reason == "bad-hello"
 
 
-def test_a_hello_with_more_or_less_than_it_says_is_refused() -> None:
-    """The lengths must add up exactly."""
-    for data in (HELLO.encode() + b"x", HELLO.encode()[:-1]):
-        with pytest.raises(ProtocolError):
-            Hello.decode(data)
-
-
-def test_a_verdict_is_turned_for_the_other_side() -> None:
-    """What is mine to the one is yours to the other; what is fine or unclear is so for both."""
-    assert [verdict.turned for verdict in RolledBack] == [
-        RolledBack.NONE,
-        RolledBack.RECEIVER,
-        RolledBack.SENDER,
-        RolledBack.UNKNOWN,
-    ]
+def test_half_a_hello_is_refused() -> None:
+    """All of it but the introduction has its place."""
+    fixed_bytes = len(HELLO.encode()) - len(HELLO.introduction)
+    for length in range(fixed_bytes):
+        with pytest.raises(ProtocolError) as caught:
+            Hello.decode(HELLO.encode()[:length])
+        assert caught.value.reason == "bad-hello"
+    assert Hello.decode(HELLO.encode()[:fixed_bytes]).introduction == b""

@@ -68,3 +68,11 @@ def test_a_clock_that_did_not_move_is_a_sample_all_the_same() -> None:
     """A sample of nothing counts as the smallest there is, so the round trip counts as measured."""
     assert after(0).measured
     assert after(0).smoothed_ns == 1
+
+
+def test_what_was_learnt_can_be_forgotten() -> None:
+    """Then it is as before the first sample."""
+    rtt, new = after(100, 60), RoundTrip()
+    rtt.reset()
+    assert not rtt.measured
+    assert (rtt.smoothed_ns, rtt.variance_ns, rtt.min_ns) == (new.smoothed_ns, new.variance_ns, new.min_ns)

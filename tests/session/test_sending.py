@@ -8,7 +8,7 @@ from triack.base.ranges import Range
 from triack.base.units import MS
 from triack.session.congestion import NewReno
 from triack.session.rtt import RoundTrip
-from triack.session.sending import PacketState, SendWindow, SessionPacket
+from triack.session.sending import TRANSITIONS, PacketEvent, PacketState, SendWindow, SessionPacket
 
 RTT_NS = 80 * MS
 LOSS_NS = 90 * MS
@@ -282,3 +282,72 @@ def test_the_congestion_window_grows_only_when_it_is_used() -> None:
     send(window, 10)
     ack(window, 14, [], 2 * RTT_NS)
     assert congestion.window_bytes > 1_000
+
+
+# ---- the states of a packet
+
+
+def test_the_table_of_packets_is_whole() -> None:
+    """Every state is in it, and nothing leaves ACKED. A packet that was never sent is neither lost nor acknowledged."""
+    assert set(TRANSITIONS) == set(PacketState)
+    assert not TRANSITIONS[PacketState.ACKED]
+    assert set(TRANSITIONS[PacketState.QUEUED]) == {PacketEvent.SENT}
+    assert PacketEvent.LOST not in TRANSITIONS[PacketState.LOST]
+
+
+def test_a_packet_goes_through_its_states_and_takes_room_on_the_wire_in_one() -> None:
+    """Queued, in flight, lost, in flight, probed, acknowledged: only what is in flight counts as such."""
+    window, seen = make(), []
+
+    def look() -> None:
+        seen.append((packet.state.name, window.in_flight, window.in_flight_bytes))
+
+    (packet,) = push(window, 1)
+    look()
+    transmit(window, packet, 0)
+    look()
+    later = send(window, 3)
+    ack(window, 0, [(2, 4)], RTT_NS)
+    assert all(other.state is PacketState.ACKED for other in later)
+    window.detect_losses(RTT_NS)
+    look()
+    assert window.peek() is packet
+    transmit(window, packet, RTT_NS)
+    look()
+    transmit(window, packet, 2 * RTT_NS)
+    look()
+    ack(window, 4, [], 3 * RTT_NS)
+    look()
+    assert seen == [
+        ("QUEUED", 0, 0),
+        ("IN_FLIGHT", 1, 100),
+        ("LOST", 0, 0),
+        ("IN_FLIGHT", 1, 100),
+        ("IN_FLIGHT", 1, 100),
+        ("ACKED", 0, 0),
+    ]
+
+
+def test_for_a_search_time_passes_as_it_likes() -> None:
+    """Everything was long ago: one later ack makes it lost. Or just now: it does not."""
+    for long_ago in (True, False):
+        window = make()
+        send(window, 2, now_ns=1_000 * MS)
+        ack(window, 0, [(2, 2)], 1_000 * MS)
+        window.refresh(1_000 * MS)
+        if long_ago:
+            window.expire()
+        assert window.detect_losses(1_000 * MS)[0] == long_ago
+
+
+def test_for_a_search_order_and_counts_are_forgotten() -> None:
+    """But not that a packet was sent again."""
+    window = make()
+    once, often = send(window, 2)
+    for _ in range(4):
+        transmit(window, often, 0)
+    window.normalize()
+    window.forget_order()
+    assert (once.sends, often.sends) == (1, 2)
+    assert (once.order, often.order) == (0, 0)
+    assert window.unacked == window.in_flight == 2

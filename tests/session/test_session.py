@@ -5,7 +5,18 @@ from itertools import pairwise
 
 import pytest
 
-from tests.session.pair import RTT_NS, Pair, Weather, closes, cut, goodbyes, make_hello, reasons
+from tests.session.pair import (
+    OVERHEAD_BYTES,
+    RTT_NS,
+    Pair,
+    Weather,
+    closes,
+    cut,
+    goodbyes,
+    make_hello,
+    make_session,
+    reasons,
+)
 from triack.base.checks import DATAGRAM_MIN_BYTES
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -22,7 +33,7 @@ from triack.session.frames import (
     encode_ping,
     encode_store_ack,
 )
-from triack.session.session import Session, content_limit_bytes
+from triack.session.session import content_limit_bytes
 from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
 
@@ -106,13 +117,7 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
     """An acceptor made by it never hears a confirmation: the initiator answers to the session in use."""
     pair = Pair.opened()
     connect = pair.sent["a"][0][1]
-    late = Session(
-        SessionSettings(),
-        hello=make_hello(3),
-        peer=Hello.decode(connect.payload),
-        shares_network=True,
-        now_ns=pair.now_ns,
-    )
+    late = make_session(3, peer=Hello.decode(connect.payload), now_ns=pair.now_ns)
     accept = late.poll_transmit(pair.now_ns)
     assert accept is not None
     pair.deliver("a", accept)
@@ -206,7 +211,7 @@ def test_below_the_window_nobody_asks() -> None:
 def test_the_congestion_window_closing_asks() -> None:
     """The last packet that the network may hold brings its own ack back."""
     pair = Pair.opened()
-    content = bytes(content_limit_bytes(1_200))
+    content = bytes(content_limit_bytes(1_200, OVERHEAD_BYTES))
     for _ in range(30):
         pair.a.send_packet(Delivery.EXPRESS, content, None)
     pair.drain()
@@ -297,8 +302,9 @@ def test_three_probe_times_in_a_row_shrink_the_congestion_window() -> None:
     pair = Pair.opened()
     cut(pair)
     pair.send("a", 5, asks=True)
-    reno = pair.a._congestion  # noqa: SLF001
-    assert reno is not None
+    share = pair.a._share  # noqa: SLF001
+    assert share is not None
+    reno = share.window
     for sent in (7, 9, 11):
         assert reno.window_bytes == 12_000
         pair.run_until(lambda sent=sent: len(pair.packets("a")) >= sent)  # type: ignore[misc]
@@ -309,9 +315,10 @@ def test_three_probe_times_in_a_row_shrink_the_congestion_window() -> None:
 def test_the_pacer_spreads_a_large_window() -> None:
     """After the burst, packets leave one by one, at the times the session asks to be woken."""
     pair = Pair.opened(rtt_ns=100 * MS)
-    assert pair.a._congestion is not None  # noqa: SLF001
-    pair.a._congestion.window_bytes = 40 * 1_200  # noqa: SLF001
-    content = bytes(content_limit_bytes(1_200))
+    share = pair.a._share  # noqa: SLF001
+    assert share is not None
+    share.window.window_bytes = 40 * 1_200
+    content = bytes(content_limit_bytes(1_200, OVERHEAD_BYTES))
     start_ns = pair.now_ns
     for _ in range(30):
         pair.a.send_packet(Delivery.EXPRESS, content, None)
@@ -454,7 +461,7 @@ def test_an_ack_with_many_ranges_fits_the_smallest_datagram() -> None:
     assert sent is not None
     assert sent.ack is not None
     assert sent.ack.ranges[0] == (2, 2)
-    assert 0 < len(sent.payload) <= DATAGRAM_MIN_BYTES - 36
+    assert 0 < len(sent.payload) <= DATAGRAM_MIN_BYTES - OVERHEAD_BYTES
     assert pair.b.poll_transmit(pair.now_ns) is None
 
 
@@ -464,10 +471,10 @@ def test_a_packet_and_both_acks_share_or_split_datagrams_within_the_limit() -> N
     for number in range(2, 129, 2):
         pair.inject("b", encode_packet(number, Delivery.RECOVERABLE, False, b""))
     pair.b.handle_stored(list(range(2, 129, 2)))
-    pair.b.send_packet(Delivery.EXPRESS, bytes(content_limit_bytes(1_200)), None)
+    pair.b.send_packet(Delivery.EXPRESS, bytes(content_limit_bytes(1_200, OVERHEAD_BYTES)), None)
     pair.drain()
     sent = [transmit for _, transmit in pair.sent["b"][1:]]
-    assert all(len(transmit.payload) <= 1_200 - 36 for transmit in sent)
+    assert all(len(transmit.payload) <= 1_200 - OVERHEAD_BYTES for transmit in sent)
     assert [transmit.packet is not None for transmit in sent] == [False, True]
     assert sent[0].ack is not None
     assert sent[0].store_ack is not None

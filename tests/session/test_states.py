@@ -5,7 +5,18 @@ from itertools import product
 import pytest
 
 from triack.base.errors import TriackError
-from triack.session.states import FAILURES, MOVES, CloseReason, IllegalMove, Move, State, next_state
+from triack.session.frames import CloseFrame, decode_frames, encode_close
+from triack.session.states import (
+    AS_HEARD,
+    MOVES,
+    UNTOLD,
+    WITHOUT_ACKS,
+    CloseReason,
+    IllegalMove,
+    Move,
+    State,
+    next_state,
+)
 
 LEGAL = {
     (State.CONNECTING, Move.ACCEPTED): State.OPEN,
@@ -57,7 +68,39 @@ def test_names_are_the_logs_names() -> None:
     assert all(name.replace("-", "").isalpha() and name.islower() for name in names)
 
 
-def test_failures_are_ends_the_other_side_did_not_agree_to() -> None:
-    """After these the next session sends everything unacknowledged again."""
-    ours = {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.PATH_LOST, CloseReason.SUPERSEDED}
-    assert ours == FAILURES
+def test_every_reason_has_a_sentence() -> None:
+    """For people; no two are the same."""
+    sentences = [reason.sentence for reason in CloseReason]
+    assert len(set(sentences)) == len(sentences)
+    assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in sentences)
+
+
+def test_their_codes_on_the_wire_stay() -> None:
+    """Other versions know them by number: what is new comes last."""
+    first = [
+        "ack-timeout",
+        "store-ack-timeout",
+        "path-lost",
+        "superseded",
+        "connect-timeout",
+        "peer-closed",
+        "drained",
+        "idle",
+    ]
+    names = [*first, "local-stop", "store-failed", "protocol-error", "rollback"]
+    codes = {reason.value: encode_close(reason) for reason in CloseReason}
+    assert codes == {name: bytes([5, code]) for code, name in enumerate(names, 1)}
+    assert decode_frames(bytes([5, 12])) == [CloseFrame(CloseReason.ROLLBACK)]
+
+
+def test_an_end_as_the_other_side_hears_of_it() -> None:
+    """The peer has closed it, whyever; but a rollback is about both of us."""
+    assert set(AS_HEARD) == set(CloseReason)
+    assert {heard for said, heard in AS_HEARD.items() if said is not CloseReason.ROLLBACK} == {CloseReason.PEER_CLOSED}
+    assert AS_HEARD[CloseReason.ROLLBACK] is CloseReason.ROLLBACK
+
+
+def test_what_is_said_at_the_end() -> None:
+    """Nothing to a peer that knows or cannot hear; no acks after ends that make them untrue."""
+    assert {CloseReason.PEER_CLOSED, CloseReason.PATH_LOST, CloseReason.CONNECT_TIMEOUT} == UNTOLD
+    assert {CloseReason.STORE_FAILED, CloseReason.ROLLBACK} == WITHOUT_ACKS

@@ -67,7 +67,7 @@ def test_it_leaves_with_the_commit() -> None:
     assert pair.acks("b")[0][0] == start_ns + 10 * MS
     assert stored_at(pair) == [(start_ns + 80 * MS, 1)]
     told = [event for event in pair.events["a"] if isinstance(event, PacketsStored)]
-    assert [[packet.token for packet in event.packets] for event in told] == [[1]]
+    assert [[packet.context for packet in event.packets] for event in told] == [[1]]
 
 
 def test_express_brings_no_store_ack() -> None:
@@ -132,7 +132,7 @@ def test_a_packet_is_reported_stored_once() -> None:
     pair.inject("a", encode_store_ack(NumberSet(third)))
     pair.drain()
     told = [event for event in pair.events["a"] if isinstance(event, PacketsStored)]
-    assert [packet.token for event in told for packet in event.packets] == [2, 1, 4, 3]
+    assert [packet.context for event in told for packet in event.packets] == [2, 1, 4, 3]
 
 
 ARRIVAL = st.tuples(st.just("arrive"), st.integers(1, 30), st.sampled_from(Delivery))

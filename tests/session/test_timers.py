@@ -50,3 +50,15 @@ def test_stopping_is_always_fine() -> None:
     assert timers.next_deadline() == 2
     timers.stop_all()
     assert timers.next_deadline() is None
+
+
+def test_for_a_search_what_runs_has_the_waits_that_it_is_given() -> None:
+    """In the order of the timers, whenever they were started; what is stopped stays so."""
+    timers = Timers()
+    timers.start(Timer.PROBE, 5)
+    timers.start(Timer.ACK_DELAY, 70)
+    timers.normalize({Timer.PROBE: 20, Timer.ACK_DELAY: 10, Timer.CLEANUP: 1}, 100)
+    assert timers.running == [Timer.ACK_DELAY, Timer.PROBE]
+    assert timers.next_deadline() == 110
+    assert timers.poll_expired(120) is Timer.ACK_DELAY
+    assert timers.poll_expired(120) is Timer.PROBE

@@ -18,7 +18,7 @@ from triack.tools.chaos.plan import HostPlan
 from triack.tools.sim.disk import Disk, DiskFaults, ProcessCrashed
 from triack.tools.sim.network import Network, Port
 from triack.tools.sim.world import WALL_NS, World
-from triack.transport.insecure import InsecureChannel
+from triack.transport.insecure import InsecureChannels
 
 __all__ = ["Host"]
 
@@ -118,7 +118,7 @@ class Host:
                 address=plan.address,
                 settings=plan.settings,
                 queues=None,
-                channel=InsecureChannel(),
+                channels=InsecureChannels(),
                 random=Random(self._random.getrandbits(64)),
                 now_ns=world.now_ns,
                 wall_offset_ns=self.wall_offset_ns,

@@ -15,10 +15,10 @@ from triack.ordering.outgoing import OutgoingSequence
 from triack.queues.handshake import Handshakes
 from triack.queues.history import History
 from triack.queues.inbox import Inbox
+from triack.queues.introduction import HistoryPoint
 from triack.queues.mailbox import Mailbox
 from triack.queues.outbox import Outbox
 from triack.session import frames
-from triack.session.frames import HistoryPoint
 from triack.session.sending import PacketState, SendWindow
 from triack.session.session import Session
 from triack.session.states import State
@@ -66,8 +66,8 @@ def order_ack_before_the_commit(patch: Patch) -> None:
 def store_ack_before_the_commit(patch: Patch) -> None:
     on_packet = Session._on_packet
 
-    def hasty(self: Any, frame: Any, now_ns: int) -> None:
-        on_packet(self, frame, now_ns)
+    def hasty(self: Any, frame: Any, counter: int, now_ns: int) -> None:
+        on_packet(self, frame, counter, now_ns)
         self.handle_stored([frame.number])
 
     patch.setitem(_session_handlers(), frames.PacketFrame, hasty)
@@ -157,8 +157,8 @@ def number_used_twice_after_a_restart(patch: Patch) -> None:
 def session_opens_with_the_connect(patch: Patch) -> None:
     handle = Handshakes.handle_connect
 
-    def eager(self: Any, hello: Any, sender: str, now_ns: int) -> None:
-        handle(self, hello, sender, now_ns)
+    def eager(self: Any, hello: Any, channel: Any, sender: str, now_ns: int) -> None:
+        handle(self, hello, channel, sender, now_ns)
         for conversation in self.conversations.values():
             if conversation.session.state is State.ACCEPTING:
                 conversation.session.state = State.OPEN
@@ -167,16 +167,7 @@ def session_opens_with_the_connect(patch: Patch) -> None:
 
 
 def datagram_taken_by_any_session(patch: Patch) -> None:
-    patch.setattr(Handshakes, "_hello", _same_connection(Handshakes._hello))
-
-
-def _same_connection(make: Any) -> Any:
-    def hello(self: Any, session_id: int, dialled: str) -> Any:
-        made = make(self, session_id, dialled)
-        made.connection_id = 7
-        return made
-
-    return hello
+    patch.setattr(Handshakes, "_connection_id", lambda self: 7)
 
 
 def handed_out_before_the_commit(patch: Patch) -> None:

@@ -1,0 +1,124 @@
+"""What two queue managers say of themselves and of each other when they meet: the opaque part of a session's hello.
+
+    node id 16 bytes, point, receiver 16 bytes, remembered, checked, rolled back u8,
+    name length u8, address length u8, dialled length u8, name, address, dialled
+
+Every integer is big-endian; a point is two u64. See ``queues.handshake`` for what is done with it.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import NamedTuple
+
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
+from triack.session.frames import MARK_MAX
+
+__all__ = ["NO_NODE", "NO_POINT", "HistoryPoint", "Introduction", "RolledBack"]
+
+_HEAD = Struct("!16sQQ16sQQQQBBBB")
+TEXT_BYTES_MAX = 255
+"""What one byte of length can say; a longer text is cut."""
+SERIAL_MAX = MARK_MAX
+"""Serials are the marks that sessions carry, and a store keeps one as one integer, like the id of a start."""
+
+
+class HistoryPoint(NamedTuple):
+    """A point in the history of a store: one of its starts, by id, and a commit, by serial. Start 0 is no point."""
+
+    start: int
+    serial: int
+
+
+NO_POINT = HistoryPoint(0, 0)
+"""No point: nothing is known, or nothing is claimed."""
+NO_NODE = bytes(16)
+"""No node's id."""
+
+
+class RolledBack(IntEnum):
+    """Whose store was rolled back, as the sender of an introduction sees it. The value is the code on the wire."""
+
+    NONE = 0
+    SENDER = 1
+    RECEIVER = 2
+    UNKNOWN = 3
+
+    @property
+    def turned(self) -> "RolledBack":
+        """The same as the receiver sees it."""
+        return _TURNED.get(self, self)
+
+
+_TURNED = {RolledBack.SENDER: RolledBack.RECEIVER, RolledBack.RECEIVER: RolledBack.SENDER}
+_CODES = {int(member): member for member in RolledBack}
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """What a queue manager says when it meets another.
+
+    Attributes:
+        node_id: 16 bytes that name the queue manager for ever.
+        name: a label for people.
+        address: where it listens, empty when it does not.
+        dialled: the address that the initiator connected to, echoed by the acceptor; a newer session from the same node
+            to the same address takes the place of an older one.
+        point: where the sender's store is now, on its disk.
+        receiver: whom the sender takes the receiver for, by node id; ``NO_NODE`` when it does not know.
+        remembered: the latest point of the receiver that the sender knows of.
+        checked: which ``remembered`` of the receiver the sender has found in the history of its own store.
+        rolled_back: whose store was rolled back, if one was: there will be no session then.
+    """
+
+    node_id: bytes
+    name: str
+    address: str
+    dialled: str
+    point: HistoryPoint = NO_POINT
+    receiver: bytes = NO_NODE
+    remembered: HistoryPoint = NO_POINT
+    checked: HistoryPoint = NO_POINT
+    rolled_back: RolledBack = RolledBack.NONE
+
+    def encode(self) -> bytes:
+        """The introduction as bytes."""
+        texts = [text.encode()[:TEXT_BYTES_MAX] for text in (self.name, self.address, self.dialled)]
+        head = _HEAD.pack(
+            self.node_id,
+            *self.point,
+            self.receiver,
+            *self.remembered,
+            *self.checked,
+            self.rolled_back,
+            *map(len, texts),
+        )
+        return head + b"".join(texts)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Introduction":
+        """Read an introduction. Raises ProtocolError ``bad-hello``."""
+        if len(data) < _HEAD.size:
+            raise ProtocolError(DropReason.BAD_HELLO, "introduction too short")
+        node_id, start, serial, receiver, *points, code, name_bytes, address_bytes, dialled_bytes = _HEAD.unpack_from(
+            data
+        )
+        ends = list(accumulate((name_bytes, address_bytes, dialled_bytes), initial=_HEAD.size))
+        if ends[-1] != len(data):
+            raise ProtocolError(DropReason.BAD_HELLO, "lengths do not add up")
+        if code not in _CODES or max(start, serial, *points) > SERIAL_MAX:
+            raise ProtocolError(DropReason.BAD_HELLO, "history out of range")
+        name, address, dialled = [data[begin:end].decode(errors="replace") for begin, end in pairwise(ends)]
+        return cls(
+            node_id,
+            name,
+            address,
+            dialled,
+            point=HistoryPoint(start, serial),
+            receiver=receiver,
+            remembered=HistoryPoint(*points[:2]),
+            checked=HistoryPoint(*points[2:]),
+            rolled_back=_CODES[code],
+        )

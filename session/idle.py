@@ -1,0 +1,45 @@
+"""When a session has had nothing to do for long enough to end.
+
+Promise: it is over when no packet went either way for the cleanup interval (MSMQ ``CleanupInterval``, [MS-MQQB]
+3.1.6.2); acks and pings are no packets.
+"""
+
+__all__ = ["Idle"]
+
+
+class Idle:
+    """How long a session has been idle.
+
+    Args:
+        interval_ns: how long it may be.
+        now_ns: the clock.
+    """
+
+    __slots__ = ("_interval_ns", "_since_ns")
+
+    def __init__(self, interval_ns: int, now_ns: int) -> None:
+        self._interval_ns = interval_ns
+        self._since_ns = now_ns
+
+    def handle_packet(self, now_ns: int) -> None:
+        """A packet was sent or came."""
+        self._since_ns = now_ns
+
+    def is_over(self, now_ns: int) -> bool:
+        """Whether it has lasted for the whole interval."""
+        return now_ns >= self._since_ns + self._interval_ns
+
+    def look_again_ns(self, now_ns: int) -> int:
+        """When to ask again: at the end of the interval, or, if that has passed, half of one from now."""
+        over_ns = self._since_ns + self._interval_ns
+        return over_ns if over_ns > now_ns else now_ns + self._interval_ns // 2
+
+    # ---- for searches that keep the clock still
+
+    def expire(self) -> None:
+        """The last packet was long ago."""
+        self._since_ns = -self._interval_ns
+
+    def refresh(self, now_ns: int) -> None:
+        """The last packet was just now."""
+        self._since_ns = now_ns

@@ -1,0 +1,89 @@
+"""Asking for acknowledgements that do not come: probes and pings.
+
+Promise: while something is unacknowledged the peer is asked for it again and again, each time after twice the wait
+(RFC 9002 section 6.2), yet several times within the silence that closes the session.
+
+A probe sends the oldest packets once more and asks with them. When every packet has arrived, and only store acks are
+missing, it is a ping.
+"""
+
+from collections import deque
+
+from triack.session.sending import PacketState, SessionPacket
+
+__all__ = ["PROBE_PACKETS", "Probing"]
+
+PROBE_PACKETS = 2
+"""Packets that one probe resends: the loss of one does not cost another wait (RFC 9002 6.2.4)."""
+PROBES_BEFORE_PERSISTENT = 3
+"""Probes unanswered in a row that make congestion persistent: kPersistentCongestionThreshold of RFC 9002 7.6.1."""
+_DOUBLINGS_MAX = 10
+"""More are beyond any silence that a session lasts, and only make large numbers."""
+
+
+class Probing:
+    """What one end has to ask.
+
+    Attributes:
+        last_asked: whether the packet sent last asked for an ack; if not, the peer may take its time.
+        ping_due: whether a ping leaves with the next datagram.
+    """
+
+    __slots__ = ("_due", "_rounds", "last_asked", "ping_due")
+
+    def __init__(self) -> None:
+        self._due: deque[SessionPacket] = deque()
+        self._rounds = 0
+        self.last_asked = False
+        self.ping_due = False
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether so many probes in a row went unanswered that the network must be worse than we think."""
+        return self._rounds >= PROBES_BEFORE_PERSISTENT
+
+    def wait_ns(self, first_ns: int, most_ns: int) -> int:
+        """How long to wait for an answer.
+
+        Args:
+            first_ns: the wait before the first probe.
+            most_ns: the longest wait, unless already the first is longer.
+        """
+        return min(first_ns << min(self._rounds, _DOUBLINGS_MAX), max(most_ns, first_ns))
+
+    def handle_progress(self) -> None:
+        """Something was acknowledged."""
+        self._rounds = 0
+
+    def handle_timer(self, oldest: list[SessionPacket], *, awaits_store: bool) -> None:
+        """Nobody has answered in time.
+
+        Args:
+            oldest: the packets to send again, none when all have arrived.
+            awaits_store: whether some of those that arrived are not on the peer's disk, as far as we know.
+        """
+        self._rounds += 1
+        if oldest:
+            self._due = deque(oldest)
+        elif awaits_store:
+            self.ping_due = True
+
+    def peek(self) -> SessionPacket | None:
+        """The packet that goes next as a probe, or None; what was acknowledged or lost meanwhile is none any more."""
+        while self._due:
+            if self._due[0].state is PacketState.IN_FLIGHT:
+                return self._due[0]
+            self._due.popleft()
+        return None
+
+    def handle_sent(self, packet: SessionPacket) -> bool:
+        """A packet leaves. Returns whether it is the probe that ``peek`` gave."""
+        if self._due and self._due[0] is packet:
+            self._due.popleft()
+            return True
+        return False
+
+    def normalize(self) -> None:
+        """For searches that keep the clock still: only waits follow from these."""
+        self._rounds = 0
+        self.last_asked = True

@@ -1,0 +1,81 @@
+"""The sending half of the store acknowledgement: which of our packets the peer has yet to put on its disk.
+
+Promise: a durable packet that was sent is reported stored once, when a store ack first covers it, or the session
+closes.
+
+The session ack frees room in the window; it does not end this wait ([MS-MQQB] 3.1.5.5: what is received and not yet
+stored stays). The owner may end it with ``forget``, when another acknowledgement says as much.
+"""
+
+from triack.base.ranges import NumberSet, Range
+from triack.base.units import MS
+from triack.session.rtt import RoundTrip
+from triack.session.sending import SessionPacket
+from triack.session.settings import SessionSettings
+
+__all__ = ["StoreWait"]
+
+PROBE_MIN_NS = 100 * MS
+"""A disk may take a while, and asking does not make it faster."""
+TIMEOUT_PROBES = 8
+"""The timeout in probe times; [MS-MQQB] 3.1.5.3.2 has 8 round trips for its RecoverableAckSendTimeout."""
+
+
+class StoreWait:
+    """The packets of one direction of one session that wait for store acks."""
+
+    __slots__ = ("_delay", "_packets", "_settings")
+
+    def __init__(self, settings: SessionSettings) -> None:
+        self._settings = settings
+        self._packets: dict[int, SessionPacket] = {}
+        self._delay = RoundTrip()
+
+    def __bool__(self) -> bool:
+        """Whether any packet waits."""
+        return bool(self._packets)
+
+    @property
+    def probe_ns(self) -> int:
+        """How long a store ack may take before asking again."""
+        return max(2 * self._delay.probe_ns, PROBE_MIN_NS)
+
+    @property
+    def timeout_ns(self) -> int:
+        """How long to wait for the next store ack before the session closes (MSMQ ``StoreAckTimeout``)."""
+        settings = self._settings
+        if settings.store_ack_timeout_ns is not None:
+            return settings.store_ack_timeout_ns
+        adaptive_ns = TIMEOUT_PROBES * self._delay.probe_ns
+        return min(max(adaptive_ns, settings.store_ack_timeout_min_ns), settings.ack_timeout_max_ns)
+
+    def add(self, packet: SessionPacket) -> None:
+        """A durable packet was sent for the first time."""
+        self._packets[packet.number] = packet
+
+    def forget(self, numbers: list[int]) -> None:
+        """Nobody wants to hear of these any more."""
+        for number in numbers:
+            self._packets.pop(number, None)
+
+    def handle_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
+        """Take a store ack. Returns the packets that it newly covers, in the order in which they were sent first."""
+        covered, waiting = NumberSet(cumulative, ranges), self._packets
+        stored = [waiting.pop(number) for number in list(waiting) if number in covered]
+        # The last one waited least, and of one that was sent twice nobody knows how long.
+        if stored and stored[-1].sends == 1:
+            self._delay.update(now_ns - stored[-1].sent_at_ns)
+        return stored
+
+    # ---- for searches that keep the clock still
+
+    def normalize(self) -> None:
+        """Only waits follow from the delay; and whether a packet was sent once or more often is all that is asked."""
+        self._delay.reset()
+        for packet in self._packets.values():
+            packet.normalize()
+
+    def forget_order(self) -> None:
+        """Forget in which order packets were sent."""
+        for packet in self._packets.values():
+            packet.order = 0

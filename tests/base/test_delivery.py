@@ -1,0 +1,26 @@
+"""Classes and acknowledgements: the tables that everything else follows."""
+
+from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery
+
+
+def test_each_class_is_freed_by_the_ack_that_proves_as_much() -> None:
+    """Arrival for what is in memory, the next hop's disk, or the destination's."""
+    assert FREED_BY == {
+        Delivery.EXPRESS: Ack.SESSION,
+        Delivery.RECOVERABLE: Ack.STORE,
+        Delivery.TRANSACTIONAL: Ack.ORDER,
+    }
+
+
+def test_what_is_freed_by_less_than_a_disk_is_not_durable() -> None:
+    """And everything else is."""
+    assert {delivery for delivery in Delivery if FREED_BY[delivery] is not Ack.SESSION} == DURABLE
+
+
+def test_codes_and_labels_stay() -> None:
+    """The wire, the store and the log have them."""
+    assert {int(delivery): delivery.label for delivery in Delivery} == {
+        0: "express",
+        1: "recoverable",
+        2: "transactional",
+    }

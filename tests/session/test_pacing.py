@@ -1,0 +1,75 @@
+"""The pacer (RFC 9002 section 7.7), and what a session may take of a network."""
+
+from itertools import pairwise
+
+from triack.base.units import MS
+from triack.session.pacing import NetworkShare, Pacer
+from triack.session.rtt import RoundTrip
+
+DATAGRAM = 1_200
+
+
+def measured(rtt_ns: int) -> RoundTrip:
+    rtt = RoundTrip()
+    rtt.update(rtt_ns)
+    return rtt
+
+
+def test_the_pacer_spreads_a_window_over_its_round_trip() -> None:
+    """After a burst of ten, datagrams leave evenly, 5/4 of a window in each round trip."""
+    pacer, rtt, window = Pacer(DATAGRAM, 0), measured(100 * MS), 20 * DATAGRAM
+    now_ns, times = 0, list[int]()
+    while now_ns < 100 * MS and len(times) < 1_000:
+        ready_ns = pacer.ready_at_ns(window, rtt, now_ns)
+        if ready_ns > now_ns:
+            now_ns = ready_ns
+            continue
+        pacer.spend(DATAGRAM)
+        times.append(now_ns)
+    assert times[:10] == [0] * 10
+    gaps = [later - earlier for earlier, later in pairwise(times[10:])]
+    assert all(abs(gap - 4 * MS) <= MS // 100 for gap in gaps)
+    assert 33 <= len(times) <= 35
+
+
+def test_a_rested_pacer_lets_a_burst_go_and_no_more() -> None:
+    """Credit does not pile up: after any rest, ten datagrams leave at once."""
+    pacer, rtt, window = Pacer(DATAGRAM, 0), measured(100 * MS), 20 * DATAGRAM
+    now_ns = 3_600_000 * MS
+    burst = 0
+    while pacer.ready_at_ns(window, rtt, now_ns) <= now_ns and burst < 1_000:
+        pacer.spend(DATAGRAM)
+        burst += 1
+    assert burst == 10
+
+
+def test_a_fast_link_gets_what_flows_between_two_ticks_of_a_timer() -> None:
+    """With a round trip of 1 ms, two milliseconds carry 2.5 windows, and the bucket holds them."""
+    pacer, rtt, window = Pacer(DATAGRAM, 0), measured(MS), 20 * DATAGRAM
+    burst = 0
+    while pacer.ready_at_ns(window, rtt, 10 * MS) <= 10 * MS and burst < 1_000:
+        pacer.spend(DATAGRAM)
+        burst += 1
+    assert burst == 50
+
+
+def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
+    """There is nothing to spread over yet."""
+    pacer = Pacer(DATAGRAM, 0)
+    for _ in range(100):
+        assert pacer.ready_at_ns(DATAGRAM, RoundTrip(), 7) == 7
+        pacer.spend(DATAGRAM)
+
+
+def test_a_share_is_paced_by_its_own_window() -> None:
+    """A window that halves lets datagrams go half as fast."""
+    waits = []
+    for halve in (False, True):
+        share, rtt = NetworkShare(DATAGRAM, 0), measured(100 * MS)
+        if halve:
+            share.window.handle_lost(1, now_ns=2)
+        for _ in range(10):
+            assert share.ready_at_ns(rtt, 0) == 0
+            share.handle_sent(DATAGRAM)
+        waits.append(share.ready_at_ns(rtt, 0))
+    assert waits == [8 * MS, 16 * MS]

@@ -1,0 +1,88 @@
+"""Asking for acks that do not come: which packets go again, how patiently, and when a ping does."""
+
+from triack.base.delivery import Delivery
+from triack.session.probing import Probing
+from triack.session.sending import PacketState, SessionPacket
+
+
+def flying(*numbers: int) -> list[SessionPacket]:
+    """Packets that are in flight."""
+    return [SessionPacket(n, Delivery.EXPRESS, b"", None, False, 100, PacketState.IN_FLIGHT) for n in numbers]
+
+
+def test_the_wait_doubles_and_progress_begins_again() -> None:
+    """Up to the most there is, which the first wait may exceed."""
+    probing, waits = Probing(), []
+    for _ in range(4):
+        waits.append(probing.wait_ns(10, 50))
+        probing.handle_timer([], awaits_store=True)
+    assert waits == [10, 20, 40, 50]
+    assert probing.wait_ns(60, 50) == 60
+    probing.handle_progress()
+    assert probing.wait_ns(10, 50) == 10
+    for _ in range(5_000):
+        probing.handle_timer([], awaits_store=True)
+    assert probing.wait_ns(10, 10**9) == 10 << 10
+
+
+def test_the_oldest_packets_go_again_one_after_the_other() -> None:
+    """Each once for each time that nobody answered."""
+    probing, (first, second) = Probing(), flying(1, 2)
+    probing.handle_timer([first, second], awaits_store=False)
+    assert probing.peek() is first
+    assert probing.handle_sent(first)
+    assert probing.peek() is second
+    assert probing.handle_sent(second)
+    assert probing.peek() is None
+    assert not probing.handle_sent(first)
+    assert not probing.ping_due
+
+
+def test_what_was_acknowledged_meanwhile_is_no_probe() -> None:
+    """Nor is what is known to be lost: that goes out by itself."""
+    probing, packets = Probing(), flying(1, 2, 3)
+    probing.handle_timer(packets, awaits_store=False)
+    packets[0].state, packets[1].state = PacketState.ACKED, PacketState.LOST
+    assert probing.peek() is packets[2]
+
+
+def test_another_packet_that_goes_first_is_no_probe() -> None:
+    """The probe is still due after it."""
+    probing, (probe, other) = Probing(), flying(1, 2)
+    probing.handle_timer([probe], awaits_store=False)
+    assert not probing.handle_sent(other)
+    assert probing.peek() is probe
+
+
+def test_a_ping_asks_for_store_acks_alone() -> None:
+    """With nothing unacknowledged; and one that is due stays so when there is nothing to ask for."""
+    probing = Probing()
+    probing.handle_timer([], awaits_store=False)
+    assert not probing.ping_due
+    probing.handle_timer([], awaits_store=True)
+    assert probing.ping_due
+    probing.handle_timer([], awaits_store=False)
+    assert probing.ping_due
+
+
+def test_three_unanswered_in_a_row_are_persistent() -> None:
+    """RFC 9002 7.6.1."""
+    probing, packets = Probing(), flying(1)
+    seen = []
+    for _ in range(3):
+        probing.handle_timer(packets, awaits_store=False)
+        seen.append(probing.is_persistent)
+    assert seen == [False, False, True]
+    probing.handle_progress()
+    assert not probing.is_persistent
+
+
+def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
+    """What leaves is decided by it."""
+    probing, packets = Probing(), flying(1)
+    for _ in range(5):
+        probing.handle_timer(packets, awaits_store=False)
+    probing.normalize()
+    assert probing.wait_ns(10, 10_000) == 10
+    assert probing.last_asked
+    assert probing.peek() is packets[0]

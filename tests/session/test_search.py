@@ -1,0 +1,78 @@
+"""What a session offers to a search that keeps the clock still: time for one timer, and a form to compare it in."""
+
+import pytest
+
+from proof.search.identity import digest
+from proof.search.inside import WAITS_NS
+from tests.session.pair import Pair, cut, reasons
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.session.states import CloseReason, State
+from triack.session.timers import Timer
+
+
+def busy() -> Pair:
+    """A pair whose initiator waits for acks that do not come."""
+    pair = Pair.opened(udp=False, store_ns=None)
+    pair.send("a", 1, Delivery.RECOVERABLE)
+    pair.run(100 * MS)
+    cut(pair)
+    pair.send("a", 2)
+    return pair
+
+
+def test_the_timers_that_run_are_known() -> None:
+    """Each that waits for a moment, lowest first."""
+    pair = busy()
+    assert pair.a.timers == [Timer.PROBE, Timer.ACK_LIMIT, Timer.STORE_ACK_LIMIT, Timer.CLEANUP]
+    assert Timer.CLEANUP in pair.b.timers
+    pair.a.close(CloseReason.LOCAL_STOP)
+    assert pair.a.timers == []
+
+
+@pytest.mark.parametrize(
+    ("timer", "reason"),
+    [(Timer.ACK_LIMIT, CloseReason.ACK_TIMEOUT), (Timer.STORE_ACK_LIMIT, CloseReason.STORE_ACK_TIMEOUT)],
+)
+def test_a_timer_runs_out_when_the_search_says_so(timer: Timer, reason: CloseReason) -> None:
+    """Long before its time, and no other does."""
+    pair = busy()
+    pair.a.expire(timer, pair.now_ns)
+    pair.a.handle_timer(pair.now_ns)
+    pair.drain()
+    assert reasons(pair) == [reason]
+
+
+def test_what_a_timer_looks_back_to_was_long_ago() -> None:
+    """The cleanup timer asks when the last packet was; after a refresh it was just now."""
+    pair = Pair.opened()
+    pair.a.handle_timer(pair.now_ns)
+    pair.a.expire(Timer.CLEANUP, pair.now_ns)
+    pair.a.refresh(pair.now_ns)
+    pair.a.handle_timer(pair.now_ns)
+    assert pair.a.state is State.OPEN
+    pair.a.expire(Timer.CLEANUP, pair.now_ns)
+    pair.a.handle_timer(pair.now_ns)
+    pair.drain()
+    assert reasons(pair) == [CloseReason.IDLE]
+
+
+def settled(probes: int) -> bytes:
+    """A busy session that has probed so often, in the form in which a search compares it."""
+    pair = busy()
+    for _ in range(probes):
+        pair.a.expire(Timer.PROBE, pair.now_ns)
+        pair.a.handle_timer(pair.now_ns)
+        pair.drain()
+    pair.a.refresh(SECOND)
+    pair.a.normalize(WAITS_NS, 3, SECOND)
+    pair.a.forget_order()
+    assert pair.a.next_deadline() == SECOND + WAITS_NS[Timer.PROBE]
+    assert pair.a.room == 61
+    return digest(pair.a)
+
+
+def test_sessions_that_would_do_the_same_are_the_same() -> None:
+    """However often they have probed; but whether a packet was sent again is kept."""
+    assert settled(2) == settled(5)
+    assert settled(0) != settled(2)
