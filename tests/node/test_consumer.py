@@ -225,6 +225,21 @@ async def test_a_closed_consumer_says_so(node: triack.Node) -> None:
         await consumer.get(WAIT)
 
 
+async def test_a_consumer_closed_in_the_middle_of_a_packet_takes_no_more(node: triack.Node) -> None:
+    """Although its neighbours are at hand; the next reader gets them, unmarked."""
+    for text in (b"1", b"2"):
+        await node.send("q", text)
+    await node.flush()
+    consumer = node.receive("q", ack="manual")
+    (await consumer.get(WAIT)).ack()
+    consumer.close()
+    with pytest.raises(triack.NodeClosed, match="consumer is closed"):
+        await consumer.get(WAIT)
+    async with node.receive("q") as other:
+        second = await other.get(WAIT)
+    assert (second.body, second.redelivered) == (b"2", False)
+
+
 async def test_a_forgotten_consumer_keeps_no_message(node: triack.Node) -> None:
     """No cycle keeps it alive: with its last reference its messages go back, without the garbage collector."""
     await fill(node, b"1", b"2")

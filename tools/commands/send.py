@@ -26,7 +26,7 @@ __all__ = ["send"]
 
 STDIN = 0
 UNSAFE_CHUNKS = 8
-"""Chunks that the serving node does not have for good: at that many no more is read, as they may be sent again."""
+"""Chunks that the serving node does not have for good; at that many it stops reading, as it keeps them."""
 LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
 
 _log = structlog.get_logger("triack")
