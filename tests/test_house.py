@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,12 @@ IMPURE_CALLS = {"__import__", "input", "open", "print"}
 
 MAX_FILE_LINES = 650
 MAX_FUNCTION_LINES = 70
+MAX_ATTRIBUTES = 20
+CONSTANT_FOLDERS = ("base", "session", "ordering", "queues", "store", "transport", "node")
+"""Where a constant says why it has its value."""
+CONSTANT = re.compile(r"_*[A-Z][A-Z0-9_]*")
+# A comment that tells something: alone on the line above (which an empty line ends here), or beside the value.
+WHY = re.compile(r"^# (?!fmt|noqa|type:)(?=.*\n\n)|  # (?!fmt|noqa|type:)", re.MULTILINE)
 # With a dash each, so that this file does not find itself.
 LEFTOVERS = [word.replace("-", "") for word in ("TO-DO", "FIX-ME", "XX-X", "HA-CK")]
 
@@ -248,6 +255,67 @@ def size_rule(source: Source) -> Iterator[str]:
                 yield source.at(node, f"{node.name} has {lines} lines, over {MAX_FUNCTION_LINES}")
 
 
+def attribute_rule(source: Source) -> Iterator[str]:
+    """No class holds so much that its parts have lost their names."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef) and len(found := attributes(node)) > MAX_ATTRIBUTES:
+            yield source.at(node, f"{node.name} sets {len(found)} attributes, over {MAX_ATTRIBUTES}")
+
+
+def attributes(node: ast.ClassDef) -> set[str]:
+    """What a class sets on itself in its methods, and the fields that its body declares."""
+    found: set[str] = set()
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.args.args:
+            found |= set(assigned(part, part.args.args[0].arg))
+        elif isinstance(part, ast.AnnAssign) and "ClassVar" not in names_in(part.annotation):
+            found |= set(names_of(part))
+        elif names_of(part) == ["__slots__"]:
+            found |= {
+                one.value for one in ast.walk(part) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
+    return found
+
+
+def assigned(method: ast.AST, me: str) -> Iterator[str]:
+    """The attributes of ``me`` that a method assigns; in a tuple, a loop or a ``with``, too."""
+    for node in ast.walk(method):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and names_in(node.value) == {me}:
+            yield node.attr
+
+
+def constant_rule(source: Source) -> Iterator[str]:
+    """A value that somebody chose says why it is this one: in a docstring below it, or in a comment."""
+    if source.room not in CONSTANT_FOLDERS:
+        return
+    lines = source.text.splitlines()
+    for node, after in zip_longest(source.tree.body, source.tree.body[1:]):
+        above, value = lines[max(node.lineno - 2, 0) : node.lineno - 1], lines[node.lineno - 1 : node.end_lineno]
+        said = is_docstring(after) or WHY.search("\n".join([*above, "", *value]))
+        for name in names_of(node):
+            if CONSTANT.fullmatch(name) and is_chosen(node) and not said:
+                yield source.at(node, f"{name} does not say why it has its value")
+
+
+def is_chosen(node: ast.stmt) -> bool:
+    """Does a statement give a number or a text, and not what is computed from others or is a table?"""
+    kinds = ast.Constant | ast.BinOp | ast.UnaryOp | ast.operator | ast.unaryop | ast.Name | ast.expr_context
+    value = getattr(node, "value", None)
+    parts = list(ast.walk(value)) if value is not None else []
+    return all(isinstance(part, kinds) for part in parts) and any(isinstance(part, ast.Constant) for part in parts)
+
+
+def is_docstring(node: ast.stmt | None) -> bool:
+    """Is this statement a text of its own?"""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    """The names that a statement gives."""
+    given = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in given if isinstance(target, ast.Name)]
+
+
 def leftover_rule(source: Source) -> Iterator[str]:
     """No note to oneself: it is done, or it is an issue somewhere else."""
     for number, line in enumerate(source.text.splitlines(), start=1):
@@ -326,6 +394,26 @@ def folder_rule(root: Path) -> Iterator[str]:
             yield f"{folder.relative_to(root).as_posix()}/__init__.py:1: missing in a folder with tests"
 
 
+def mirror_rule(files: Iterable[str]) -> Iterator[str]:
+    """The tests are the same tree again: each module has its file, and each file names its module.
+
+    ``tests/room/test_room.py`` is about the room as a whole, unless a module has that name.
+    """
+    files = set(files)
+    folders = {file.rpartition("/")[0] for file in files}
+    for file in sorted(files):
+        folder, _, name = file.rpartition("/")
+        if folder.split("/")[0] in (*CODE_FOLDERS, "proof") and not name.startswith("__"):
+            test = f"tests/{folder}/test_{name}"
+            if test not in files:
+                yield f"{file}:1: has no tests in {test}"
+        elif name.startswith("test_") and folder != "tests":
+            of = folder.removeprefix("tests/")
+            named = name.removeprefix("test_")
+            if f"{of}/{named}" not in files and not (of in folders and f"{of.split('/')[-1]}.py" == named):
+                yield f"{file}:1: names no module of {of}"
+
+
 def error_rule(source: Source) -> Iterator[str]:
     """Every error is public and one of the tree."""
     classes = {node.name: node for node in source.tree.body if isinstance(node, ast.ClassDef)}
@@ -366,7 +454,7 @@ def declared(extras: bool = True) -> set[str]:
 
 # The house keeps its rules.
 
-FILE_RULES = [room_rule, purity_rule, size_rule, leftover_rule, except_rule]
+FILE_RULES = [room_rule, purity_rule, size_rule, attribute_rule, constant_rule, leftover_rule, except_rule]
 
 
 def no_findings(findings: Iterable[str]) -> None:
@@ -397,6 +485,11 @@ def test_packages_are_listed_and_typed() -> None:
 def test_test_folders_are_packages() -> None:
     """A missing ``__init__.py`` makes test names collide."""
     no_findings(folder_rule(ROOT))
+
+
+def test_tests_mirror_the_tree() -> None:
+    """Whoever looks for a module's tests, or for what a test is about, finds it by its name."""
+    no_findings(mirror_rule(source.path for source in house()))
 
 
 def test_errors_are_one_public_tree() -> None:
@@ -528,6 +621,40 @@ def test_size_rule_bites() -> None:
     assert "f has 71 lines" in next(size_rule(Source("tests/a.py", f"class C:\n def f():\n{body}    x = 1\n")))
 
 
+def test_attribute_rule_bites() -> None:
+    """Fields, slots and what methods assign count together, each once; what belongs to another object does not."""
+    fields = "\n".join(f"    a{number}: int = 0" for number in range(10))
+    method = "    def f(me):\n        me.a1 = me.x[0] = other.y = 1\n"
+    more = "        " + ", ".join(f"me.b{number}" for number in range(9)) + " = range(9)\n"
+    full = f"class C:\n    __slots__ = ('a1', 'c')\n    z: ClassVar[int] = 1\n{fields}\n{method}{more}"
+    assert list(attribute_rule(Source("tests/a.py", full))) == []
+    over = full + "        with open() as me.last:\n            pass\n"
+    assert list(attribute_rule(Source("tests/a.py", over))) == ["tests/a.py:1: C sets 21 attributes, over 20"]
+
+
+@pytest.mark.parametrize(
+    ("text", "finds"),
+    [
+        ("LIMIT = 7", True),
+        ("_LIMIT: Final = 7  # noqa: X1", True),
+        ("# of something else\n\nLIMIT = 7", True),
+        ("LIMIT = 7\nNEXT = 8  # of the next\n", True),
+        ("LIMIT = 7\nLAST = -3 * LIMIT\n'''of the last'''", True),
+        ("limit = 7\nLIMIT = {1: 7}\nSIZE = LIMIT\nHEAD = Struct('B')", False),
+        ('LIMIT = 7\n"""RFC 1, section 2."""', False),
+        ("LIMIT = 7  # RFC 1, section 2", False),
+        ("# RFC 1, section 2.\nLIMIT = 7", False),
+        ("LIMITS = {\n    1: 7,  # RFC 1, section 2\n}", False),
+    ],
+)
+def test_constant_rule_bites(text: str, finds: bool) -> None:
+    """A bare number is found in the core; tools and tests may have them."""
+    assert [finding.split()[0] for finding in constant_rule(Source("session/a.py", text))] == [
+        f"session/a.py:{text[: text.index('LIMIT = 7') if '# of s' in text else 0].count(chr(10)) + 1}:"
+    ] * finds
+    assert list(constant_rule(Source("tools/a.py", text))) == []
+
+
 @pytest.mark.parametrize("word", LEFTOVERS)
 def test_leftover_rule_bites(word: str) -> None:
     """The word is found in a comment and left alone inside another word."""
@@ -573,6 +700,18 @@ def test_folder_rule_bites(tmp_path: Path) -> None:
     for file in ("tests/__init__.py", "tests/deep/test_a.py"):
         (tmp_path / file).touch()
     assert list(folder_rule(tmp_path)) == ["tests/deep/__init__.py:1: missing in a folder with tests"]
+
+
+def test_mirror_rule_bites() -> None:
+    """A module without tests is found, and a test of nothing; a room may have tests of its own."""
+    fine = ["session/rtt.py", "tests/session/test_rtt.py", "tests/session/test_session.py", "tests/test_docs.py"]
+    fine += ["api/__init__.py", "tests/api/test_api.py", "tests/session/pair.py", "proof/disk/run.py"]
+    assert list(mirror_rule([*fine, "tests/proof/disk/test_run.py", "docs/plot.py"])) == []
+    assert list(mirror_rule([*fine, "tests/session/test_wish.py", "tests/proof/test_real.py"])) == [
+        "proof/disk/run.py:1: has no tests in tests/proof/disk/test_run.py",
+        "tests/proof/test_real.py:1: names no module of proof",
+        "tests/session/test_wish.py:1: names no module of session",
+    ]
 
 
 def test_error_rule_bites() -> None:
