@@ -90,7 +90,7 @@ class Outbox:
             self._add_lane(row)
         for index in content.outgoing:
             lane, number = split_key(index.key)
-            entry = Entry(number, None, index.size_bytes, index.completes, -1, 0, index.reach_by_ms)
+            entry = Entry(number, None, index.size_bytes, index.messages, -1, 0, index.reach_by_ms)
             self._by_number[lane].restore(entry)
         for lane_ in self._by_number.values():
             self._record_queued(lane_, list(lane_.sequence.entries.values()), now_ns, recovered=True)
@@ -169,11 +169,7 @@ class Outbox:
             if lane.address:
                 pending.commit.outgoing += [
                     OutgoingRow(
-                        key_of(lane.lane, entry.number),
-                        entry.completes,
-                        entry.tickets,
-                        entry.reach_by_ms,
-                        entry.body or b"",
+                        key_of(lane.lane, entry.number), entry.completes, entry.reach_by_ms, entry.body or b""
                     )
                     for entry in entries
                 ]
