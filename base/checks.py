@@ -10,6 +10,7 @@ __all__ = ["DATAGRAM_MAX_BYTES", "DATAGRAM_MIN_BYTES", "check_datagram", "check_
 DATAGRAM_MIN_BYTES = 576
 """What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
 DATAGRAM_MAX_BYTES = 0xFFFF
+"""What the length field of IPv4 and UDP can say (RFC 791, RFC 768)."""
 
 
 def check_numbers(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:

@@ -2,6 +2,6 @@
 
 __all__ = ["MS", "SECOND", "US"]
 
-US = 1_000
-MS = 1_000_000
-SECOND = 1_000_000_000
+US = 1_000  # nanoseconds
+MS = 1_000_000  # nanoseconds
+SECOND = 1_000_000_000  # nanoseconds

@@ -168,9 +168,7 @@ class Outbox:
             pending.started.append((lane, entries))
             if lane.address:
                 pending.commit.outgoing += [
-                    OutgoingRow(
-                        key_of(lane.lane, entry.number), entry.completes, entry.reach_by_ms, entry.body or b""
-                    )
+                    OutgoingRow(key_of(lane.lane, entry.number), entry.completes, entry.reach_by_ms, entry.body or b"")
                     for entry in entries
                 ]
             else:

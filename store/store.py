@@ -44,11 +44,10 @@ STORE_FILE = "store.db"
 SCHEMA_VERSION = 3
 """Version 3 dropped a column that nobody read (docs/decisions/0012)."""
 PAGE_BYTES = 16_384
-"""A page holds a full packet or two: with smaller ones a body lies in a chain of pages, with larger ones each commit of a
-few rows writes more to the log than it has to."""
+"""Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
-"""A log of so many pages, 32 MiB, is brought into the database: seldom enough that a page is then written once for
-many commits, and soon enough that the check of the log after an unclean end takes less than a second."""
+"""A log of so many pages, 31 MiB, is brought into the database: so seldom that a page is then written once for many
+commits, and so soon that the log is quickly read and written again after an unclean end."""
 LOG_SPARE = 4
 """The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: to
 grow within a commit is what a full disk refuses."""

@@ -10,6 +10,7 @@ settings.register_profile("search", max_examples=2000, deadline=None)
 settings.load_profile("steady")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests that need Spark together: each process with one of them starts a Spark of its own."""
     for item in items:

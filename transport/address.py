@@ -17,8 +17,10 @@ __all__ = ["SCHEMES", "Address", "Destination"]
 
 SCHEMES = ("udp", "tcp", "memory")
 
-HOST_BYTES_MAX = 253  # RFC 1035, section 2.3.4, without the length bytes
+HOST_BYTES_MAX = 253
+"""RFC 1035, section 2.3.4, without the length bytes."""
 PORT_MAX = 65_535
+"""16 bits (RFC 768, RFC 9293)."""
 
 # Underscores are no part of RFC 1123 host names, but container networks use them.
 _HOST_NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")

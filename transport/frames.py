@@ -8,7 +8,8 @@ from triack.base.reasons import DropReason
 
 __all__ = ["FRAME_BYTES_MAX", "FrameBuffer", "frame"]
 
-FRAME_BYTES_MAX = 65_536 + 1_024  # 64 KiB of payload, and the headers of every layer
+FRAME_BYTES_MAX = 65_536 + 1_024
+"""64 KiB of payload, and the headers of every layer."""
 
 _LENGTH = Struct("!I")
 _LENGTH_BYTES = _LENGTH.size

@@ -10,10 +10,14 @@ from triack.base.reasons import DropReason
 
 __all__ = ["Inbox", "Received"]
 
-BURST_MAX = 512  # datagrams handed out at once, so that one busy endpoint leaves the loop to others
-COALESCE_MAX = 64  # datagrams; as many rounds of the loop take less than a millisecond
-BACKLOG_MAX = 8_192  # datagrams
+BURST_MAX = 512
+"""Datagrams handed out at once, so that one busy endpoint leaves the loop to others."""
+COALESCE_MAX = 64
+"""Datagrams for which a burst waits: as many rounds of the loop take less than a millisecond."""
+BACKLOG_MAX = 8_192
+"""Datagrams: some seconds' worth of small ones would be too old to be of use."""
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024
+"""The bound on memory, where datagrams are large."""
 
 
 class Received(NamedTuple):

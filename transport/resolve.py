@@ -14,6 +14,7 @@ __all__ = ["SocketAddress", "address_of", "cannot", "lookup", "lookup_numeric", 
 SocketAddress: TypeAlias = tuple[Any, ...]
 
 _IPV4_MAPPED = "::ffff:"
+"""How a socket for both families writes an IPv4 address (RFC 4291, section 2.5.5.2)."""
 
 
 def address_of(scheme: str, sockaddr: SocketAddress) -> str:

@@ -23,15 +23,26 @@ from triack.transport.resolve import address_of, cannot, resolve_listening
 __all__ = ["TcpEndpoint"]
 
 READ_BYTES = 256 * 1024
-UNSENT_BYTES_MAX = 16 * 1024 * 1024  # for each connection
-ENTRY_BYTES = 64  # what keeping a datagram costs besides its bytes
+"""Four of the largest frames at once: a fast peer costs few wake-ups."""
+UNSENT_BYTES_MAX = 16 * 1024 * 1024
+"""For each connection: more than any window holds, so that only a peer that has stopped reading meets it."""
+ENTRY_BYTES = 64
+"""What keeping a datagram costs besides its bytes: many small ones must not escape the limit."""
 ACCEPTED_MAX = 1_024
+"""Connections of others: the number of open files that a process may have by default on Linux, so that strangers cannot
+take more than that."""
 CONNECT_TIMEOUT_SECONDS = 10.0
-FIRST_FRAME_TIMEOUT_SECONDS = 5.0  # an accepted connection that says nothing takes a place from others
+"""A host that does not answer is given up long before the system would, after some two minutes."""
+FIRST_FRAME_TIMEOUT_SECONDS = 5.0
+"""An accepted connection that says nothing takes a place from others."""
 FRAME_TIMEOUT_SECONDS = 30.0
+"""A frame that has begun: 64 KiB in that time is the slowest line on which a session still works."""
 CLOSE_TIMEOUT_SECONDS = 1.0
-USER_TIMEOUT_MS = 30_000  # RFC 5482: a host that vanished is noticed before the system's 15 minutes
+"""What is left in a connection is sent again by a later session: no reason to hold up the end of a process."""
+USER_TIMEOUT_MS = 30_000
+"""RFC 5482: a host that vanished is noticed before the system's 15 minutes."""
 KEEPALIVE_IDLE_SECONDS = 60
+"""A connection without a word is asked after a minute, before most firewalls forget it."""
 
 
 class _Connection:

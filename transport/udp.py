@@ -28,12 +28,18 @@ from triack.transport.resolve import (
 
 __all__ = ["UdpEndpoint"]
 
-MAX_DATAGRAM_BYTES = 65_507  # 65,535 less the IPv4 and UDP headers
+MAX_DATAGRAM_BYTES = 65_507
+"""65,535 less the IPv4 and UDP headers (RFC 791, RFC 768)."""
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
-ROUTES_MAX = 4_096  # remembered addresses, each way
+"""The bursts of some windows of packets, while the process is busy with a commit; the system may give less."""
+ROUTES_MAX = 4_096
+"""Remembered addresses, each way: strangers must not fill the memory with theirs."""
 NAME_LIFETIME_SECONDS = 60.0
-WAITING_MAX = 256  # datagrams that wait for one lookup
+"""A name that moves to another address is followed within a minute."""
+WAITING_MAX = 256
+"""Datagrams that wait for one lookup; a session sends again what found no room."""
 STALE_ERRORS_MAX = 64
+"""Errors of earlier datagrams that one datagram may meet before it is given up."""
 
 
 @dataclass(slots=True)
