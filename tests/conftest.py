@@ -1,5 +1,7 @@
 """What every test shares: how Hypothesis searches, and what must run beside what."""
 
+import gc
+
 import pytest
 from hypothesis import settings
 
@@ -16,3 +18,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_collection_finish() -> None:
+    """Let no test pay for what all of them brought along whenever it collects its own garbage."""
+    gc.collect()
+    gc.freeze()
