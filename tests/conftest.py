@@ -20,7 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
-def pytest_collection_finish() -> None:
-    """Let no test pay for what all of them brought along whenever it collects its own garbage."""
+@pytest.fixture(scope="module", autouse=True)
+def no_old_objects() -> None:
+    """Let no test that collects its garbage pay for what others brought along: that is looked at once."""
     gc.collect()
     gc.freeze()

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("house")  # one process reads all files once
+
 ROOT = Path(__file__).resolve().parent.parent
 CODE_FOLDERS = ("api", "base", "session", "ordering", "queues", "store", "transport", "node", "tools")
 """What goes into the wheel."""

@@ -237,6 +237,7 @@ def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
 # What is lawful.
 
 
+@pytest.mark.slow
 def test_the_swarm_never_takes_a_crash_for_a_rollback() -> None:
     """Crashes in the middle of commits, at both ends, on bad networks; more seeds run in test_world."""
     for seed in range(1_000, 1_012):
@@ -490,6 +491,7 @@ class Restored(Swarm):
         return up and (super().finished() or (bool(self.a.rollbacks + self.b.rollbacks) and all(self.detected)))
 
 
+@pytest.mark.slow
 def test_a_store_put_back_at_any_time_is_noticed_or_does_not_matter() -> None:
     """Never a silent gap, a duplicate or a wrong order: both sides know, or nothing that counts was lost."""
     noticed = 0

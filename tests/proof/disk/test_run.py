@@ -433,6 +433,7 @@ def test_names_in_a_file_system_of_sqlite_need_no_folder() -> None:
     disk.close()
 
 
+@pytest.mark.slow
 def test_parts_of_the_proofs_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """What processes share out is what one alone would have tried."""
     lines = [("failing", prove_errors, {}), ("power", prove_power, {}), ("power", prove_power, {"powersafe": False})]
