@@ -26,7 +26,7 @@ demo: setup  ## 100,000 messages over a bad network, checked and reported in bui
 	$(BIN)/triack demo --messages 100000 --size 100 --loss 0.10 --duplicate 0.02 --reorder 0.05 --seed 7 \
 		--report build/demo/report.html
 
-check: lint  ## what to run while working: style, types and the quick tests, in less than a minute
+check: lint  ## what to run while working: style, types and the tests that are quick, in a minute
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
 
 test: setup  ## run the whole test suite against the installed wheel, on all cores (ARGS="-k order" to choose)
