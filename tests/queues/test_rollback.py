@@ -11,7 +11,7 @@ import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from tests.queues.hostile import CHANNEL
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
-from tests.queues.test_world import Swarm
+from tests.queues.test_queues import Swarm
 from tests.queues.world import Network, SimNode, StoreCopy, World, numbered
 from triack.base.commit import Commit
 from triack.base.datagram import Kind, open_datagram

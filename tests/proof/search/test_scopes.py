@@ -1,6 +1,5 @@
 """The worlds that are searched: each is another one, and small enough."""
 
-
 from proof.search.scopes import SCOPES
 from triack.base.delivery import Delivery
 
