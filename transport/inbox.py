@@ -15,7 +15,7 @@ BURST_MAX = 512
 COALESCE_MAX = 64
 """Datagrams for which a burst waits: as many rounds of the loop take less than a millisecond."""
 BACKLOG_MAX = 8_192
-"""Datagrams: some seconds' worth of small ones would be too old to be of use."""
+"""Datagrams: the default windows of 128 peers at once."""
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024
 """The bound on memory, where datagrams are large."""
 

@@ -12,7 +12,7 @@ from triack.transport.inbox import Inbox, Received
 __all__ = ["DEFAULT_NETWORK", "Filter", "MemoryEndpoint", "MemoryNetwork"]
 
 MAX_DATAGRAM_BYTES = 65_536
-"""About that of the other endpoints, and another one than theirs, so that nobody takes one for granted."""
+"""64 KiB, about what the other endpoints carry."""
 
 # Given a datagram, its sender's address and its receiver's, returns what arrives: nothing, itself, it twice, ...
 Filter = Callable[[bytes, str, str], Iterable[bytes]]

@@ -25,7 +25,7 @@ __all__ = ["TcpEndpoint"]
 READ_BYTES = 256 * 1024
 """Four of the largest frames at once: a fast peer costs few wake-ups."""
 UNSENT_BYTES_MAX = 16 * 1024 * 1024
-"""For each connection: more than any window holds, so that only a peer that has stopped reading meets it."""
+"""For each connection: four default windows of the largest datagrams, so that a peer that reads does not meet it."""
 ENTRY_BYTES = 64
 """What keeping a datagram costs besides its bytes: many small ones must not escape the limit."""
 ACCEPTED_MAX = 1_024
@@ -36,7 +36,7 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 FIRST_FRAME_TIMEOUT_SECONDS = 5.0
 """An accepted connection that says nothing takes a place from others."""
 FRAME_TIMEOUT_SECONDS = 30.0
-"""A frame that has begun: 64 KiB in that time is the slowest line on which a session still works."""
+"""A frame that has begun, 64 KiB at most: whoever takes longer holds memory for nothing."""
 CLOSE_TIMEOUT_SECONDS = 1.0
 """What is left in a connection is sent again by a later session: no reason to hold up the end of a process."""
 USER_TIMEOUT_MS = 30_000
