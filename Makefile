@@ -12,7 +12,7 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check paths lint format lock build clean planted exhaustive disk figures drains real
+.PHONY: help setup demo check test paths lint format lock build clean planted exhaustive disk figures drains real
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ demo: setup  ## 100,000 messages over a bad network, checked and reported in bui
 	@mkdir -p build/demo
 	$(BIN)/triack demo --messages 100000 --size 100 --loss 0.10 --duplicate 0.02 --reorder 0.05 --seed 7 \
 		--report build/demo/report.html
+
+check: lint  ## what to run while working: style, types and the tests that are quick, in a minute
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
 
 test: setup  ## run the whole test suite against the installed wheel, on all cores (ARGS="-k order" to choose)
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 KEY_BITS = 40
-"""For the number in a row key: a million million packets of one lane or queue, and 23 bits for which one it is."""
+"""For a number within its lane or queue: a million packets a second for twelve days; 23 bits are left for the group."""
 HEAD_BYTES = 27
 """How much of a packet's body an index carries: enough to know its kind, its count and its place in a large message."""
 
@@ -50,11 +50,10 @@ class OutgoingQueueRow(NamedTuple):
 
 
 class OutgoingRow(NamedTuple):
-    """An outgoing packet."""
+    """An outgoing packet; ``messages`` of them end in it: all of a batch, none in a fragment but the last."""
 
     key: int
-    completes: int
-    tickets: int
+    messages: int
     reach_by_ms: int
     body: bytes
 
@@ -127,11 +126,10 @@ class Commit:
 
 @dataclass(slots=True)
 class OutgoingIndex:
-    """An outgoing packet without its body."""
+    """An outgoing packet without its body; see ``OutgoingRow``."""
 
     key: int
-    completes: int
-    tickets: int
+    messages: int
     reach_by_ms: int
     size_bytes: int
 

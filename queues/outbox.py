@@ -119,7 +119,7 @@ class Outbox:
             self._add(row)
         for index in content.outgoing:
             lane, number = split_key(index.key)
-            entry = Entry(number, None, index.size_bytes, index.completes, -1, 0, index.reach_by_ms)
+            entry = Entry(number, None, index.size_bytes, index.messages, -1, 0, index.reach_by_ms)
             self._by_lane[lane].restore(entry)
         for outgoing in self._by_lane.values():
             self._record_queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
@@ -213,9 +213,7 @@ class Outbox:
             group.departures.started.append((outgoing, entries))
             if outgoing.address:
                 group.commit.outgoing += [
-                    OutgoingRow(
-                        key_of(lane, entry.number), entry.completes, entry.tickets, entry.reach_by_ms, entry.body or b""
-                    )
+                    OutgoingRow(key_of(lane, entry.number), entry.completes, entry.reach_by_ms, entry.body or b"")
                     for entry in entries
                 ]
             else:

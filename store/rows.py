@@ -28,7 +28,7 @@ class Table:
         name: its name.
         columns: its columns, keys first, without checksums and body.
         keys: how many of the columns are the key.
-        packets: each row has a body, a packet, with a checksum of its own, so that the rest can be read without it.
+        packets: each row has a body, a packet, with a checksum of its own, so that the rest can be checked without it.
         rowid: False for a table that is kept in the order of keys that are no numbers.
 
     Attributes:
@@ -63,8 +63,8 @@ class Table:
         """The checksum of a row: of the table's name and the values, in their order and with their types."""
         return crc32(ascii((self.name, *values)).encode())
 
-    def seal(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """A row as it is stored, with its checksums. The last value of a packet is its body."""
+    def with_checksums(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """A row as it is stored. The last of its values is the body, if it has one."""
         if not self.packets:
             return (*values, self.checksum(values))
         *columns, body = values
@@ -72,17 +72,17 @@ class Table:
         checksum = self.checksum((*columns, body_checksum, len(body), bytes(body[:HEAD_BYTES])))
         return (*columns, body_checksum, checksum, body)
 
-    def is_sealed(self, row: Sequence[Any]) -> bool:
-        """Whether a whole row, as it was stored, is what was written."""
+    def is_intact(self, row: Sequence[Any]) -> bool:
+        """Whether a whole stored row is what was written."""
         values = (*row[:-3], row[-1]) if self.packets else row[:-1]
         try:
-            return self.seal(values) == tuple(row)
+            return self.with_checksums(values) == tuple(row)
         except UNREADABLE:
             return False
 
-    def checksum_of(self, sealed: Sequence[Any]) -> int:
-        """The checksum in a sealed row."""
-        checksum: int = sealed[-2 if self.packets else -1]
+    def checksum_in(self, row: Sequence[Any]) -> int:
+        """The checksum that a whole stored row carries."""
+        checksum: int = row[-2 if self.packets else -1]
         return checksum
 
 
@@ -112,7 +112,7 @@ TABLES = {
             "sequence INTEGER",
             "next_number INTEGER",
         ),
-        Table("outgoing", "key INTEGER", "completes INTEGER", "tickets INTEGER", "reach_by_ms INTEGER", packets=True),
+        Table("outgoing", "key INTEGER", "messages INTEGER", "reach_by_ms INTEGER", packets=True),
         Table("queues", "id INTEGER", "name TEXT UNIQUE"),
         Table(
             "messages",
@@ -142,6 +142,7 @@ TABLES = {
 """The others, whose rows are counted."""
 
 _MASK = (1 << 64) - 1
+"""Counts and sums are stored in 64 bits each, and go round there."""
 
 
 class Tallies:

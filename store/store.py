@@ -7,7 +7,7 @@ through crashes and losses of power at any point, also while a store is being op
 
 What is read is what was written, or StoreDamaged is raised: every row carries a checksum and every commit counts the
 rows (``rows``), and the log of a process that ended badly is checked and written again before anything is built on it
-(``walcheck``). One case cannot be told from a commit that a crash interrupted: damage, while the log is in use, to the
+(``wal``). One case cannot be told from a commit that a crash interrupted: damage, while the log is in use, to the
 very last commit in it. ``locking_mode=EXCLUSIVE`` keeps every other process out for as long as the store is open.
 
 One row per packet, never per message. SQLite comes with ``apsw``: the one in older Pythons has a WAL bug that version
@@ -40,16 +40,29 @@ from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page
 __all__ = ["STORE_FILE", "Store"]
 
 STORE_FILE = "store.db"
-SCHEMA_VERSION = 2
+"""The name that backups, and whoever looks into a data directory, know."""
+SCHEMA_VERSION = 3
+"""Version 3 dropped a column that nobody read (docs/decisions/0012)."""
 PAGE_BYTES = 16_384
+"""Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
-"""A log of so many pages is brought into the database."""
-SPARE = 4
-"""The log's file has room for a quarter more pages than that from the start."""
+"""A log of so many pages, 31 MiB, is brought into the database: so seldom that a page is then written once for many
+commits, and so soon that the log is quickly read and written again after an unclean end."""
+LOG_SPARE = 4
+"""The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: to
+grow within a commit is what a full disk refuses."""
 
 
 class _Meta(NamedTuple):
-    """The row that every commit writes. ``log_bytes`` is the least size of the log, 0 when there need not be one."""
+    """The row that every commit writes.
+
+    Attributes:
+        node_id: the node's for ever, empty before its first start.
+        incarnation: how many starts there were.
+        start: the id of the last one.
+        serial: the number of the last commit that had one.
+        log_bytes: the least size of the log, 0 when there need not be one.
+    """
 
     node_id: bytes = b""
     incarnation: int = 0
@@ -120,7 +133,10 @@ class Store:
         if version == 0 and db.execute("SELECT count(*) FROM sqlite_schema").get:
             raise StoreDamaged(f"open store {self.path}: a database, but not a Triack store")
         if version not in (0, SCHEMA_VERSION):
-            raise StoreDamaged(f"open store {self.path}: store version {version}, this Triack reads {SCHEMA_VERSION}")
+            raise StoreDamaged(
+                f"open store {self.path}: store version {version}, this Triack reads {SCHEMA_VERSION}; let the Triack "
+                "that wrote it empty it, then remove it (the guide, Stores of another version)"
+            )
         if not self.in_memory:
             self._open_log(new=version == 0)
         elif version == 0:
@@ -140,7 +156,7 @@ class Store:
         db.set_wal_hook(note_pages)
         db.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - opens the log
         page_bytes = db.pragma("page_size")
-        size_bytes = log_size_bytes(page_bytes, self._checkpoint_pages + self._checkpoint_pages // SPARE)
+        size_bytes = log_size_bytes(page_bytes, self._checkpoint_pages + self._checkpoint_pages // LOG_SPARE)
         frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         with WriteAheadLog(self._vfs, f"{self.path}-wal", page_bytes) as log:
             log.verify(frames, lambda page: read_page(self._vfs, self.path, page_bytes, page))
@@ -240,8 +256,8 @@ class Store:
         content.peers = {row[0]: PeerRow(*row) for row in rows("peers")}
         content.lanes = [OutgoingQueueRow(*row) for row in rows("lanes")]
         content.outgoing = [
-            OutgoingIndex(key, completes, tickets, reach_by_ms, size)
-            for key, completes, tickets, reach_by_ms, _, size, _ in rows("outgoing")
+            OutgoingIndex(key, messages, reach_by_ms, size)
+            for key, messages, reach_by_ms, _, size, _ in rows("outgoing")
         ]
         content.queues = [(number, name) for number, name in rows("queues")]
         progress: dict[int, bytes] = dict(rows("progress"))
@@ -258,7 +274,11 @@ class Store:
     # ---- working
 
     def apply(self, commit: Commit) -> None:
-        """Make a commit durable. Raises StoreFailed, then and on every later call."""
+        """Make a commit durable.
+
+        Raises:
+            StoreFailed: the disk did not take it; and so does every later call.
+        """
         with self._writing("commit"):
             with self._transaction():
                 self._apply(commit)
@@ -297,26 +317,26 @@ class Store:
     def _put(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows that are new."""
         table = TABLES[name]
-        sealed = [table.seal(row) for row in rows]
-        self._db.executemany(table.put, sealed)
-        self._tallies.add(name, [table.checksum_of(row) for row in sealed])
+        stored = [table.with_checksums(row) for row in rows]
+        self._db.executemany(table.put, stored)
+        self._tallies.add(name, [table.checksum_in(row) for row in stored])
 
     def _replace(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows, each in place of one that has its key."""
         table = TABLES[name]
         for row in rows:
-            sealed = table.seal(row)
-            for old in self._db.execute(table.find, sealed[: table.keys]):
+            stored = table.with_checksums(row)
+            for old in self._db.execute(table.find, stored[: table.keys]):
                 self._tallies.remove(name, old)
-            self._db.execute(table.put, sealed)
-            self._tallies.add(name, sealed[-1:])
+            self._db.execute(table.put, stored)
+            self._tallies.add(name, stored[-1:])
 
     def _delete(self, name: str, statement: str, keys: Sequence[Sequence[Any]]) -> None:
         gone = self._db.executemany(statement, keys)
         self._tallies.remove(name, [checksum for (checksum,) in gone])
 
     def _write_meta(self) -> None:
-        self._db.execute(META.put, META.seal((1, *self._meta, self._tallies.pack())))
+        self._db.execute(META.put, META.with_checksums((1, *self._meta, self._tallies.pack())))
 
     def _checkpoint(self) -> None:
         """Bring the log into the database. SQLite's own way of doing so would keep a failure to itself."""
@@ -338,7 +358,7 @@ class Store:
                 row = self._db.execute(table.fetch, (key,)).fetchone()
                 if row is None:
                     continue
-                if not table.is_sealed(row):
+                if not table.is_intact(row):
                     self._sound = False
                     raise StoreDamaged(f"read store {self.path}: row {key} of {read.table} has a wrong checksum")
                 read.bodies[key] = row[-1]

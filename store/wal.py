@@ -33,12 +33,15 @@ HEADER_BYTES = _HEADER.size
 FRAME_BYTES = _FRAME.size
 """What precedes each page."""
 SECTOR_BYTES = 512
+"""What a disk writes as a whole, at the least: the smallest sector there is."""
 EMPTIED = b"triack: all of this is elsewhere"
 """What stands in place of a header when nothing in the log is needed; SQLite takes it for no header at all."""
 COPY_BYTES = 65_536
 """SQLite's largest page; its file system takes no larger writes."""
 _MAGIC = 0x377F0682
+"""How SQLite's file format marks such a log; its last bit tells in which order of bytes the checksums are formed."""
 _MASK = 0xFFFFFFFF
+"""Salts and checksums go round at 32 bits."""
 _READ_WRITE = apsw.SQLITE_OPEN_READWRITE
 
 _names = count(1)

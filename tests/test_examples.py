@@ -52,6 +52,7 @@ def test_the_code_of_the_readme(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, found[2] + "\n", "")
 
 
+@pytest.mark.slow
 def test_the_test_of_the_order_service(tmp_path: Path) -> None:
     """It runs as it says in its first lines, and passes."""
     code, output = run_pytest(tmp_path, str(EXAMPLES / "test_orders_service.py"))
@@ -70,6 +71,7 @@ def test_ten_minutes_of_outage_take_less_than_a_second(monkeypatch: pytest.Monke
     assert time.process_time() - began < 1
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_on_testing(tmp_path: Path) -> None:
     """Its first test passes, and its program prints what the page says."""
     page = (EXAMPLES.parent / "docs/testing.md").read_text()

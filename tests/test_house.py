@@ -1,372 +1,45 @@
 """The rules of the house, checked on the source itself.
 
-Each rule is a function that takes source and returns findings. The first half of this file is the rules; then one test
-for each rule on the whole house, and one that shows the rule its own bad example and sees it bite. What is allowed is
-in the tables below: change the table, with a reason, rather than the rule.
+One test for each rule of ``house`` on the whole house, and one that shows the rule its own bad example and sees it
+bite.
 """
 
-import ast
-import re
-import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-CODE_FOLDERS = ("api", "base", "session", "ordering", "queues", "store", "transport", "node", "tools")
-"""What goes into the wheel."""
-BESIDE_FOLDERS = ("proof", "tests")
-"""Code beside the product: it may import all of it, and nothing of the product imports it."""
-NOT_CODE = {"tests", "proof", "docs", "examples", "build", "dist"}
-
-# Room -> the rooms it may import, beside itself. One way, no circle: a room stands above all that it names.
-MAY_IMPORT: dict[str, set[str]] = {
-    "base": set(),
-    "session": {"base"},
-    "ordering": {"base"},
-    "queues": {"base", "session", "ordering"},
-    "store": {"base"},
-    "transport": {"base"},
-    "node": {"base", "session", "ordering", "queues", "store", "transport"},
-    "api": {"base", "session", "ordering", "queues", "store", "transport", "node"},
-    "tools": {"base", "session", "ordering", "queues", "store", "transport", "node", "api"},
-}
-PURE_FOLDERS = ("base", "session", "ordering", "queues")
-# fmt: off
-IMPURE = {
-    "apsw", "asyncio", "asyncio_dgram", "concurrent", "datetime", "importlib", "io", "logging", "multiprocessing", "os",
-    "pathlib", "random", "secrets", "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "structlog",
-    "subprocess", "tempfile", "threading", "time", "uuid",
-}
-# fmt: on
-IMPURE_CALLS = {"__import__", "input", "open", "print"}
-
-MAX_FILE_LINES = 650
-MAX_FUNCTION_LINES = 70
-# With a dash each, so that this file does not find itself.
-LEFTOVERS = [word.replace("-", "") for word in ("TO-DO", "FIX-ME", "XX-X", "HA-CK")]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One Python file: its path from the root of the repository, and its text."""
-
-    path: str
-    text: str
-
-    @property
-    def tree(self) -> ast.Module:
-        """The parsed file."""
-        return parse(self.text, self.path)
-
-    @property
-    def room(self) -> str:
-        """The top-level folder; a ``__main__`` is a program, and programs belong to the tools."""
-        folder = self.path.split("/", 1)[0]
-        return "tools" if folder in CODE_FOLDERS and self.path.endswith("__main__.py") else folder
-
-    @property
-    def module(self) -> str:
-        """The name it is imported by: ``api/errors.py`` is ``triack.base.errors``."""
-        parts = self.path.removesuffix(".py").split("/")
-        if parts[0] == "api":
-            parts = parts[1:]
-        if parts and parts[-1] == "__init__":
-            parts = parts[:-1]
-        return shorten(".".join(["triack", *parts]))
-
-    @property
-    def package(self) -> str:
-        """The package that relative imports start from."""
-        return self.module if self.path.endswith("__init__.py") else self.module.rpartition(".")[0]
-
-    def at(self, node: ast.AST | int, reason: str) -> str:
-        """A finding: file, line and reason."""
-        line = node if isinstance(node, int) else getattr(node, "lineno", 1)
-        return f"{self.path}:{line}: {reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class Import:
-    """One imported name: ``from a.b import c`` is module ``a.b`` and name ``c``; ``import a.b`` has no name."""
-
-    node: ast.stmt
-    module: str
-    name: str = ""
-
-    @property
-    def full(self) -> str:
-        """Module and name as one dotted path."""
-        return f"{self.module}.{self.name}" if self.name else self.module
-
-    @property
-    def top(self) -> str:
-        """The distribution's own name: the part before the first dot."""
-        return self.module.partition(".")[0]
-
-
-@cache
-def parse(text: str, path: str) -> ast.Module:
-    """Parse once, however many rules look."""
-    return ast.parse(text, path)
-
-
-@cache
-def house() -> tuple[Source, ...]:
-    """Every Python file of the product, the proof and the tests."""
-    files = (file for folder in (*CODE_FOLDERS, *BESIDE_FOLDERS) for file in sorted((ROOT / folder).rglob("*.py")))
-    return tuple(Source(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")) for file in files)
-
-
-def code() -> tuple[Source, ...]:
-    """Every Python file that goes into the wheel."""
-    return tuple(source for source in house() if source.room in CODE_FOLDERS)
-
-
-@cache
-def project() -> dict[str, Any]:
-    """The project's settings, pyproject.toml."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-
-
-def imports(source: Source) -> Iterator[Import]:
-    """Every import, at any depth of the file, with relative ones made absolute."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Import):
-            yield from (Import(node, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            if node.level:
-                base = source.package.split(".")[: len(source.package.split(".")) - node.level + 1]
-                module = ".".join([*base, *([module] if module else [])])
-            yield from (Import(node, module, alias.name) for alias in node.names)
-
-
-@cache
-def short_names() -> dict[str, str]:
-    """Packages that users import by a shorter name than their folder's, as pyproject.toml maps them."""
-    folders = project()["tool"]["setuptools"]["package-dir"].items()
-    names = {".".join(["triack", *folder.split("/")]): name for name, folder in folders if name != "triack"}
-    return {long: name for long, name in names.items() if long != name}
-
-
-def shorten(module: str) -> str:
-    """The name that a module's folders give it, as users write it."""
-    for folder, name in short_names().items():
-        if f"{module}.".startswith(f"{folder}."):
-            return name + module.removeprefix(folder)
-    return module
-
-
-def room_of(full: str) -> str:
-    """The room that a dotted path under ``triack`` belongs to; ``triack`` and what is no room are ``api``."""
-    for folder, name in short_names().items():
-        if f"{full}.".startswith(f"{name}."):
-            full = folder
-    second = full.split(".")[1:2]
-    return second[0] if second and second[0] in MAY_IMPORT else "api"
-
-
-# Rules on one file.
-
-
-def room_rule(source: Source) -> Iterator[str]:
-    """Imports run one way, annotations included."""
-    for found in imports(source):
-        if found.top in MAY_IMPORT:
-            yield source.at(found.node, f"write triack.{found.module}: the folder's own name is not installed")
-        if shorten(found.full) != found.full:
-            yield source.at(found.node, f"write {shorten(found.full)}: the folder's own name is not installed")
-        if found.top in BESIDE_FOLDERS:
-            yield source.at(found.node, f"the product may not import {found.full}, which is not in the wheel")
-        if found.top != "triack":
-            continue
-        room = room_of(found.full)
-        if room != source.room and room not in MAY_IMPORT[source.room]:
-            yield source.at(found.node, f"{source.room} may not import {found.full}, which is part of {room}")
-
-
-def circle_rule(sources: Iterable[Source]) -> Iterator[str]:
-    """No module imports itself by way of others, for types included: parts are understood one after the other."""
-    by_name = {source.module: source for source in sources}
-    imported = {
-        name: {
-            target
-            for found in imports(source)
-            for target in (found.full, found.module)
-            if target in by_name and target != name and not name.startswith(f"{target}.")
-        }
-        for name, source in by_name.items()
-    }
-    done: set[str] = set()
-
-    def visit(name: str, way: list[str]) -> Iterator[str]:
-        if name in way:
-            circle = [*way[way.index(name) :], name]
-            yield by_name[name].at(1, f"imports itself by way of {' -> '.join(circle[1:])}")
-        elif name not in done:
-            done.add(name)
-            for target in sorted(imported[name]):
-                yield from visit(target, [*way, name])
-
-    for name in sorted(imported):
-        yield from visit(name, [])
-
-
-def purity_rule(source: Source) -> Iterator[str]:
-    """A pure module reads no clock, no randomness, no network and no disk: they are arguments."""
-    if not is_pure(source):
-        return
-    for found in runtime_imports(source):
-        if found.top in IMPURE:
-            yield source.at(found.node, f"a pure module may not import {found.full}, but for a type (TYPE_CHECKING)")
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
-            yield source.at(node, f"a pure module may not call {node.func.id}()")
-
-
-def is_pure(source: Source) -> bool:
-    """Does this file promise purity? A room is pure as a whole or not at all."""
-    return source.room in PURE_FOLDERS
-
-
-def size_rule(source: Source) -> Iterator[str]:
-    """Files and functions stay small enough to be read in one go."""
-    lines = len(source.text.splitlines())
-    if lines > MAX_FILE_LINES:
-        yield source.at(MAX_FILE_LINES + 1, f"the file has {lines} lines, over {MAX_FILE_LINES}")
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            if lines > MAX_FUNCTION_LINES:
-                yield source.at(node, f"{node.name} has {lines} lines, over {MAX_FUNCTION_LINES}")
-
-
-def leftover_rule(source: Source) -> Iterator[str]:
-    """No note to oneself: it is done, or it is an issue somewhere else."""
-    for number, line in enumerate(source.text.splitlines(), start=1):
-        for word in re.findall(rf"\b(?:{'|'.join(LEFTOVERS)})\b", line):
-            yield source.at(number, f"{word} left in the source")
-
-
-def except_rule(source: Source) -> Iterator[str]:
-    """No failure is swallowed unseen."""
-    broad = {"Exception", "BaseException"}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.ExceptHandler):
-            caught = names_in(node.type)
-            if node.type is None:
-                yield source.at(node, "a bare except")
-            elif caught & broad and all(is_idle(statement) for statement in node.body):
-                yield source.at(node, f"except {' and '.join(sorted(caught & broad))} that does nothing")
-        elif isinstance(node, ast.Call) and names_in(node.func) & {"suppress"}:
-            caught = {name for argument in node.args for name in names_in(argument)}
-            if caught & broad:
-                yield source.at(node, f"suppress({' and '.join(sorted(caught & broad))})")
-
-
-def names_in(node: ast.AST | None) -> set[str]:
-    """The last parts of the names in an expression: ``(a.B, C)`` gives B and C."""
-    if node is None:
-        return set()
-    walked = list(ast.walk(node))
-    return {n.id for n in walked if isinstance(n, ast.Name)} | {n.attr for n in walked if isinstance(n, ast.Attribute)}
-
-
-def is_idle(statement: ast.stmt) -> bool:
-    """Does this statement do nothing: pass, continue, or a bare constant such as ``...``?"""
-    if isinstance(statement, ast.Expr):
-        return isinstance(statement.value, ast.Constant)
-    return isinstance(statement, ast.Pass | ast.Continue)
-
-
-# Rules on the house as a whole.
-
-
-def runtime_imports(source: Source) -> list[Import]:
-    """The imports that run, leaving out those for the type checker alone."""
-    guarded = {
-        inner
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
-        for statement in node.body
-        for inner in ast.walk(statement)
-    }
-    return [found for found in imports(source) if found.node not in guarded]
-
-
-def package_rule(root: Path, settings: dict[str, Any]) -> Iterator[str]:
-    """Every folder with an ``__init__.py`` is a package that the wheel contains, typed."""
-    packages, folders = set(settings["packages"]), dict(settings["package-dir"])
-    for extra in sorted(packages ^ set(folders)):
-        yield f"pyproject.toml:1: {extra} is in only one of packages and package-dir"
-    for file in sorted(root.rglob("__init__.py")):
-        folder = file.parent.relative_to(root).as_posix()
-        if folder.split("/")[0] in NOT_CODE or folder.startswith("."):
-            continue
-        name = Source(f"{folder}/__init__.py", "").module
-        if folders.get(name) != folder:
-            yield f"{folder}/__init__.py:1: pyproject.toml does not say that {name} is {folder}"
-    for name, folder in sorted(folders.items()):
-        for needed in ("__init__.py", "py.typed"):
-            if not (root / folder / needed).is_file():
-                yield f"{folder}/{needed}:1: missing, although pyproject.toml lists {name}"
-
-
-def folder_rule(root: Path) -> Iterator[str]:
-    """Every folder with tests is a package, so that two test files may have the same name."""
-    for folder in sorted({file.parent for file in (root / "tests").rglob("*.py")}):
-        if not (folder / "__init__.py").is_file():
-            yield f"{folder.relative_to(root).as_posix()}/__init__.py:1: missing in a folder with tests"
-
-
-def error_rule(source: Source) -> Iterator[str]:
-    """Every error is public and one of the tree."""
-    classes = {node.name: node for node in source.tree.body if isinstance(node, ast.ClassDef)}
-    listed: set[str] = set()
-    for statement in source.tree.body:
-        if isinstance(statement, ast.Assign) and "__all__" in names_in(statement.targets[0]):
-            listed = set(ast.literal_eval(statement.value))
-    for name, node in classes.items():
-        if name not in listed:
-            yield source.at(node, f"{name} is not in __all__")
-        if not is_error(name, classes):
-            yield source.at(node, f"{name} does not derive from TriackError")
-    for name in sorted(listed - set(classes)):
-        yield source.at(1, f"__all__ names {name}, which is no class of this file")
-
-
-def is_error(name: str, classes: dict[str, ast.ClassDef]) -> bool:
-    """Is this class TriackError, or derived from it within the file?"""
-    if name == "TriackError" or name not in classes:
-        return name == "TriackError"
-    return any(is_error(base, classes) for node in classes[name].bases for base in names_in(node))
-
-
-def dependency_rule(source: Source, declared: set[str]) -> Iterator[str]:
-    """What is imported is in the standard library or declared in pyproject.toml."""
-    for found in imports(source):
-        if found.top not in declared | sys.stdlib_module_names | {"triack", "tests"} and found.top not in MAY_IMPORT:
-            yield source.at(found.node, f"pyproject.toml does not declare {found.top}")
-
-
-def declared(extras: bool = True) -> set[str]:
-    """The import names of what pyproject.toml asks for."""
-    settings = project()["project"]
-    lists = [settings["dependencies"], *(settings["optional-dependencies"].values() if extras else [])]
-    names = {re.split(r"[^\w-]", wanted, maxsplit=1)[0] for wants in lists for wanted in wants}
-    return {name.replace("-", "_") for name in names}
-
+from tests.house import (
+    LEFTOVERS,
+    MAX_FILE_LINES,
+    MAX_FUNCTION_LINES,
+    ROOT,
+    Source,
+    attribute_rule,
+    circle_rule,
+    code,
+    constant_rule,
+    declared,
+    dependency_rule,
+    error_rule,
+    except_rule,
+    folder_rule,
+    house,
+    leftover_rule,
+    mirror_rule,
+    package_rule,
+    project,
+    purity_rule,
+    room_rule,
+    size_rule,
+)
+
+pytestmark = pytest.mark.xdist_group("house")  # one process reads all files once
 
 # The house keeps its rules.
 
-FILE_RULES = [room_rule, purity_rule, size_rule, leftover_rule, except_rule]
+FILE_RULES = [room_rule, purity_rule, size_rule, attribute_rule, constant_rule, leftover_rule, except_rule]
 
 
 def no_findings(findings: Iterable[str]) -> None:
@@ -397,6 +70,11 @@ def test_packages_are_listed_and_typed() -> None:
 def test_test_folders_are_packages() -> None:
     """A missing ``__init__.py`` makes test names collide."""
     no_findings(folder_rule(ROOT))
+
+
+def test_tests_mirror_the_tree() -> None:
+    """Whoever looks for a module's tests, or for what a test is about, finds it by its name."""
+    no_findings(mirror_rule(source.path for source in house()))
 
 
 def test_errors_are_one_public_tree() -> None:
@@ -528,6 +206,40 @@ def test_size_rule_bites() -> None:
     assert "f has 71 lines" in next(size_rule(Source("tests/a.py", f"class C:\n def f():\n{body}    x = 1\n")))
 
 
+def test_attribute_rule_bites() -> None:
+    """Fields, slots and what methods assign count together, each once; what belongs to another object does not."""
+    fields = "\n".join(f"    a{number}: int = 0" for number in range(10))
+    method = "    def f(me):\n        me.a1 = me.x[0] = other.y = 1\n"
+    more = "        " + ", ".join(f"me.b{number}" for number in range(9)) + " = range(9)\n"
+    full = f"class C:\n    __slots__ = ('a1', 'c')\n    z: ClassVar[int] = 1\n{fields}\n{method}{more}"
+    assert list(attribute_rule(Source("tests/a.py", full))) == []
+    over = full + "        with open() as me.last:\n            pass\n"
+    assert list(attribute_rule(Source("tests/a.py", over))) == ["tests/a.py:1: C sets 21 attributes, over 20"]
+
+
+@pytest.mark.parametrize(
+    ("text", "finds"),
+    [
+        ("LIMIT = 7", True),
+        ("_LIMIT: Final = 7  # noqa: X1", True),
+        ("# of something else\n\nLIMIT = 7", True),
+        ("LIMIT = 7\nNEXT = 8  # of the next\n", True),
+        ("LIMIT = 7\nLAST = -3 * LIMIT\n'''of the last'''", True),
+        ("limit = 7\nLIMIT = {1: 7}\nSIZE = LIMIT\nHEAD = Struct('B')", False),
+        ('LIMIT = 7\n"""RFC 1, section 2."""', False),
+        ("LIMIT = 7  # RFC 1, section 2", False),
+        ("# RFC 1, section 2.\nLIMIT = 7", False),
+        ("LIMITS = {\n    1: 7,  # RFC 1, section 2\n}", False),
+    ],
+)
+def test_constant_rule_bites(text: str, finds: bool) -> None:
+    """A bare number is found in the core; tools and tests may have them."""
+    assert [finding.split()[0] for finding in constant_rule(Source("session/a.py", text))] == [
+        f"session/a.py:{text[: text.index('LIMIT = 7') if '# of s' in text else 0].count(chr(10)) + 1}:"
+    ] * finds
+    assert list(constant_rule(Source("tools/a.py", text))) == []
+
+
 @pytest.mark.parametrize("word", LEFTOVERS)
 def test_leftover_rule_bites(word: str) -> None:
     """The word is found in a comment and left alone inside another word."""
@@ -573,6 +285,18 @@ def test_folder_rule_bites(tmp_path: Path) -> None:
     for file in ("tests/__init__.py", "tests/deep/test_a.py"):
         (tmp_path / file).touch()
     assert list(folder_rule(tmp_path)) == ["tests/deep/__init__.py:1: missing in a folder with tests"]
+
+
+def test_mirror_rule_bites() -> None:
+    """A module without tests is found, and a test of nothing; a room may have tests of its own."""
+    fine = ["session/rtt.py", "tests/session/test_rtt.py", "tests/session/test_session.py", "tests/test_docs.py"]
+    fine += ["api/__init__.py", "tests/api/test_api.py", "tests/session/pair.py", "proof/disk/run.py"]
+    assert list(mirror_rule([*fine, "tests/proof/disk/test_run.py", "docs/plot.py"])) == []
+    assert list(mirror_rule([*fine, "tests/session/test_wish.py", "tests/proof/test_real.py"])) == [
+        "proof/disk/run.py:1: has no tests in tests/proof/disk/test_run.py",
+        "tests/proof/test_real.py:1: names no module of proof",
+        "tests/session/test_wish.py:1: names no module of session",
+    ]
 
 
 def test_error_rule_bites() -> None:

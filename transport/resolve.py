@@ -14,6 +14,7 @@ SocketAddress: TypeAlias = tuple[Any, ...]
 """What the socket module takes and gives for IPv4 (host, port) and IPv6 (host, port, flow, scope)."""
 
 _IPV4_MAPPED = "::ffff:"
+"""How a socket for both families writes an IPv4 address (RFC 4291, section 2.5.5.2)."""
 
 
 def address_of(scheme: str, sockaddr: SocketAddress) -> str:

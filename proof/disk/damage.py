@@ -47,7 +47,7 @@ def victim(disk: Disk, *, clean: bool = False) -> tuple[Life, list[Snapshot]]:
     life, past = Life(), list[Snapshot]()
     long = [MessageRow(number, ORIGIN, 1, 1, number, BODY * 12) for number in range(20, 47)]
     last = (
-        Commit(outgoing=[OutgoingRow(key, 1, 1, 0, BODY) for key in range(10, 13)], serial=50),
+        Commit(outgoing=[OutgoingRow(key, 1, 0, BODY) for key in range(10, 13)], serial=50),
         Commit(positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, 46, b"")}, serial=51),
         Commit(progress={44: b"half"}, state={"reader": b"44"}, serial=52),
     )

@@ -15,7 +15,8 @@ from triack.tools.sim.disk import Disk
 
 __all__ = ["FOLDER", "NODE_ID", "Life", "Seen", "open_store", "reference", "see"]
 
-FOLDER = Path("node")
+FOLDER = Path("on-the-simulated-disk")
+"""Of no directory here: were it made or looked into, it would show."""
 NODE_ID = b"n" * 16
 ORIGIN = b"o" * 16
 CHECKPOINT_PAGES = 12
@@ -97,7 +98,7 @@ def see(store: Store, start: int) -> tuple[Seen, list[int]]:
         content.serial,
         {row.lane: row for row in content.lanes},
         {
-            row.key: OutgoingRow(row.key, row.completes, row.tickets, row.reach_by_ms, outgoing.bodies[row.key])
+            row.key: OutgoingRow(row.key, row.messages, row.reach_by_ms, outgoing.bodies[row.key])
             for row in content.outgoing
         },
         dict(content.queues),
@@ -120,7 +121,7 @@ def commits() -> Iterator[Commit]:
     yield Commit(
         queues=[(1, "orders"), (2, "dead-letter")],
         lanes={1: OutgoingQueueRow(1, "udp://b:1", "orders", 2, 1, 2)},
-        outgoing=[OutgoingRow(key, 1, 1, 0, BODY) for key in range(1, 4)],
+        outgoing=[OutgoingRow(key, 1, 0, BODY) for key in range(1, 4)],
         peers={ORIGIN: PeerRow(ORIGIN, 99, 7)},
         state={"reader": b"0"},
         serial=1,

@@ -72,7 +72,7 @@ class Disk:
         content.peers = dict(sorted(self.peers.items()))
         content.lanes = [row for _, row in sorted(self.lanes.items())]
         content.outgoing = [
-            OutgoingIndex(row.key, row.completes, row.tickets, row.reach_by_ms, len(row.body))
+            OutgoingIndex(row.key, row.messages, row.reach_by_ms, len(row.body))
             for _, row in sorted(self.outgoing.items())
         ]
         content.queues = sorted(self.queues.items())

@@ -28,6 +28,7 @@ def test_any_two_packets_may_vanish() -> None:
     assert found["complete"] == found["runs"] > 30
 
 
+@pytest.mark.slow
 def test_handshakes_survive_extreme_loss() -> None:
     """30 % in bursts of three each way: half open within 0.5 s, nearly all within 5 s, all within 15 s; 50 %: 60 s."""
     found = handshakes(200, 0.3)

@@ -331,6 +331,7 @@ def large(seed: int = 1, size_bytes: int = 4 * 1024 * 1024) -> bytes:
     return Random(seed).randbytes(size_bytes)
 
 
+@pytest.mark.slow
 def test_the_largest_message_survives_loss() -> None:
     """4 MiB in thousands of fragments."""
     world = World(2, Network(loss=0.02, delay_ns=MS))

@@ -11,7 +11,7 @@ import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from tests.queues.hostile import open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
-from tests.queues.test_world import Swarm
+from tests.queues.test_queues import Swarm
 from tests.queues.world import Network, SimNode, StoreCopy, World, numbered
 from triack.base.commit import Commit
 from triack.base.datagram import Kind
@@ -237,6 +237,7 @@ def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
 # What is lawful.
 
 
+@pytest.mark.slow
 def test_the_swarm_never_takes_a_crash_for_a_rollback() -> None:
     """Crashes in the middle of commits, at both ends, on bad networks; more seeds run in test_world."""
     for seed in range(1_000, 1_012):
@@ -489,6 +490,7 @@ class Restored(Swarm):
         return up and (super().finished() or (bool(self.a.rollbacks + self.b.rollbacks) and all(self.detected)))
 
 
+@pytest.mark.slow
 def test_a_store_put_back_at_any_time_is_noticed_or_does_not_matter() -> None:
     """Never a silent gap, a duplicate or a wrong order: both sides know, or nothing that counts was lost."""
     noticed = 0

@@ -23,15 +23,15 @@ def test_order_number_and_type_of_the_values_count(values: tuple[object, ...]) -
     assert (checksum == TABLES["queues"].checksum((1, "a"))) == (values == (1, "a") and isinstance(values[0], int))
 
 
-def test_a_sealed_packet_is_known_by_all_of_it() -> None:
+def test_a_packet_is_known_by_all_of_it() -> None:
     """Its columns, each byte of its body, both checksums; a row of other types is damaged, and not an accident."""
     table = TABLES["messages"]
-    sealed = table.seal(PACKET)
-    assert table.is_sealed(sealed)
-    for place, value in enumerate(sealed):
+    stored = table.with_checksums(PACKET)
+    assert table.is_intact(stored)
+    for place, value in enumerate(stored):
         for other in (value + b"x" if isinstance(value, bytes) else value + 1, None, "text", -1):
-            assert not table.is_sealed((*sealed[:place], other, *sealed[place + 1 :]))
-    assert not table.is_sealed((*sealed[:-1], sealed[-1][:-1] + b"?"))
+            assert not table.is_intact((*stored[:place], other, *stored[place + 1 :]))
+    assert not table.is_intact((*stored[:-1], stored[-1][:-1] + b"?"))
 
 
 def test_tallies_come_back_and_tell_which_table_differs() -> None:

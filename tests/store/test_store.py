@@ -29,6 +29,8 @@ from triack.store.store import STORE_FILE, Store
 
 LOG_FILE = f"{STORE_FILE}-wal"
 ORIGIN = b"o" * 16
+# Made by the last Triack of that version: one lane, a packet on its way out, a queue and a message in it.
+VERSION_2 = Path(__file__).parent / "version-2.store"
 BODY = pack([b"hello"], 400, 1, 1)[0][0].body
 
 
@@ -47,7 +49,7 @@ def full_commit() -> Commit:
     """One row of everything."""
     return Commit(
         lanes={1: lane_row()},
-        outgoing=[OutgoingRow(1, 1, 1, 0, BODY)],
+        outgoing=[OutgoingRow(1, 1, 0, BODY)],
         queues=[(1, "orders")],
         messages=[MessageRow(1, ORIGIN, 1, 1, 7, BODY)],
         progress={1: b"half"},
@@ -74,7 +76,7 @@ def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
     store, content = reopen(store, tmp_path / "data")
     assert (content.node_id, content.incarnation) == (b"a" * 16, 2)
     assert content.lanes == [lane_row()]
-    assert [(row.key, row.completes, row.tickets, row.size_bytes) for row in content.outgoing] == [(1, 1, 1, len(BODY))]
+    assert [(row.key, row.messages, row.size_bytes) for row in content.outgoing] == [(1, 1, len(BODY))]
     assert content.queues == [(1, "orders")]
     assert content.positions == list(commit.positions.values())
     assert content.state == {"key": b"value"}
@@ -123,7 +125,7 @@ def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
     """Inclusive at both ends, nothing beside them."""
     rows = [MessageRow(key, ORIGIN, 1, 1, key, BODY) for key in range(1, 8)]
     store.apply(
-        Commit(messages=rows, progress={3: b"x", 6: b"y"}, outgoing=[OutgoingRow(k, 1, 1, 0, b"b") for k in (1, 2, 3)])
+        Commit(messages=rows, progress={3: b"x", 6: b"y"}, outgoing=[OutgoingRow(k, 1, 0, b"b") for k in (1, 2, 3)])
     )
     store.apply(Commit(message_deletes=[(2, 4), (7, 7)], outgoing_deletes=[(2, 2)], state={"k": b"v"}))
     content = store.load(b"n" * 16, 1)
@@ -210,14 +212,26 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
-    """Whoever opens it learns what to do; afterwards it opens again."""
+    """Afterwards it opens again."""
     Store(tmp_path).close()
-    for version in (1, 99):
+    for version in (1, 2, 99):
         edit(tmp_path, f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 2"):
+        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 3"):
             Store(tmp_path)
-    edit(tmp_path, "PRAGMA user_version = 2")
+    edit(tmp_path, "PRAGMA user_version = 3")
     Store(tmp_path).close()
+
+
+def test_a_store_that_version_2_wrote_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    """It has messages: whoever opens it learns what to do, and the Triack that wrote it can still do it."""
+    copy(VERSION_2, tmp_path / STORE_FILE)
+    for _ in range(2):
+        with pytest.raises(
+            StoreDamaged, match=rf"{STORE_FILE}: store version 2, .* let the Triack that wrote it empty"
+        ):
+            Store(tmp_path)
+    assert (tmp_path / STORE_FILE).read_bytes() == VERSION_2.read_bytes()
+    assert not (tmp_path / LOG_FILE).read_bytes()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -277,7 +291,7 @@ COLUMNS = {
     "starts": ("incarnation", "start", "serial", "checksum"),
     "peers": ("node_id", "start", "serial", "checksum"),
     "lanes": ("lane", "address", "queue", "delivery", "sequence", "next_number", "checksum"),
-    "outgoing": ("key", "completes", "tickets", "reach_by_ms", "body_checksum", "checksum"),
+    "outgoing": ("key", "messages", "reach_by_ms", "body_checksum", "checksum"),
     "queues": ("id", "name", "checksum"),
     "messages": ("key", "origin", "lane", "sequence", "number", "body_checksum", "checksum"),
     "progress": ("key", "progress", "checksum"),

@@ -14,6 +14,8 @@ import triack as library
 from tests.tools.processes import Server, message_of, numbered, start, text, triack, wait_until
 from triack.tools.commands.frames import VERSION, dial
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "udp://127.0.0.1:9"
 
 

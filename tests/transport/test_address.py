@@ -3,7 +3,6 @@
 import pytest
 
 from triack.base.errors import AddressError
-from triack.base.names import check_name
 from triack.transport.address import Address, Destination
 
 
@@ -117,8 +116,3 @@ def test_bad_destination_says_what_is_wrong(text: str, why: str) -> None:
     with pytest.raises(AddressError, match=r"cannot read address") as caught:
         Destination.parse(text)
     assert why in str(caught.value)
-
-
-def test_longest_name() -> None:
-    """124 bytes are a name."""
-    assert check_name("ü" * 62) == "ü" * 62

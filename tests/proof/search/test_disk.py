@@ -53,7 +53,7 @@ class Life:
     def _send(self, commit: Commit) -> None:
         lane = self._random.choice([1, 2])
         commit.lanes[lane] = OutgoingQueueRow(lane, "udp://b:1", "q", Delivery.RECOVERABLE, 1, self._next_key)
-        commit.outgoing += [OutgoingRow(key, 1, 1, 0, self._random.choice(BODIES)) for key in self._keys()]
+        commit.outgoing += [OutgoingRow(key, 1, 0, self._random.choice(BODIES)) for key in self._keys()]
 
     def _arrive(self, commit: Commit) -> None:
         self._queues += 1

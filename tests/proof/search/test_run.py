@@ -24,6 +24,7 @@ def test_no_promise_breaks_in_the_first_states_of_every_scope(index: int) -> Non
     assert result.fair_runs > 100
 
 
+@pytest.mark.slow
 def test_all_scopes_are_searched_and_told_of() -> None:
     """In the order of the list, whichever process is done first."""
     said: list[str] = []
@@ -53,6 +54,7 @@ def test_a_planted_mistake_is_found(mutation: Mutation, monkeypatch: pytest.Monk
     assert result.trace
 
 
+@pytest.mark.slow
 def test_the_same_search_finds_the_same_states() -> None:
     """Whatever the hash seed is."""
     code = (

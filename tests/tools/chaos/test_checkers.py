@@ -64,6 +64,7 @@ def test_the_extra_rules_have_names_of_their_own() -> None:
     assert {check for plant in EXTRA_FAULTS.values() for check, *_ in plant(restarted())}.isdisjoint(CHECKS)
 
 
+@pytest.mark.slow
 def test_real_runs_break_no_rule() -> None:
     """What real nodes write in simulated worlds, crashes and all, satisfies every rule."""
     for seed in islice(honest_seeds(), RUNS):

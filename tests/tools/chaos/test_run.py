@@ -83,6 +83,7 @@ def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path) -> None:
     assert verdict.records > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["kill", "power-loss"])
 @pytest.mark.parametrize("host", [0, 1])
 def test_a_crash_before_each_of_the_first_effects(kind: str, host: int) -> None:

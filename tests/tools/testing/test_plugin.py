@@ -7,6 +7,8 @@ import pytest
 
 from tests.tools.testing.projects import run_pytest
 
+pytestmark = pytest.mark.slow
+
 
 def run(folder: Path, tests: str, *options: str) -> tuple[int, str]:
     """Write a test file and run it. Returns the exit code and what was printed."""

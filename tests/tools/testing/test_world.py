@@ -112,6 +112,7 @@ def test_a_seed_says_it_all() -> None:
     assert exchange(1).trace != exchange(2).trace
 
 
+@pytest.mark.slow
 def test_a_seed_says_it_all_in_other_processes() -> None:
     """Hash seeds, optimisation and a collector that runs at every turn change nothing."""
     program = "from tests.tools.testing.test_world import exchange; print(exchange(3).trace)"

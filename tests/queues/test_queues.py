@@ -95,6 +95,7 @@ class Swarm:
         return [int(body[:8]) for body in self.b.received["q"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crashes", [False, True], ids=["calm", "crashes"])
 @pytest.mark.parametrize("block", range(8))
 def test_exactly_once_in_order_whatever_happens(block: int, crashes: bool) -> None:

@@ -33,6 +33,7 @@ async def test_everything_bad_at_once(tmp_path: Path, scheme: str, loss: float, 
         assert found.damaged > 5
 
 
+@pytest.mark.slow
 async def test_nothing_damaged_is_believed(tmp_path: Path) -> None:
     """When every other datagram is damaged, each of those is dropped for what it is."""
     found = await cross(tmp_path, Weather(corrupt=0.5), scheme="udp", messages=50, size_bytes=500)

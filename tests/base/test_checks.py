@@ -1,0 +1,57 @@
+"""Settings that cannot be are refused by name, where they are made."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from triack.base.checks import check_datagram, check_numbers
+from triack.base.errors import UsageError
+
+
+@dataclass
+class Settings:
+    """Some of each kind."""
+
+    count: int = 1
+    limit: int | None = None
+    name: str = "x"
+    share: float = 0.5
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(limit=1), Settings(count=10**12, name="", share=-1.0)])
+def test_what_can_be_passes(settings: Settings) -> None:
+    """None where it is allowed; what is no number of things is not looked at."""
+    check_numbers(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (Settings(count=0), "count must be a whole number of at least 1, not 0"),
+        (Settings(count=-1), "count .* not -1"),
+        (Settings(limit=0), "limit .* not 0"),
+        (Settings(count=1.5), "count .* not 1.5"),  # type: ignore[arg-type]
+        (Settings(count=True), "count .* not True"),
+        (Settings(count=None), "count .* not None"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_is_named(settings: Settings, named: str) -> None:
+    """Class, field and value."""
+    with pytest.raises(UsageError, match=f"^Settings: {named}"):
+        check_numbers(settings)
+
+
+def test_zero_may_have_a_meaning() -> None:
+    """For the fields that say so, and not below it."""
+    check_numbers(Settings(count=0), may_be_zero=("count",))
+    with pytest.raises(UsageError, match="at least 0, not -1"):
+        check_numbers(Settings(count=-1), may_be_zero=("count",))
+
+
+def test_a_datagram_has_a_size_that_networks_carry() -> None:
+    """From 576 to 65,535 bytes."""
+    for size in (576, 65_535):
+        check_datagram("max_datagram_bytes", size)
+    for size in (575, 65_536, -1):
+        with pytest.raises(UsageError, match=f"max_datagram_bytes must be 576 to 65535, not {size}"):
+            check_datagram("max_datagram_bytes", size)

@@ -1,0 +1,33 @@
+"""Row keys, and when a transaction has anything to say."""
+
+from dataclasses import fields
+
+import pytest
+
+from triack.base.commit import Commit, PeerRow, key_of, split_key
+
+
+@pytest.mark.parametrize(("group", "number"), [(0, 1), (1, 0), (1, 2**40 - 1), (2**23 - 1, 2**40 - 1)])
+def test_a_key_reads_back(group: int, number: int) -> None:
+    """And is a number that SQLite keeps: 63 bits."""
+    assert split_key(key_of(group, number)) == (group, number)
+    assert key_of(group, number) < 2**63
+
+
+def test_keys_ascend_by_group_then_number() -> None:
+    """So a range of keys is a range of numbers of one group."""
+    keys = [key_of(group, number) for group in range(3) for number in (0, 1, 2, 2**40 - 1)]
+    assert keys == sorted(set(keys))
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Commit) if field.name != "serial"])
+def test_every_field_alone_makes_a_commit(name: str) -> None:
+    """What would not is never written; a number alone is nothing to write."""
+    commit = Commit(serial=7)
+    assert not commit
+    held = getattr(commit, name)
+    if isinstance(held, dict):
+        held[b"x"] = PeerRow(b"x", 1, 1)
+    else:
+        held.append((1, 2))
+    assert commit

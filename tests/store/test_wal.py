@@ -1,0 +1,269 @@
+"""The log that a process left behind: what was synced is found, what was not is no damage, and damage is named.
+
+The store is on the simulated disk, where power can be lost and each call can fail.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from proof.disk.reference import FOLDER, NODE_ID, open_store, see
+from tests.proof.disk.lives import DATABASE, LOG, started, state
+from triack.base.commit import Commit, MessageRow, PeerRow
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
+from triack.store.store import STORE_FILE, Store
+from triack.tools.sim.disk import Disk, Kept, ProcessCrashed
+
+
+def test_two_processes_cannot_have_one_store() -> None:
+    """Until the first is gone, however it went."""
+    disk = Disk(Random(1))
+    store = started(disk, b"a")
+    with pytest.raises(StoreInUse, match=STORE_FILE):
+        open_store(disk)
+    store.apply(Commit(state={"key": b"b"}))
+    assert state(disk) == b"b"
+    disk.close()
+
+
+def test_a_crash_comes_out_of_every_call_of_the_store() -> None:
+    """As what it is, and not as an error that somebody could handle."""
+    disk = Disk(Random(1))
+    store = started(disk, b"a")
+
+    def crash(what: str) -> None:
+        raise ProcessCrashed(what)
+
+    disk.on_effect = crash
+    with pytest.raises(ProcessCrashed):
+        store.apply(Commit(state={"key": b"b"}))
+    with pytest.raises((ProcessCrashed, StoreFailed)):
+        store.apply(Commit(state={"key": b"c"}))
+    disk.on_effect = None
+    assert state(disk) == b"a"
+    disk.close()
+
+
+def test_a_sync_that_failed_can_be_survived_twice() -> None:
+    """The system shows what never reached the disk; the next process makes it durable before it builds on it."""
+    disk = Disk(Random(1))
+    store = started(disk, b"a", b"b")
+    disk.fail_later("sync", 0, drops=True)
+    with pytest.raises(StoreFailed, match=STORE_FILE):
+        store.apply(Commit(state={"key": b"c"}))
+    disk.kill()
+    store = open_store(disk)
+    assert see(store, 2)[0].state["key"] == b"c", "the system still shows it"
+    disk.lose_power_with([])
+    assert state(disk) == b"c", "what a start has seen stays"
+    disk.close()
+
+
+def start_until(disk: Disk, effect: int) -> None:
+    """Start the store, and lose power before that effect."""
+    left = iter([False] * effect + [True])
+
+    def crash(what: str) -> None:
+        if next(left, False):
+            raise ProcessCrashed(what)
+
+    disk.kill()
+    disk.on_effect = crash
+    try:
+        see(open_store(disk), 2)
+    except ProcessCrashed:
+        disk.on_effect = None
+    disk.on_effect = None
+    disk.lose_power()
+
+
+def test_what_a_start_reads_is_on_the_disk_before_it_writes() -> None:
+    """Power is lost at each step of the start that follows a failed sync: never a mixture of old and new."""
+    for effect in range(60):
+        disk = Disk(Random(effect))
+        store = started(disk, *(b"%d" % number for number in range(4)))
+        disk.fail_later("sync", 0, drops=True)
+        with pytest.raises(StoreFailed):
+            store.apply(Commit(state={"key": b"last", "other": b"x"}, serial=9))
+        start_until(disk, effect)
+        assert state(disk) in (b"3", b"last")
+        disk.close()
+
+
+def test_what_belongs_to_an_older_header_stays_until_the_newer_one_is_on_the_disk() -> None:
+    """The log begins again, that sync fails, and power is lost at each step of the start that follows."""
+    for effect in range(40):
+        disk = Disk(Random(effect))
+        store, number = started(disk, b"0"), 0
+
+        def fail_on_header(what: str, disk: Disk = disk) -> None:
+            last = disk.unsynced[-1] if disk.unsynced else None
+            if what == f"sync {LOG}" and last is not None and last.offset == 0 and len(last.data) == 32:
+                disk.fail_later("sync", 0, drops=True)
+
+        disk.on_effect = fail_on_header
+        with pytest.raises(StoreFailed):  # noqa: PT012 - one of them
+            for number in range(1, 100):
+                store.apply(Commit(state={"key": b"%d" % number}, serial=number))
+        for again in range(4):
+            start_until(disk, effect + again)
+        assert state(disk) == b"%d" % (number - 1)
+        disk.close()
+
+
+def test_the_head_of_a_frame_that_is_half_old_is_no_commit() -> None:
+    """It lies in two sectors, and of an interrupted write the second is left: the mark of an old commit, a new salt."""
+    disk = Disk(Random(1))
+    store = Store(FOLDER, vfs=disk.vfs, page_bytes=512, checkpoint_pages=60)
+    store.load(NODE_ID, 1)
+    straddling = next(at for at in range(32, 60 * 536, 536) if at % 512 > 488)
+
+    def crash(what: str) -> None:
+        written = [change.offset for change in disk.unsynced]
+        if what == f"sync {LOG}" and straddling in written[1:-2]:
+            raise ProcessCrashed(what)
+
+    disk.on_effect = crash
+    number = 0
+    with pytest.raises(ProcessCrashed):  # noqa: PT012 - one of them
+        for number in range(1, 100):
+            rows = [MessageRow(number, NODE_ID, 1, 1, number, b"m")]
+            peers = {NODE_ID: PeerRow(NODE_ID, 1, number)}
+            store.apply(Commit(state={"key": b"%d" % number}, peers=peers, messages=rows, serial=number))
+    disk.on_effect = None
+    assert disk.unsynced[-2].offset > straddling
+    disk.lose_power_with([Kept(place) for place in range(1, len(disk.unsynced))])
+    disk.damage(LOG, straddling, (9).to_bytes(4) + (14).to_bytes(4))
+    assert state(disk) == b"%d" % (number - 1)
+    disk.close()
+
+
+def test_a_log_that_ends_within_a_frame_lacks_that_commit_only() -> None:
+    """Power was lost while a large commit made it grow; the head of the last frame lies in two sectors."""
+    disk = Disk(Random(1))
+    store = started(disk, b"a")
+    straddling = next(at for at in range(32, 1_000_000, 1_048) if at % 512 > 488)
+
+    def crash(what: str) -> None:
+        if what == f"sync {LOG}":
+            raise ProcessCrashed(what)
+
+    disk.on_effect = crash
+    with pytest.raises(ProcessCrashed):
+        store.apply(Commit(messages=[MessageRow(1, NODE_ID, 1, 1, 1, b"m" * 60 * 1024)], state={"key": b"b"}))
+    disk.on_effect = None
+    whole = disk.snapshot()
+    head = [change.offset for change in disk.unsynced].index(straddling)
+    torn = [Kept(head, 0, size) for size in range(1, 24)] + [Kept(head + 1, 0, size) for size in range(1, 1_024, 7)]
+    for last in torn:
+        disk.restore(whole)
+        disk.lose_power_with([*(Kept(place) for place in range(last.place)), last])
+        assert state(disk) == b"a"
+        assert (len(disk.files()[LOG]) - 32) % 1_048 == 0
+    disk.close()
+
+
+def test_a_failed_checkpoint_ends_the_store() -> None:
+    """SQLite would go on: the commit is safe in the log. But this disk is not to be trusted any more."""
+    disk = Disk(Random(1))
+    store = started(disk)
+    disk.on_effect = lambda what: disk.fail_later("sync", 0) if what == f"write {DATABASE}" else None
+    with pytest.raises(StoreFailed, match="EIO"):  # noqa: PT012 - one of them
+        for number in range(1, 100):
+            store.apply(Commit(state={"key": b"%d" % number}, serial=number))
+    disk.on_effect = None
+    with pytest.raises(StoreFailed, match="EIO"):
+        store.apply(Commit(state={"key": b"more"}))
+    disk.calm()
+    store.close()
+    assert state(disk) == b"%d" % number
+    disk.close()
+
+
+def test_the_directory_is_synced_before_anything_is_promised() -> None:
+    """SQLite syncs it, and does not look whether that worked; the store does."""
+    effects: list[str] = []
+    for failing in range(1, 6):
+        disk = Disk(Random(1))
+        disk.on_effect = effects.append
+        disk.fail_later("sync", failing - 1)
+        try:
+            store = started(disk, b"promised")
+        except StoreError:
+            disk.close()
+            continue
+        store.apply(Commit(state={"key": b"promised"}))
+        disk.lose_power_with([])
+        disk.calm()
+        assert state(disk) == b"promised", effects
+        disk.close()
+
+
+def damaged(change: Callable[[Disk], None]) -> str:
+    """What a start says after a change to the files of a killed store with four commits."""
+    disk = Disk(Random(1))
+    started(disk, b"a", b"b", b"c", b"d")
+    disk.kill()
+    change(disk)
+    try:
+        return repr(state(disk))
+    except StoreDamaged as error:
+        return str(error)
+    finally:
+        disk.close()
+
+
+def frames(disk: Disk) -> list[int]:
+    """The offsets of the frames in the log, without those left from before it began again."""
+    content = disk.files()[LOG]
+    return [at for at in range(32, len(content), 1048) if content[at + 8 : at + 16] == content[16:24]]
+
+
+def test_a_log_that_rotted_in_the_middle_is_no_torn_tail() -> None:
+    """SQLite would stop there and forget later commits; the error names the file and the offset."""
+
+    def rot(disk: Disk) -> None:
+        disk.damage(LOG, frames(disk)[3] + 100, b"rot")
+
+    said = damaged(rot)
+    assert f"{LOG}: damaged at offset" in said, said
+    assert "later commits" in said
+
+
+def test_rot_in_the_last_commit_but_one_is_found_wherever_it_is() -> None:
+    """One later commit is enough to know that this one was on the disk: in each frame's head, in each page."""
+    ends = Counter[bool]()
+    for frame in (-4, -3):
+        for at in (0, 4, 8, 12, 16, 20, 24, 500, 1_047):
+            said = damaged(lambda disk, frame=frame, at=at: _flip(disk, frames(disk)[frame] + at))  # type: ignore[misc]
+            ends["later commits" in said] += 1
+    assert ends == {True: 18}
+
+
+def _flip(disk: Disk, offset: int) -> None:
+    disk.damage(LOG, offset, bytes([disk.files()[LOG][offset] ^ 0x40]))
+
+
+def test_rot_in_the_last_commit_looks_as_if_it_had_been_interrupted() -> None:
+    """The one thing that cannot be told; the commit before it is there."""
+    assert damaged(lambda disk: disk.damage(LOG, frames(disk)[-1] + 100, b"rot")) == repr(b"c")
+
+
+def test_a_log_that_lost_its_end_or_is_gone_is_missed() -> None:
+    """The database knows that there was one, and how long it was at least."""
+    for size in (0, 31, 32, 5_000, 15_000):
+        assert "bytes are left of at least" in damaged(lambda disk, size=size: disk.cut(LOG, size))  # type: ignore[misc]
+
+
+def test_a_log_without_its_header_is_missed() -> None:
+    """Unless all that it held was in the database by then."""
+    assert "header is not what was written" in damaged(lambda disk: disk.damage(LOG, 0, bytes(32)))
+    assert "header is not what was written" in damaged(lambda disk: disk.damage(LOG, 0, bytes(512)))
+    disk = Disk(Random(1))
+    store = started(disk, b"a", b"b")
+    store.close()
+    assert LOG not in disk.files()
+    assert state(disk) == b"b"
+    disk.close()

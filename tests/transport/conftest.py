@@ -1,0 +1,23 @@
+"""Endpoints that are closed after the test."""
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from tests.transport.endpoints import Opener
+from triack.transport.endpoint import Endpoint, open_endpoint
+
+LISTEN = {"udp": "udp://127.0.0.1:0", "tcp": "tcp://127.0.0.1:0", "memory": None}
+
+
+@pytest_asyncio.fixture
+async def opened() -> AsyncIterator[Opener]:
+    endpoints: list[Endpoint] = []
+
+    async def open_one(scheme: str, listen: str | None = "any") -> Endpoint:
+        endpoints.append(await open_endpoint(scheme, LISTEN[scheme] if listen == "any" else listen))
+        return endpoints[-1]
+
+    yield open_one
+    for endpoint in endpoints:
+        await endpoint.close()

@@ -1,0 +1,31 @@
+"""What tests of endpoints wait for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from triack.base.reasons import DropReason
+from triack.transport.endpoint import Endpoint, Received
+
+TIMEOUT_SECONDS = 5
+
+Opener = Callable[..., Awaitable[Endpoint]]
+"""Opens an endpoint of a scheme, at any address or at a given one, for as long as the test takes."""
+
+
+async def received(endpoint: Endpoint, count: int) -> list[Received]:
+    """Receive exactly ``count`` elements."""
+    found: list[Received] = []
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while len(found) < count:
+            found += await endpoint.receive()
+    assert len(found) == count
+    return found
+
+
+async def dropped(endpoint: Endpoint, reason: DropReason) -> int:
+    """Wait until a drop is counted under ``reason``."""
+    for _ in range(1_000 * TIMEOUT_SECONDS):
+        if endpoint.drops[reason]:
+            break
+        await asyncio.sleep(0.001)
+    return endpoint.drops[reason]
