@@ -12,7 +12,7 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test paths lint format lock build clean planted exhaustive disk figures drains real
+.PHONY: help setup demo check test docs paths lint format lock build clean planted exhaustive disk figures drains real
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ paths: setup  ## run the suite and name every error path that no test takes
 	$(BIN)/coverage run -m pytest -n auto --dist loadgroup $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python proof/error_paths.py
+
+docs: setup  ## write the tables of docs that come from the code: reasons, events, fields
+	$(BIN)/python -m proof.docs
 
 planted: setup  ## plant known bugs, and see each one found
 	$(BIN)/python -m proof planted $(ARGS)

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from triack.base.units import MS, SECOND
-from triack.tools.chaos.checkers import check, check_more, parse
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan, draw
+from triack.tools.chaos.verdict import judge_logs
 from triack.tools.chaos.workload import LAST_GAP_NS, Workload
 from triack.tools.sim.disk import Disk, FailAt, Snapshot
 from triack.tools.sim.network import Faults, Network
@@ -21,8 +21,6 @@ SETTLE_NS = 120 * SECOND
 SLICE_NS = 100 * MS
 CALM_DELAY_NS = 5 * MS
 """One way, when the faults are over: a window of one packet must still move within the 30 seconds."""
-TIMING_CHECKS = ("half_window", "idle_delay", "resend_tiers")
-"""What a process that stands still, or wakes late, cannot keep."""
 EVENTS_MAX = 500_000
 """Ten times what a busy run takes."""
 
@@ -305,12 +303,10 @@ class _Scene:
             self._judge_records()
 
     def _judge_records(self) -> None:
-        records = [record for log in self._logs().values() for record in parse(log)]
-        late = any(host.timer_slack_ns for host in self.plan.hosts)
-        late = late or any(fault.kind == "pause" for fault in self.plan.faults)
-        for finding in check(records) + check_more(records):
-            if late and finding.check in TIMING_CHECKS:
-                continue
+        late = {host.name for host in self.plan.hosts if host.timer_slack_ns}
+        late |= {self.hosts[fault.host].name for fault in self.plan.faults if fault.kind == "pause"}
+        logs = self._logs()
+        for finding in judge_logs(logs, [name for name in logs if name.rsplit("-", 2)[0] in late]):
             self.violations.append((finding.check, f"{finding.node[:8]} {finding.session} {finding.evidence}"))
 
     def outcome(self) -> Outcome:

@@ -17,8 +17,11 @@ from triack.tools.replay.run import ENGINES, replay
 from triack.tools.replay.schema import CHECKS, Verdict
 
 _EXIT_FAIL: Final = 1
+"""A broken promise; 0 is that all were kept."""
 _EXIT_ERROR: Final = 2
+"""No verdict. Click takes the same number for a command line that it does not understand."""
 _FINDINGS_SHOWN: Final = 10
+"""So that the numbers above them stay on a small terminal."""
 _NUMBERS: Final = (
     "sent",
     "delivered",

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.schema import REQUIRED_FIELDS, SCHEMA_VERSION
+from triack.base.session_log import COMMON, SCHEMA_VERSION
 
-_TEXT_FIELDS: Final = ("event", "node")
 _SUFFIXES: Final = (".jsonl", ".jsonl.open")
 _TAIL_BYTES: Final = 65_536
+"""A torn line is looked for in so much of a file's end: longer ones are rare, and cost a look at the whole file."""
 
 Record = dict[str, Any]
 
@@ -73,6 +73,19 @@ def read_records(log: LogFile) -> Iterator[Record]:
         if type(record) is not dict or record.get("v") != SCHEMA_VERSION:
             raise ReplayError(_complaint(log.path, number, record))
         yield record
+
+
+def parse_records(log: bytes) -> list[Record]:
+    """Return the records of a log in memory, without a torn last line.
+
+    All lines at once take a third of the time that they take one by one, but the error does not say which one it is.
+
+    Raises:
+        ValueError: a line that is no JSON.
+    """
+    lines = log.split(b"\n")[:-1]
+    records: list[Record] = json.loads(b"[" + b",".join(lines) + b"]")
+    return records
 
 
 def find_damage(logs: list[LogFile]) -> ReplayError:
@@ -146,7 +159,7 @@ def _complaint(path: Path, number: int, record: Any) -> str:
         return f"{where} is damaged: not a JSON object"
     if record.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
         return f"{where} has schema version {record['v']!r}; this replay reads version {SCHEMA_VERSION}"
-    for name in REQUIRED_FIELDS:
-        if type(record.get(name)) is not (str if name in _TEXT_FIELDS else int):
+    for name, field in COMMON.items():
+        if type(record.get(name)) is not field.type:
             return f"{where} is damaged: field {name!r} is missing or of the wrong type"
     return ""

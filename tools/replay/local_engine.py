@@ -1,10 +1,13 @@
-"""The local engine: the same verdict as the Spark engine, in plain Python and one pass over the files."""
+"""The local engine: the same verdict as the Spark engine, in plain Python and one pass over the records.
+
+``replay_local`` reads files, ``judge_records`` takes what is in memory, as the simulated worlds have it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from triack.base.errors import ReplayError
@@ -23,27 +26,25 @@ from triack.tools.replay.schema import (
     Violation,
 )
 
-# Timelines are gathered this fine, and widened when the span of the record is known.
 TIMELINE_GRAIN_NS: Final = 10_000_000
+"""Timelines are gathered this fine, and widened when the span of the record is known."""
 
 
 class LocalReplay:
-    """One replay of the given segments.
+    """One replay of what ``read`` and ``see`` are given: each node's records in their order, nodes in any order.
 
     Args:
-        logs: the segments, each node's in order.
         timeline: whether to gather what the plots show.
     """
 
-    def __init__(self, logs: list[LogFile], *, timeline: bool) -> None:
-        self._logs = logs
+    def __init__(self, *, timeline: bool) -> None:
         self._findings: list[Violation] = []
         self._streams = Streams(self._findings.append)
         self._resends = Resends(self._findings.append)
         self._tiers = Tiers(self._findings.append)
         self._sessions = Sessions(self._findings.append, self._streams.settled, self._freed)
         self._clock = Clockwork() if timeline else None
-        self._verdict = Verdict(engine="local", torn_lines=sum(bool(log.torn) for log in logs))
+        self._verdict = Verdict(engine="local")
         self._serials: dict[tuple[str, int], int] = {}
         self._log_ends: dict[tuple[str, int], int] = {}
         self._peers: set[str] = set()
@@ -69,18 +70,16 @@ class LocalReplay:
                 self._tiers.handle_order_ack,
             ),
             "resend_scheduled": (self._tiers.handle_scheduled,),
-            "removed": (self._streams.handle_removed, self._resends.handle_removed),
+            "removed": (
+                self._streams.handle_removed,
+                self._resends.handle_removed,
+                self._tiers.handle_removed,
+            ),
             "handed": (self._streams.handle_handed,),
         }
 
-    def run(self) -> tuple[Verdict, Timeline | None]:
-        """Read everything and judge it.
-
-        Raises:
-            ReplayError: a line that does not parse, or lacks a field that its event must have.
-        """
-        for log in self._logs:
-            self._read(log)
+    def finish(self) -> tuple[Verdict, Timeline | None]:
+        """Judge what only the whole record shows, and conclude."""
         verdict = self._verdict
         self._sessions.finish(self._log_ends, self._streams.forwarders)
         self._streams.finish(verdict)
@@ -95,18 +94,31 @@ class LocalReplay:
         verdict.conclude(self._findings, (self._first_queued_ns, self._last_committed_ns) if measured else None)
         return verdict, self._clock.timeline() if self._clock else None
 
-    def _read(self, log: LogFile) -> None:
-        handlers = self._handlers
+    def read(self, log: LogFile) -> None:
+        """Look at the records of a segment.
+
+        Raises:
+            ReplayError: a line that does not parse, or lacks a field that its event must have.
+        """
         number = 0
         record: Record = {}
         try:
             for number, record in enumerate(read_records(log), start=1):  # noqa: B007 - named in the error below
-                self._check_serial(record)
-                for handle in handlers.get(record["event"], ()):
-                    handle(record)
+                self.see(record)
         except (KeyError, TypeError, ValueError) as error:
             raise _unfit(log, number, record, error) from error
-        self._verdict.records += number
+        self._verdict.torn_lines += bool(log.torn)
+
+    def see(self, record: Record) -> None:
+        """Look at the next record.
+
+        Raises:
+            KeyError, TypeError, ValueError: it lacks a field that its event must have, or misuses it.
+        """
+        self._verdict.records += 1
+        self._check_serial(record)
+        for handle in self._handlers.get(record["event"], ()):
+            handle(record)
 
     def _check_serial(self, record: Record) -> None:
         key = (record["node"], record["incarnation"])
@@ -314,4 +326,22 @@ def replay_local(logs: list[LogFile], *, timeline: bool) -> tuple[Verdict, Timel
     Raises:
         ReplayError: the logs cannot be read.
     """
-    return LocalReplay(logs, timeline=timeline).run()
+    replay = LocalReplay(timeline=timeline)
+    for log in logs:
+        replay.read(log)
+    return replay.finish()
+
+
+def judge_records(records: Iterable[Record]) -> list[Violation]:
+    """Return what records in memory violate, sorted.
+
+    Args:
+        records: those of all nodes, each node's in the order in which it wrote them.
+
+    Raises:
+        KeyError, TypeError, ValueError: one lacks a field that its event must have, or misuses it.
+    """
+    replay = LocalReplay(timeline=False)
+    for record in records:
+        replay.see(record)
+    return replay.finish()[0].findings

@@ -19,6 +19,7 @@ from triack.tools.replay.schema import (
 )
 
 Place = tuple[str, Stream]
+"""A stream as one node knows it."""
 
 
 class Resends:
@@ -115,8 +116,9 @@ class Tiers:
         self._opens: defaultdict[str, int] = defaultdict(int)
         # By incarnation: what a process had freed comes back when it died before that was on its disk.
         self._progress: dict[tuple[Place, int], int] = {}
-        # (attempt, what may reset it: incarnation, sessions opened, progress).
-        self._before: dict[Place, tuple[int, tuple[int, int, int]]] = {}
+        self._removals: defaultdict[Place, int] = defaultdict(int)
+        # (attempt, what may reset it: incarnation, sessions opened, progress, removals).
+        self._before: dict[Place, tuple[int, tuple[int, int, int, int]]] = {}
         self._waits: defaultdict[tuple[Place, int], dict[int, list[int]]] = defaultdict(dict)
 
     def handle_opened(self, record: Record) -> None:
@@ -128,13 +130,17 @@ class Tiers:
         key = (record["node"], (record["origin"], record["lane"], record["sequence"])), record["incarnation"]
         self._progress[key] = max(self._progress.get(key, 0), record["number"])
 
+    def handle_removed(self, record: Record) -> None:
+        """What went out again may be gone: the first tier again for what comes next."""
+        self._removals[record["node"], (record["origin"], record["lane"], record["sequence"])] += 1
+
     def handle_scheduled(self, record: Record) -> None:
         """Check the attempt against the one before, and keep its wait."""
         node, attempt = record["node"], record["attempt"]
         stream = (record["origin"], record["lane"], record["sequence"])
         place = (node, stream)
         life = record["incarnation"]
-        state = (life, self._opens[node], self._progress.get((place, life), 0))
+        state = (life, self._opens[node], self._progress.get((place, life), 0), self._removals[place])
         before, old = self._before.get(place, (0, state))
         if attempt != before + 1 and not (attempt == 1 and state != old):
             evidence = f"attempt {attempt} follows attempt {before}"

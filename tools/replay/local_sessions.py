@@ -18,11 +18,13 @@ from triack.tools.replay.schema import (
     Violation,
 )
 
-# A sequence packet, as (class, origin, lane, sequence, number).
 Packet = tuple[str, str, int, int, int]
+"""A sequence packet, as (class, origin, lane, sequence, number)."""
 SessionId = tuple[str, str]
+"""One end of a session: node and session id."""
 
 CLOSED_BY_NOBODY: Final = 1 << 62
+"""Later than any clock tells."""
 
 
 class Link:

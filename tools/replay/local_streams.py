@@ -18,6 +18,7 @@ from triack.tools.replay.ranges import RangeSet
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL, Verdict, Violation
 
 Stream = tuple[str, int, int]
+"""Origin, lane and sequence."""
 
 
 class Story:

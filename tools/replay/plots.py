@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from triack.tools.replay.schema import Timeline
 
-# A page with more lines than this shows nothing; the sessions with the most packets in flight are drawn.
 _LINES_MAX: Final = 12
+"""More lines in one plot cannot be told apart; the sessions with the most packets in flight are drawn."""
 _LIVES_MAX: Final = 40
+"""More bars than this do not fit above each other; the first sessions are drawn."""
 _BLUE, _RED, _AMBER, _GREY = "#2563eb", "#dc2626", "#d97706", "#94a3b8"
 _STYLE: Final[Any] = {
     "font.family": "sans-serif",

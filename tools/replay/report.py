@@ -13,6 +13,7 @@ from triack.tools.replay.plots import draw_plots
 from triack.tools.replay.schema import CHECKS, Timeline, Verdict, Violation
 
 _FINDINGS_SHOWN: Final = 20
+"""Of each check, as nobody reads more on a page; violations.jsonl has all of them."""
 _NUMBERS: Final = (
     ("sent", "messages queued at their origin, without those removed"),
     ("delivered", "messages on disk at their destination, each once"),

@@ -20,7 +20,9 @@ from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Timeline, Verdict
 
 ENGINES: Final = ("spark", "local")
+"""The default first."""
 _NO_REASON: Final = re.compile(r"^\s*(at |\.\.\. |$)|spark-class: ")
+"""Lines of a dying Java process that do not say why: where in its code it was, and its launcher's complaint."""
 
 
 def replay(

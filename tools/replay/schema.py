@@ -1,6 +1,6 @@
-"""What replay knows by name: the fields of a record, the checks and their limits, violations and the verdict.
+"""What replay knows by name: the columns of a record, the checks and their limits, violations and the verdict.
 
-``docs/session-log.md`` is the contract of the logs; this file is its reading side. PySpark is imported only when the
+``base/session_log.py`` is the contract of the logs; this file is its reading side. PySpark is imported only when the
 Spark engine asks for the schema.
 """
 
@@ -9,58 +9,53 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from triack.base.session_log import COMMON, FIELDS
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-SCHEMA_VERSION: Final = 1
-
-# Fields every record has; a line without one of them is damaged.
-REQUIRED_FIELDS: Final = ("v", "event", "node", "incarnation", "n", "at_ns", "wall_ns")
-
-# Only the fields that a check uses: every field left out makes parsing faster.
-STRING_FIELDS: Final = ("event", "node", "peer", "session", "class", "origin", "queue", "reason")
-INT_FIELDS: Final = (
-    "v",
-    "incarnation",
-    "n",
-    "at_ns",
-    "wall_ns",
-    "packet",
-    "lane",
-    "sequence",
-    "number",
-    "first",
-    "last",
-    "count",
-    "window",
-    "idle_ack_delay_ns",
-    "ack_threshold",
-    "cumulative",
-    "attempt",
-    "interval_ns",
+UNREAD: Final = (
+    "address",
+    "name",
+    "peer_address",
+    "pending",
+    "previous",
+    "role",
+    "rolled_back",
+    "size",
+    "trigger",
+    "unacked",
 )
-BOOL_FIELDS: Final = ("resend", "duplicate", "recovered", "redelivered")
+"""Fields that no check looks at: every field left out makes Spark parse faster."""
+COLUMNS: Final = {name: it.type for name, it in (COMMON | FIELDS).items() if name not in UNREAD}
+"""The fields that Spark reads, with the type that each has in Python."""
+INT_FIELDS: Final = tuple(name for name, type_ in COLUMNS.items() if type_ is int)
+BOOL_FIELDS: Final = tuple(name for name, type_ in COLUMNS.items() if type_ is bool)
 
 EXPRESS: Final = "express"
 RECOVERABLE: Final = "recoverable"
 TRANSACTIONAL: Final = "transactional"
 CLASS_CODES: Final = {EXPRESS: 0, RECOVERABLE: 1, TRANSACTIONAL: 2}
+"""The classes in the order of what they promise: of two that records claim for one stream, the higher counts."""
 
-# Ends of a session that count as failures; `drained`, `idle`, `peer-closed` and the others do not.
 FAILURE_REASONS: Final = ("ack-timeout", "store-ack-timeout", "path-lost", "superseded")
+"""Ends of a session that count as failures: after them everything unacknowledged must go out again. Written down here
+and not taken from the sessions, because a judge that asks the judged proves nothing."""
 
-# A receiver may read a burst from its socket before it acknowledges: packets beyond the threshold that are tolerated.
 ACK_BURST_PACKETS: Final = 64
-# A busy event loop wakes late; an ack this late is still in time.
+"""Packets beyond the threshold that are tolerated: a receiver may read a burst before it acknowledges."""
 IDLE_ACK_TOLERANCE_NS: Final = 250_000_000
-# Numbers of one acknowledged range that are looked at. Far beyond any window; a wild range must not eat the memory.
+"""An ack this late is still in time: a busy event loop wakes late."""
 ACK_RANGE_PACKETS_MAX: Final = 65_536
-# Waits of one resend tier may differ by a fifth, and by the noise of a timer.
+"""Numbers of one acknowledged range that are looked at: far beyond any window; a wild range must not eat the memory."""
 TIER_TOLERANCE_PERCENT: Final = 20
+"""Waits of one resend tier may differ by a fifth: between tiers they differ by far more."""
 TIER_NOISE_NS: Final = 5_000_000
+"""And by this, the noise of a timer, which is much beside the shortest waits."""
 
-# One number that orders a node's records: incarnation in the high bits, n in the low ones.
 POSITION_SHIFT: Final = 40
+"""One number orders a node's records: incarnation above these bits, n in them. 2^40 records are 300 TB of log, and 23
+bits for incarnations are a restart every second for three months."""
 
 CHECKS: Final[dict[str, str]] = {
     "order": "Committed numbers of a lane rise at their destination, and messages are handed out in that order.",
@@ -84,13 +79,14 @@ def record_schema() -> StructType:
     """Return the schema with which Spark reads a log, with a column for lines that do not parse."""
     from pyspark.sql import types as t
 
-    ranges = t.ArrayType(t.ArrayType(t.LongType()))
-    return t.StructType(
-        [t.StructField(name, t.StringType()) for name in STRING_FIELDS]
-        + [t.StructField(name, t.LongType()) for name in INT_FIELDS]
-        + [t.StructField(name, t.BooleanType()) for name in BOOL_FIELDS]
-        + [t.StructField("ranges", ranges), t.StructField("damaged", t.StringType())]
-    )
+    kinds = {
+        str: t.StringType(),
+        int: t.LongType(),
+        bool: t.BooleanType(),
+        list: t.ArrayType(t.ArrayType(t.LongType())),
+    }
+    columns = [t.StructField(name, kinds[type_]) for name, type_ in COLUMNS.items()]
+    return t.StructType([*columns, t.StructField("damaged", t.StringType())])
 
 
 def tier_of(attempt: int) -> int:
@@ -121,6 +117,11 @@ class Violation:
     sequence: int = -1
     number: int = -1
     evidence: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str, str, str, int, int, int]:
+        """What makes two findings the same: all but the evidence."""
+        return self.check, self.node, self.session, self.origin, self.lane, self.sequence, self.number
 
 
 @dataclass(slots=True)
@@ -226,7 +227,7 @@ class Timeline:
     latency: dict[int, int] = field(default_factory=dict)
 
 
-# Buckets of a timeline: enough for a smooth line, few enough to collect from a cluster.
 TIMELINE_BUCKETS: Final = 240
-# Latency buckets for each factor of ten, from a microsecond upwards.
+"""Buckets of a timeline: enough for a smooth line, few enough to collect from a cluster."""
 LATENCY_BUCKETS_PER_DECADE: Final = 8
+"""Latency buckets for each factor of ten, from a microsecond upwards: each a third wider than the one before."""

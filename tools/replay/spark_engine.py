@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from triack.tools.replay.schema import Timeline
 
-# Below this, starting and planning take longer than computing.
 _SMALL_BYTES: Final = 64 << 20
+"""Below this, starting and planning take longer than computing."""
 _QUICK_START: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a Java process that will not live long enough to gain from its best compiler and collector."""
 
 
 @dataclass(frozen=True, slots=True)

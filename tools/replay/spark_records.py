@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
+from triack.base.session_log import COMMON, SCHEMA_VERSION
 from triack.tools.replay.files import LogFile, torn_record
-from triack.tools.replay.schema import (
-    BOOL_FIELDS,
-    CLASS_CODES,
-    INT_FIELDS,
-    POSITION_SHIFT,
-    REQUIRED_FIELDS,
-    SCHEMA_VERSION,
-    record_schema,
-)
+from triack.tools.replay.schema import BOOL_FIELDS, CLASS_CODES, INT_FIELDS, POSITION_SHIFT, record_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,11 +22,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
 
 STREAM: Final = ("origin", "lane", "sequence")
+"""What names a stream."""
+PACKET: Final = ("cls", *STREAM, "number")
+"""What names a packet in a stream, and its class."""
 LINK: Final = ("node", "session")
-RECOVERABLE_CODE: Final = 1
-TRANSACTIONAL_CODE: Final = 2
+"""What names one end of a session."""
+RECOVERABLE_CODE: Final = CLASS_CODES["recoverable"]
 DURABLE: Final = f"cls >= {RECOVERABLE_CODE}"
-TRANSACTIONAL: Final = f"cls = {TRANSACTIONAL_CODE}"
+TRANSACTIONAL: Final = f"cls = {CLASS_CODES['transactional']}"
 FACT_TYPES: Final = {
     "kind": "string",
     "node": "long",
@@ -45,6 +41,7 @@ FACT_TYPES: Final = {
     "evidence": "string",
     "value": "long",
 }
+"""The columns of all results: one form, so that all checks are one union and one job."""
 
 
 def read_lines(spark: SparkSession, logs: list[LogFile]) -> DataFrame:
@@ -96,7 +93,7 @@ def torn(logs: list[LogFile]) -> Column:
 def damage() -> Column:
     """Return whether a line does not fit the schema."""
     bad = f.col("damaged").isNotNull() | (f.col("v") != SCHEMA_VERSION)
-    for name in REQUIRED_FIELDS:
+    for name in COMMON:
         bad = bad | f.col(name).isNull()
     return bad
 

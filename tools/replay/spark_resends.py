@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
 from triack.tools.replay.schema import FAILURE_REASONS, POSITION_SHIFT, TIER_NOISE_NS, TIER_TOLERANCE_PERCENT
-from triack.tools.replay.spark_records import LINK, RECOVERABLE_CODE, STREAM, cases, facts, in_order, pick
+from triack.tools.replay.spark_records import LINK, PACKET, RECOVERABLE_CODE, STREAM, cases, facts, in_order, pick
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-_PACKET: Final = ("cls", *STREAM, "number")
 
 
 def sends(links: DataFrame) -> DataFrame:
@@ -50,7 +48,7 @@ def check_resent(links: DataFrame, sends: DataFrame, records: DataFrame, *, remo
         removals: whether packets were removed at all.
     """
     failed = pick(records, "session_closed").where(f.col("reason").isin(*FAILURE_REASONS)).select(*LINK).distinct()
-    left = sends.where("freed = 0").join(f.broadcast(failed), [*LINK]).select(*LINK, *_PACKET, "pos")
+    left = sends.where("freed = 0").join(f.broadcast(failed), [*LINK]).select(*LINK, *PACKET, "pos")
     acked = pick(records, "order_ack_received").where("node = origin")
     acked = acked.groupBy("node", *STREAM).agg(f.max("number").alias("order_acked"))
     left = left.join(f.broadcast(acked), ["node", *STREAM], "left")
@@ -65,7 +63,7 @@ def check_resent(links: DataFrame, sends: DataFrame, records: DataFrame, *, remo
     begun = f.min("begun").over(Window.partitionBy("node", "origin", "lane", "later"))
     skipped = left.join(carried.withColumn("begun", begun), ["node", "origin", "lane"]).where(_went_on())
     evidence = f.lit("unacknowledged when its session failed, and skipped by later sessions")
-    return facts(skipped.select(*LINK, *_PACKET).distinct(), "close_without_full_resend", evidence)
+    return facts(skipped.select(*LINK, *PACKET).distinct(), "close_without_full_resend", evidence)
 
 
 def _never_removed(left: DataFrame, records: DataFrame) -> DataFrame:
@@ -85,17 +83,20 @@ def _went_on() -> Column:
 
 def check_attempts(records: DataFrame) -> DataFrame:
     """Find resend attempts that do not count up, or start again without a reason."""
-    rows = pick(records, "resend_scheduled", "order_ack_received", "session_opened")
+    rows = pick(records, "resend_scheduled", "order_ack_received", "session_opened", "removed")
     columns = ("node", *STREAM, "event", "pos", "incarnation", "attempt", "number")
     opens = f.count(f.when(f.col("event") == "session_opened", 1)).over(in_order("node"))
     # By incarnation: what a process had freed comes back when it died before that was on its disk.
     progress = f.max(f.when(f.col("event") == "order_ack_received", f.col("number")))
     progress = progress.over(in_order("node", *STREAM, "incarnation"))
-    rows = rows.select(*columns).withColumn("opens", opens).withColumn("progress", f.coalesce(progress, f.lit(0)))
+    removals = f.count(f.when(f.col("event") == "removed", 1)).over(in_order("node", *STREAM))
+    rows = rows.select(*columns).withColumns(
+        {"opens": opens, "progress": f.coalesce(progress, f.lit(0)), "removals": removals}
+    )
     attempts = rows.where("event = 'resend_scheduled'")
     ordered = Window.partitionBy("node", *STREAM).orderBy("pos")
     reset = f.lit(False)
-    for name in ("incarnation", "opens", "progress"):
+    for name in ("incarnation", "opens", "progress", "removals"):
         reset = reset | (f.col(name) != f.lag(name).over(ordered))
     before = f.coalesce(f.lag("attempt").over(ordered), f.lit(0))
     attempts = attempts.withColumn("before", before).withColumn("reset", f.coalesce(reset, f.lit(False)))

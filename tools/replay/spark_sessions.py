@@ -6,19 +6,28 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
 from triack.tools.replay.schema import ACK_BURST_PACKETS, ACK_RANGE_PACKETS_MAX, IDLE_ACK_TOLERANCE_NS
-from triack.tools.replay.spark_records import DURABLE, LINK, STREAM, cases, explode_range, facts, in_order, pick, union
+from triack.tools.replay.spark_records import (
+    DURABLE,
+    LINK,
+    PACKET,
+    STREAM,
+    cases,
+    explode_range,
+    facts,
+    in_order,
+    pick,
+    union,
+)
 from triack.tools.replay.spark_streams import spans
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-_PACKET: Final = ("cls", *STREAM, "number")
 
 
 def links(moves: DataFrame, records: DataFrame) -> DataFrame:
@@ -34,7 +43,7 @@ def links(moves: DataFrame, records: DataFrame) -> DataFrame:
     """
     moved = moves.select(
         *LINK, "packet", (f.col("event") == "packet_sent").alias("outgoing"), f.col("pos").alias("moved"), "wall_ns",
-        _nothing("acked"), _nothing("stored"), *_PACKET,
+        _nothing("acked"), _nothing("stored"), *PACKET,
     )  # fmt: skip
     parts = [moved, _acks(_received_ranges(records), outgoing=True), _acks(_sent_ranges(records), outgoing=False)]
     return (
@@ -48,7 +57,7 @@ def links(moves: DataFrame, records: DataFrame) -> DataFrame:
             f.min("acked").alias("acked"),
             f.min("stored").alias("stored"),
             # A resend inside a session carries what the packet carried first.
-            *(f.min_by(name, "moved").alias(name) for name in _PACKET),
+            *(f.min_by(name, "moved").alias(name) for name in PACKET),
         )
     )
 
@@ -232,6 +241,6 @@ def _acks(ranges: DataFrame, *, outgoing: bool) -> DataFrame:
         .select(
             *LINK, "packet", f.lit(outgoing).alias("outgoing"), _nothing("moved"), _nothing("wall_ns"),
             f.when(~f.col("store"), f.col("pos")).alias("acked"), f.when(f.col("store"), f.col("pos")).alias("stored"),
-            *(f.lit(None).cast("int" if name == "cls" else "long").alias(name) for name in _PACKET),
+            *(f.lit(None).cast("int" if name == "cls" else "long").alias(name) for name in PACKET),
         )
     )  # fmt: skip

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _STATES: Final = ("fresh", "again", "removed", "committed", "covered", "order_acked")
-# What a packet adds to each number of the verdict, times its messages.
+"""What can be true of a packet: queued (again after a start), given up, on a disk, found there, order-acked."""
 _EFFECTS: Final = ("sent", "delivered", "unqueued", "lost")
+"""What a packet adds to each number of the verdict, times its messages."""
 
 
 def forwarders(moves: DataFrame) -> DataFrame:

@@ -14,13 +14,15 @@ from triack.tools.replay.spark_records import LINK, STREAM, facts, pick
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
-# The records that the plots are made of; their span is the time axis.
 DUPLICATE: Final = "((event = 'packet_received' and duplicate) or (event = 'rejected' and reason = 'duplicate'))"
+"""A packet arrived again."""
 SHOWN: Final = (
     "event in ('packet_sent', 'queued', 'committed', 'session_opened', 'session_closed')"
     f" or coalesce({DUPLICATE}, false)"
 )
+"""The records that the plots are made of; their span is the time axis."""
 _PREFIX: Final = "plot "
+"""Tells the facts for plots from those for the verdict."""
 
 
 def empty_timeline(start_ns: int, end_ns: int) -> Timeline:

@@ -1,4 +1,4 @@
-"""Whether the nodes of a simulated world kept their promises: independent checkers read their session logs."""
+"""Whether the nodes of a simulated world kept their promises: their session logs are judged."""
 
 from collections.abc import Collection
 
@@ -7,8 +7,7 @@ from triack.testing.errors import PromiseBroken
 __all__ = ["check_logs"]
 
 FINDINGS_MAX = 5
-IN_TIME = {"idle_delay", "resend_tiers"}
-"""What a process that stood still cannot keep."""
+"""Findings in the error's text: the first ones say what happened, the others what followed from it."""
 
 
 def check_logs(logs: dict[str, bytes], paused: Collection[str] = ()) -> None:
@@ -22,15 +21,9 @@ def check_logs(logs: dict[str, bytes], paused: Collection[str] = ()) -> None:
         PromiseBroken: with the first findings.
     """
     __tracebackhide__ = True
-    from triack.tools.chaos.checkers import check, check_more, parse
+    from triack.tools.chaos.verdict import judge_logs
 
-    records = [record for log in logs.values() for record in parse(log)]
-    late = {record["node"] for name in paused for record in parse(logs[name])[:1]}
-    found = [
-        finding
-        for finding in check(records) + check_more(records)
-        if finding.check not in IN_TIME or finding.node not in late
-    ]
+    found = judge_logs(logs, paused)
     if found:
         listed = "\n".join(f"  {finding}" for finding in found[:FINDINGS_MAX])
         raise PromiseBroken(f"the session logs show {len(found)} broken promises:\n{listed}")

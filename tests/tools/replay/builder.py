@@ -1,8 +1,11 @@
 """Writes session logs of two nodes as the contract describes them, so that tests can break one promise at a time."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from triack.tools.replay.schema import Violation
 
 ALPHA = "a1" * 16
 BETA = "be" * 16
@@ -182,12 +185,27 @@ class World:
             self.order_ack(numbers[-1])
         self.hand(cls, numbers)
 
+    def number(self, *, lacking: bool = False) -> None:
+        """Give the records their serials; where records of alpha are lacking it has them already."""
+        for log in (self.beta,) if lacking else (self.alpha, self.beta):
+            log.number()
+
+    def all_records(self, *, lacking: bool = False) -> list[Record]:
+        """The records of both nodes, each node's in its order."""
+        self.number(lacking=lacking)
+        return [*self.alpha.records, *self.beta.records]
+
     def save(self, directory: Path, *, number: bool = True) -> list[Path]:
         for log in (self.alpha, self.beta):
             if number:
                 log.number()
             log.save(directory / log.name)
         return [directory / "alpha", directory / "beta"]
+
+
+def brief(findings: Iterable[Violation]) -> set[tuple[str, int, int, int]]:
+    """What was found, without who says so and how."""
+    return {(found.check, found.lane, found.sequence, found.number) for found in findings}
 
 
 def place(cls: str) -> dict[str, Any]:

@@ -482,6 +482,19 @@ def no_threshold() -> World:
 
 
 @harmless
+def expired_between_attempts() -> World:
+    """What went out again expires; the next packet's first resend is attempt 1 again."""
+    world = ready()
+    numbers = world.queue(TX, 1)
+    world.send(TX, numbers, lost=(1,))
+    scheduled(world, 1, 30 * MS)
+    world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="expired")
+    world.send(TX, world.queue(TX, 1), lost=(2,))
+    scheduled(world, 1, 30 * MS)
+    return world
+
+
+@harmless
 def tiers_as_they_should_be() -> World:
     """Ten attempts over four tiers, then progress and the first tier again."""
     world = ready()

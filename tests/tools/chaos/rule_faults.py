@@ -1,4 +1,4 @@
-"""What the extra rules look at: one correct record with restarts, and a planted fault for each way to break a rule."""
+"""What the rules of a simulation look at: a correct record with restarts, and a fault for each way to break one."""
 
 from collections.abc import Callable
 
@@ -11,11 +11,11 @@ LOCAL_LANE = 4
 # (check, lane, sequence, number), the last three -1 where they say nothing.
 Expected = set[tuple[str, int, int, int]]
 Fault = Callable[[World], Expected]
-EXTRA_FAULTS: dict[str, Fault] = {}
+RULE_FAULTS: dict[str, Fault] = {}
 
 
 def fault(plant: Fault) -> Fault:
-    EXTRA_FAULTS[plant.__name__] = plant
+    RULE_FAULTS[plant.__name__] = plant
     return plant
 
 

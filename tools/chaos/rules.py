@@ -1,22 +1,29 @@
-"""Checkers of what ``triack replay`` does not look at: ends of sessions, restarts, and both ends of one conversation.
+"""Rules of the session log that only a simulation can check: both ends of a conversation, restarts, ends of sessions.
 
-They need the logs of all nodes, complete. What one side says is compared with the other side only if its log is there.
+They compare what the nodes of a world say of one thing, so they need all records of all nodes and of all their lives,
+from the first start on; a user's logs are rotated away, or lack a node. All other rules are those of ``triack replay``,
+whose local engine reads the same records.
+
+Sets of single numbers and nothing cleverer, so that what they find needs no proof of its own.
 """
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 
-from triack.tools.chaos.checker import Checker, Record, Report, Stream, stream_of
-from triack.tools.chaos.session_checkers import End, end_of, numbers_of
-from triack.tools.replay.schema import EXPRESS, RECOVERABLE, TRANSACTIONAL, Violation
+from triack.session.states import CloseReason
+from triack.tools.replay.files import Record
+from triack.tools.replay.schema import ACK_RANGE_PACKETS_MAX, EXPRESS, RECOVERABLE, TRANSACTIONAL, Violation
 
-__all__ = ["EXTRA_CHECKERS", "Acks", "Forgotten", "NoSilentEnd", "Once", "Queue", "Recovered", "Steady", "Wire"]
+__all__ = ["RULES", "Rule", "check_rules"]
 
-REASONS = frozenset(
-    (
-        "ack-timeout", "store-ack-timeout", "path-lost", "superseded", "drained", "idle", "peer-closed", "local-stop",
-        "connect-timeout", "store-failed", "protocol-error", "rollback",
-    )
-)  # fmt: skip
+Report = Callable[[Violation], None]
+Handler = Callable[[Record], None]
+Stream = tuple[str, int, int]
+"""Origin, lane and sequence."""
+End = tuple[str, str]
+"""One end of a session: node and session id."""
+
+REASONS = frozenset(reason.value for reason in CloseReason)
 """Why a session may end."""
 DEAD_LETTER_LANE = 0
 """Dead letters are put into their queue by their own node; they were in no stream."""
@@ -24,12 +31,68 @@ RECOVERY = ("node_started", "position_recovered", "queued")
 """With these records an incarnation says what it found on its disk."""
 
 
+def check_rules(records: Iterable[Record]) -> list[Violation]:
+    """Let every rule see all records.
+
+    Args:
+        records: those of all nodes; the records of one node in the order in which it wrote them.
+
+    Returns:
+        What breaks a rule, sorted, each finding once.
+    """
+    found: list[Violation] = []
+    rules = [kind(found.append) for kind in RULES]
+    handlers: dict[str, list[Handler]] = {}
+    for record in records:
+        event = record["event"]
+        if event not in handlers:
+            names = ("on_record", f"on_{event}")
+            handlers[event] = [getattr(rule, name) for rule in rules for name in names if hasattr(rule, name)]
+        for handle in handlers[event]:
+            handle(record)
+    for rule in rules:
+        rule.finish()
+    return sorted({finding.identity: finding for finding in found}.values())
+
+
+class Rule:
+    """A rule over session-log records.
+
+    Its methods ``on_EVENT`` get each record of that event, ``on_record`` gets every one; ``finish`` comes at the end.
+
+    Args:
+        report: takes what is found.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def finish(self) -> None:
+        """Judge what only the whole record shows."""
+
+
+def stream_of(record: Record) -> Stream:
+    """The stream that a record speaks of."""
+    return record["origin"], record["lane"], record["sequence"]
+
+
+def end_of(record: Record) -> End:
+    """The end that a record speaks of."""
+    return record["node"], record["session"]
+
+
+def numbers_of(record: Record) -> Iterator[int]:
+    """The single packets of a record's ranges."""
+    for first, last in record["ranges"]:
+        yield from range(first, min(last, first + ACK_RANGE_PACKETS_MAX - 1) + 1)
+
+
 def numbers_from(record: Record) -> range:
     """The numbers from a record's ``first`` to its ``last``."""
     return range(record["first"], record["last"] + 1)
 
 
-class Queue(Checker):
+class Queue(Rule):
     """What is sent or committed was queued at its origin; what is handed out is in its node's queue."""
 
     def __init__(self, report: Report) -> None:
@@ -74,7 +137,7 @@ class Queue(Checker):
                     self.report(Violation("queue", node, "", *stream, number, "committed but not queued"))
 
 
-class Once(Checker):
+class Once(Rule):
     """No express packet enters a queue twice in one life of its node; nothing is marked once and unmarked later.
 
     Of express packets a new life of the node knows nothing.
@@ -103,7 +166,7 @@ class Once(Checker):
             self.report(Violation("unmarked", node, "", *stream, number, "handed out as new after a redelivery"))
 
 
-class Steady(Checker):
+class Steady(Rule):
     """Nothing that was acknowledged is taken back: within a session for its acks, for ever for order acks."""
 
     def __init__(self, report: Report) -> None:
@@ -135,7 +198,7 @@ class Steady(Checker):
         self._order_acks[lane] = max(before, now)
 
 
-class Restart(Checker):
+class Restart(Rule):
     """A base for rules about what an incarnation finds on its disk: ``judge`` comes when it has said it all."""
 
     def __init__(self, report: Report) -> None:
@@ -243,7 +306,7 @@ _ALIVE = ("session_opened", "packet_sent", "packet_received", "ack_received", "s
 """What only a session that is not over does."""
 
 
-class NoSilentEnd(Checker):
+class NoSilentEnd(Rule):
     """A session that opened ends by a record with a known reason, or with its node; then nothing of it follows.
 
     Only its last acks may leave with the goodbye. A node that stops in good order has closed all of them.
@@ -287,7 +350,7 @@ class NoSilentEnd(Checker):
                 self.report(Violation("silent_end", *end, evidence="open when its node stopped"))
 
 
-class Wire(Checker):
+class Wire(Rule):
     """Packets of a session count 1, 2, 3, ..., keep their number and content, and arrive only as they were sent."""
 
     def __init__(self, report: Report) -> None:
@@ -335,7 +398,7 @@ def _content(record: Record) -> tuple[object, ...]:
     return get("class"), get("origin"), get("lane"), get("sequence"), get("number"), get("previous"), get("count")
 
 
-class Acks(Checker):
+class Acks(Rule):
     """No store ack leaves for what had not arrived, and no ack of any kind arrives that was not sent."""
 
     def __init__(self, report: Report) -> None:
@@ -404,4 +467,4 @@ class Acks(Checker):
                 self.report(Violation("ack_from_nowhere", stream[0], "", *stream, number, evidence))
 
 
-EXTRA_CHECKERS: tuple[type[Checker], ...] = (Queue, Once, Steady, Recovered, Forgotten, NoSilentEnd, Wire, Acks)
+RULES: tuple[type[Rule], ...] = (Queue, Once, Steady, Recovered, Forgotten, NoSilentEnd, Wire, Acks)

@@ -1,0 +1,180 @@
+"""The session log's schema, version 1: every event, the fields of its records, and what each of them means.
+
+Pure data. ``queues/recorder.py`` writes such records, ``tools/replay`` reads them, and ``make docs`` writes the tables
+of docs/session-log.md from here. All names are part of the file format: they stay as they are.
+"""
+
+from typing import Final, NamedTuple
+
+__all__ = ["COMMON", "EVENTS", "FIELDS", "SCHEMA_VERSION", "Event", "Field"]
+
+SCHEMA_VERSION: Final = 1
+"""Written into every record; a reader refuses any other one."""
+
+
+class Field(NamedTuple):
+    """What a field holds.
+
+    Attributes:
+        type: the type that its value has in Python; a list is one of ranges, each a list of two ints.
+        sentence: what the value means.
+    """
+
+    type: type
+    sentence: str
+
+
+class Event(NamedTuple):
+    """What the records of an event hold, beside the fields of every record.
+
+    Attributes:
+        sentence: when one is written.
+        fields: those that are always there.
+        variants: and exactly one of these groups.
+    """
+
+    sentence: str
+    fields: tuple[str, ...] = ()
+    variants: tuple[tuple[str, ...], ...] = ((),)
+
+
+COMMON: Final[dict[str, Field]] = {
+    "v": Field(int, "schema version, 1"),
+    "event": Field(str, "one of the events below"),
+    "node": Field(str, "id of the recording node, 32 hex digits"),
+    "incarnation": Field(int, "which start of the node on its data, from 1"),
+    "n": Field(
+        int,
+        "serial of the record within the incarnation, from 1 without gaps: `(incarnation, n)` orders a node's records",
+    ),
+    "at_ns": Field(int, "monotonic clock, nanoseconds; comparable within one incarnation only"),
+    "wall_ns": Field(int, "wall clock, nanoseconds since 1970"),
+}
+"""The fields of every record."""
+
+FIELDS: Final[dict[str, Field]] = {
+    # Where a message is, whatever session carries it.
+    "class": Field(str, "`express`, `recoverable` or `transactional`"),
+    "origin": Field(str, "id of the node that the messages come from"),
+    "lane": Field(int, "the origin's number for one stream: one destination queue at one address in one class"),
+    "sequence": Field(int, "the lane's sequence id: only grows"),
+    "number": Field(int, "a packet's number in the sequence, from 1"),
+    "previous": Field(int, "the number of the packet before it that its origin still wants delivered; 0: none"),
+    "first": Field(int, "with `last` an inclusive range of sequence numbers; in `handed` of messages, see there"),
+    "last": Field(int, "the end of the range"),
+    "count": Field(
+        int,
+        "how many messages these packets complete (a fragment completes none but the last, which completes one); "
+        "in `dropped` how many datagrams",
+    ),
+    "queue": Field(str, "name of the destination queue"),
+    "peer_address": Field(str, "where that queue is, as the application named it"),
+    "recovered": Field(bool, "true when read from the store at the start"),
+    "redelivered": Field(bool, "whether they may have been handed out before"),
+    "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all"),
+    "attempt": Field(int, "which resend of the sequence since its last progress, from 1"),
+    "interval_ns": Field(int, "the wait that just ended, in nanoseconds"),
+    # Sessions.
+    "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
+    "peer": Field(str, "node id of the other end, 32 hex digits; empty if it never said"),
+    "role": Field(str, "`initiator` or `acceptor`"),
+    "address": Field(str, "where the peer is; in `node_started` where the node listens"),
+    "window": Field(int, "packets, the most that may be unacknowledged"),
+    "idle_ack_delay_ns": Field(int, "nanoseconds that a packet may wait for its session ack"),
+    "ack_threshold": Field(int, "packets after which a session ack is due; 0: no such limit"),
+    "unacked": Field(int, "packets sent and not session-acked"),
+    "packet": Field(
+        int, "the session's number of a packet, from 1 in each direction; a resend inside the session keeps it"
+    ),
+    "resend": Field(bool, "a resend inside this session"),
+    "duplicate": Field(bool, "this session had it already"),
+    "size": Field(int, "bytes"),
+    "cumulative": Field(int, "every packet up to this number is acknowledged"),
+    "ranges": Field(list, "inclusive ranges, ascending, disjoint; of an ack that leaves: above `cumulative`"),
+    "trigger": Field(str, "why the ack left: `count`, `bytes`, `delay`, `piggyback`, `gap`, `duplicate` or `request`"),
+    "pending": Field(int, "packets newly covered"),
+    # Nodes.
+    "name": Field(str, "the node's name"),
+    "rolled_back": Field(str, "whose store: `own`, `peer`, or `unknown` when the peer has not said"),
+}
+"""All other fields. A name means the same in every event; where an event adds something, its sentence says so."""
+
+_STREAM: Final = ("class", "origin", "lane", "sequence")
+_PACKETS: Final = (*_STREAM, "first", "last", "count")
+_PACKET: Final = ("session", "packet", "class", "size")
+_CARRIED: Final = ((), ("origin", "lane", "sequence", "number", "previous", "count"))
+"""Control packets (order acks, rejections) belong to no stream."""
+
+EVENTS: Final[dict[str, Event]] = {
+    "node_started": Event(
+        "the node has opened its store; first record of an incarnation. Without `address` it does not listen",
+        ("name",),
+        ((), ("address",)),
+    ),
+    "node_stopped": Event("the node closed in good order; last record of an incarnation"),
+    "position_recovered": Event(
+        "after `node_started`, for each incoming durable stream: everything up to `number` (transactional), or in "
+        "`ranges` (recoverable), was on disk at the start, or is not wanted any more",
+        _STREAM,
+        (("number",), ("ranges",)),
+    ),
+    "queued": Event(
+        "outgoing packets were committed here (express: entered memory). `origin` is the recording node",
+        (*_PACKETS, "queue", "peer_address"),
+        ((), ("recovered",)),
+    ),
+    "session_opened": Event(
+        "the session became open",
+        ("session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"),
+    ),
+    "session_closed": Event("the session ended", ("session", "peer", "reason", "unacked")),
+    "rollback_detected": Event(
+        "a store, this node's or the peer's, is an older copy of itself, or runs twice: nothing is exchanged with that "
+        "peer until the node starts again; once for each peer and start",
+        ("peer", "rolled_back"),
+    ),
+    "packet_sent": Event(
+        "a packet went to the transport; control packets (order acks, rejections) have `class` `express` and no `lane`",
+        (*_PACKET, "resend"),
+        _CARRIED,
+    ),
+    "packet_received": Event("a packet arrived in a session", (*_PACKET, "duplicate"), _CARRIED),
+    "ack_sent": Event("a session ack left", ("session", "cumulative", "ranges", "trigger", "pending")),
+    "ack_received": Event(
+        "a session ack arrived; `ranges` are the packets newly acknowledged, perhaps none", ("session", "ranges")
+    ),
+    "store_ack_sent": Event("a store ack left", ("session", "cumulative", "ranges")),
+    "store_ack_received": Event(
+        "a store ack arrived; `ranges` are the packets newly store-acked", ("session", "ranges")
+    ),
+    "committed": Event(
+        "incoming packets and the sequence's new position are on disk, in one transaction (express: entered the queue "
+        "in memory). For `transactional`, every number of the range that was not expired at the origin is in it",
+        (*_PACKETS, "queue"),
+    ),
+    "rejected": Event("the ordering layer did not accept a packet", (*_STREAM, "number", "reason")),
+    "order_ack_sent": Event(
+        "an order ack for everything up to `number` was handed to a session",
+        ("origin", "lane", "sequence", "number", "peer"),
+    ),
+    "order_ack_received": Event(
+        "an order ack for everything up to `number` arrived at the origin", ("origin", "lane", "sequence", "number")
+    ),
+    "resend_scheduled": Event(
+        "a resend tier ran out: unacknowledged packets of the sequence go out again",
+        (*_STREAM, "first", "last", "attempt", "interval_ns"),
+    ),
+    "removed": Event(
+        "the origin gives packets up: the commit that begins now moves their messages to its dead-letter queue. A "
+        "process that dies in between has them again. `reason` is `expired`, or that of the peer's rejection",
+        (*_PACKETS, "reason"),
+    ),
+    "handed": Event(
+        "messages were handed to the application; `first` and `last` are their places within the packet, from 0",
+        (*_STREAM, "queue", "number", "first", "last", "redelivered"),
+    ),
+    "dropped": Event(
+        "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
+    ),
+}
+"""What a record can be about, by the value of its field ``event``."""

@@ -1,0 +1,133 @@
+"""Writes the parts of docs/ that say what the code says: ``make docs``. A test compares them with the code.
+
+docs/reasons.md is written as a whole; of docs/session-log.md the tables that begin with one of the headings below.
+"""
+
+import ast
+import inspect
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+
+from triack.base.reasons import DeadReason, DropReason, RejectReason
+from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
+from triack.session.states import FAILURES, CloseReason
+
+__all__ = ["pages"]
+
+ROOT = Path(__file__).parents[1]
+REASONS = """\
+# Reasons
+
+Why something was dropped, refused, given up or closed: each reason by the name under which it is counted and logged.
+`make docs` writes this page from the code.
+
+## Datagrams and connections that were dropped
+
+`base/reasons.py`, `DropReason`. Counted in `Node.stats`, and in the `reason` of `dropped` in the
+[session log](session-log.md).
+
+{drops}
+
+## Packets that a destination did not accept
+
+`base/reasons.py`, `RejectReason`. The `reason` of `rejected`. The first three stay at the destination; all others are
+sent to the origin, which moves the packet's messages to its dead-letter queue.
+
+{rejections}
+
+## Messages in the dead-letter queue
+
+`base/reasons.py`, `DeadReason`, and what their destination rejected has its reason from above. The property
+`dead_reason` of such a message. In the `reason` of `removed`, `reach-queue-timeout` is written as `expired`.
+
+{deaths}
+
+## Sessions that ended
+
+`session/states.py`, `CloseReason`. Counted in `Node.stats`, and in the `reason` of `session_closed`. After a failure
+the next session sends everything unacknowledged again.
+
+{closes}
+"""
+
+
+def pages() -> dict[Path, str]:
+    """Return the pages as they should be."""
+    log = ROOT / "docs" / "session-log.md"
+    return {ROOT / "docs" / "reasons.md": _reasons(), log: _with_tables(log.read_text())}
+
+
+def _reasons() -> str:
+    closes = [(f"`{it.value}`", "yes" if it in FAILURES else "", _sentence(it)) for it in CloseReason]
+    return REASONS.format(
+        drops=_named(DropReason),
+        rejections=_named(RejectReason),
+        deaths=_named(DeadReason),
+        closes=_table(("reason", "failure", "meaning"), closes),
+    )
+
+
+def _named(reasons: Iterable[Enum]) -> str:
+    return _table(("reason", "meaning"), [(f"`{it.value}`", _sentence(it)) for it in reasons])
+
+
+def _sentence(reason: Enum) -> str:
+    """What a reason says of itself, or what its class says below its name."""
+    said: str | None = getattr(reason, "sentence", None)
+    if said is None:
+        (class_,) = ast.parse(inspect.getsource(type(reason))).body
+        assert isinstance(class_, ast.ClassDef)
+        for line, below in zip(class_.body, class_.body[1:], strict=False):
+            if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == reason.name:
+                said = ast.literal_eval(ast.unparse(below))
+    assert said is not None, f"{reason} has no sentence"
+    return said
+
+
+def _with_tables(page: str) -> str:
+    """Return a page with its tables of fields and events as the code has them."""
+    for table in (_fields("field", COMMON), _fields("other field", FIELDS), _events()):
+        head = table.partition("\n")[0]
+        before, found, after = page.partition(head + "\n")
+        assert found, f"no table begins with {head}"
+        lines = after.split("\n")
+        end = next(at for at, line in enumerate(lines) if not line.startswith("|"))
+        page = "\n".join([before + table, *lines[end:]])
+    return page
+
+
+def _fields(title: str, fields: dict[str, Field]) -> str:
+    rows = [(f"`{name}`", _type(it.type), it.sentence) for name, it in fields.items()]
+    return _table((title, "type", "meaning"), rows)
+
+
+def _type(type_: type) -> str:
+    return {"str": "string", "list": "list of [int, int]"}.get(type_.__name__, type_.__name__)
+
+
+def _events() -> str:
+    rows = [(f"`{name}`", _what(event), event.sentence) for name, event in EVENTS.items()]
+    return _table(("event", "fields", "written when"), rows)
+
+
+def _what(event: Event) -> str:
+    """Name the fields of an event: those that are always there; perhaps some more, or one of several groups."""
+    always, *others = [" ".join(f"`{name}`" for name in group) for group in (event.fields, *event.variants)]
+    groups = " or ".join(group for group in others if group)
+    if not groups:
+        return always
+    return f"{always}; {'perhaps ' if '' in others else ''}{groups}"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    return "\n".join([_row(head), "|" + "---|" * len(head), *map(_row, rows)])
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text)

@@ -1,0 +1,100 @@
+"""The log's schema is what nodes really write: these events, exactly these fields, of these types."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.queues.rollbacks import both_know, deliver, pair, put_back
+from tests.queues.test_recorder import busy_world
+from tests.queues.world import SimNode
+from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION
+from triack.tools.chaos.run import run_seed
+from triack.tools.replay.files import parse_records
+from triack.tools.replay.schema import COLUMNS, UNREAD
+
+SEEDS = 12
+
+
+def complaint(record: dict[str, Any]) -> str:
+    """What is wrong with a record, or nothing."""
+    event = EVENTS.get(record["event"])
+    if event is None:
+        return f"unknown event {record['event']}"
+    more = record.keys() - COMMON.keys() - set(event.fields)
+    if not {*COMMON, *event.fields} <= record.keys() or more not in map(set, event.variants):
+        return f"{record['event']} has the fields {sorted(record)}"
+    for name, value in record.items():
+        if type(value) is not (COMMON | FIELDS)[name].type:
+            return f"{record['event']} has the {name} {value!r}"
+        if type(value) is list and any([type(end) for end in ends] != [int, int] for ends in value):
+            return f"{record['event']} has the {name} {value!r}"
+    return ""
+
+
+@pytest.fixture(scope="module")
+def records() -> list[dict[str, Any]]:
+    """What nodes write in worlds with everything that can happen."""
+    logs = [log for seed in range(SEEDS) for log in run_seed(seed).logs.values()]
+    logs += [b"".join(node.records) for node in (*busy_world(0), *rolled_back())]
+    return [record for log in logs for record in parse_records(log)]
+
+
+def rolled_back() -> tuple[SimNode, SimNode]:
+    """Two nodes, one of them with an older copy of its store."""
+    world, a, b = pair()
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    put_back(a, copy)
+    a.send(b, "q", b"new")
+    both_know(world, a, b)
+    return a, b
+
+
+def test_every_record_is_as_the_schema_says(records: list[dict[str, Any]]) -> None:
+    """No event that is not there, no field too many or too few, none of another type."""
+    wrong = Counter(filter(None, map(complaint, records)))
+    assert not wrong, wrong.most_common(5)
+    assert {record["v"] for record in records} == {SCHEMA_VERSION} == {1}
+
+
+def test_everything_in_the_schema_is_written(records: list[dict[str, Any]]) -> None:
+    """Every event, and each group of fields that it may have; all these nodes listen, though."""
+    written = {(record["event"], frozenset(record.keys() - COMMON.keys())) for record in records}
+    listed = {(name, frozenset(event.fields + group)) for name, event in EVENTS.items() for group in event.variants}
+    assert listed - written <= {("node_started", frozenset({"name"}))}
+
+
+def test_every_field_is_used_and_explained() -> None:
+    """No field that no event has, none that is common and special at once."""
+    used = {
+        name for event in EVENTS.values() for name in (*event.fields, *(n for group in event.variants for n in group))
+    }
+    assert used == set(FIELDS)
+    assert COMMON.keys().isdisjoint(FIELDS)
+    assert {field.type for field in (COMMON | FIELDS).values()} == {str, int, bool, list}
+
+
+def test_replay_reads_the_fields_of_the_schema() -> None:
+    """All but the named ones, which exist."""
+    assert set(UNREAD) < FIELDS.keys()
+    assert set(COLUMNS) == (COMMON | FIELDS).keys() - set(UNREAD)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"event": "exploded"}, "unknown event exploded"),
+        ({"extra": 1}, "dropped has the fields"),
+        ({"count": "2"}, "dropped has the count '2'"),
+        ({"count": True}, "dropped has the count True"),
+    ],
+)
+def test_the_comparison_bites(change: dict[str, Any], said: str) -> None:
+    """A wrong record is found."""
+    right = {name: field.type() for name, field in COMMON.items()} | {"event": "dropped", "reason": "x", "count": 2}
+    assert complaint(right) == ""
+    assert complaint(right | change).startswith(said)
+    del right["reason"]
+    assert complaint(right).startswith("dropped has the fields")

@@ -1,0 +1,30 @@
+"""The verdict over the records of a simulated world, for ``triack chaos`` and for ``triack.testing``."""
+
+from collections.abc import Collection, Mapping
+
+from triack.tools.chaos.rules import check_rules
+from triack.tools.replay.files import parse_records
+from triack.tools.replay.local_engine import judge_records
+from triack.tools.replay.schema import Violation
+
+__all__ = ["IN_TIME", "judge_logs"]
+
+IN_TIME = ("idle_delay",)
+"""What a process that stands still, or wakes late, cannot keep; all else it can."""
+
+
+def judge_logs(logs: Mapping[str, bytes], late: Collection[str] = ()) -> list[Violation]:
+    """Judge session logs by the checks of ``triack replay`` and by the rules that only a simulation can check.
+
+    Args:
+        logs: the records of each start of each node, by name, those of one node in the order of its starts.
+        late: the names of those whose process stood still or woke late; their nodes need not be in time.
+
+    Returns:
+        What they violate: first what replay finds, then the rest.
+    """
+    records = {name: parse_records(log) for name, log in logs.items()}
+    excused = {record["node"] for name in late for record in records[name][:1]}
+    everything = [record for some in records.values() for record in some]
+    found = judge_records(everything) + check_rules(everything)
+    return [it for it in found if it.check not in IN_TIME or it.node not in excused]
