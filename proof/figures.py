@@ -16,7 +16,8 @@ from triack.base.units import MS, SECOND
 from triack.queues.settings import NodeSettings
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import HostPlan
-from triack.tools.sim.network import Faults, Network
+from triack.tools.sim.faults import Faults
+from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS, World
 
 __all__ = ["Pair", "blackholes", "drop_each", "drop_pairs", "handshakes", "outages", "replays", "transfers"]

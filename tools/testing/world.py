@@ -19,7 +19,8 @@ from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
 from triack.testing.loop import NS_PER_SECOND, VirtualLoop
 from triack.testing.machine import Machine
 from triack.testing.process import Nowhere, SimLog
-from triack.tools.sim.network import Faults, Network
+from triack.tools.sim.faults import Faults
+from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS
 from triack.tools.sim.world import World as Time
 
