@@ -6,7 +6,7 @@ import pytest
 
 from tests.queues.hostile import CHANNEL, Hostile
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
-from tests.queues.world import Network, SimNode, World
+from tests.queues.world import SimNode, World
 from triack.base.datagram import Kind, open_datagram, seal
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
@@ -15,6 +15,7 @@ from triack.queues import handshake
 from triack.queues.settings import NodeSettings
 from triack.session.frames import NO_POINT, Hello, HistoryPoint, RolledBack
 from triack.session.settings import SessionSettings
+from triack.tools.sim.faults import Faults
 
 # On the wire.
 
@@ -28,7 +29,7 @@ def connects(world: World) -> list[Hello]:
         if opened.kind is Kind.CONNECT:
             heard.append(Hello.decode(opened.payload))
 
-    world.tap = tap
+    world.network.tap = tap
     return heard
 
 
@@ -60,12 +61,12 @@ def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
 
 def test_the_other_round_trip_is_one_and_no_more() -> None:
     """It begins when the accept arrives, not with a timer; and copies of the accept begin no other."""
-    world, a, b = pair(1, Network(delay_ns=20 * MS))
+    world, a, b = pair(1, Faults(delay_ns=20 * MS))
     deliver(world, a, b, 1)
     a.restart()
     b.restart()
     heard = connects(world)
-    world.network.duplicate = 1.0
+    world.faults.duplicate = 1.0
     a.send(b, "q", b"2")
     assert world.run(5 * 20 * MS + 5 * MS, lambda: b.length("q") == 2)
     assert len(heard) == 2
@@ -100,9 +101,9 @@ def test_a_halted_peer_that_knows_nothing_gets_no_session_from_us() -> None:
 
 def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
     """What is known of it grows all the time: that must not keep them from agreeing."""
-    world = World(1, Network(delay_ns=20 * MS))
+    world = World(1, Faults(delay_ns=20 * MS))
     a, b = world.node("a"), world.node("b")
-    world.nodes["udp://alias:1"] = b
+    world.network.attach("udp://alias:1", b.port)
     b.commit_ns = MS
 
     def send() -> None:
@@ -125,7 +126,7 @@ def test_both_learn_of_it_whatever_the_network_does(seed: int) -> None:
     rolled, other = random.sample([a, b], 2)
     copy = rolled.copy_store()
     deliver(world, a, b, *range(5, 10))
-    world.network.loss, world.network.duplicate, world.network.reorder = 0.5, 0.3, 0.5
+    world.faults.loss, world.faults.duplicate, world.faults.reorder = 0.5, 0.3, 0.5
     put_back(rolled, copy)
     if random.random() < 0.5:
         other.restart()
@@ -150,9 +151,9 @@ def test_a_peer_that_could_not_be_told_is_told_later(way: str) -> None:
     put_back(a, copy)
     a.send(b, "q", b"new")
     if way == "to the other":
-        world.tap = lambda *_: world.cut(a, b, both=False) if a.rollbacks else None
+        world.network.tap = lambda *_: world.cut(a, b, both=False) if a.rollbacks else None
         world.run(60 * SECOND)
-        world.tap = None
+        world.network.tap = None
         assert (a.rollbacks, b.rollbacks) == (["own"], [])
     else:
         world.cut(b, a, both=False)
@@ -172,9 +173,9 @@ def test_a_halted_peer_is_left_alone() -> None:
     a.send(b, "q", b"new")
     both_know(world, a, b)
     world.run(SECOND)
-    said = world.datagrams
+    said = world.network.counts["sent"]
     world.run(600 * SECOND)
-    assert world.datagrams == said
+    assert world.network.counts["sent"] == said
     refused = b.live.drops[DropReason.ROLLBACK]
     a.restart()
     both_know(world, a, b)
@@ -193,20 +194,20 @@ def test_old_datagrams_of_a_rollback_halt_nobody_later() -> None:
     good = a.copy_store()
     a.restore(copy)
     a.start()
-    world.tap = lambda *sent: heard.append(sent)
+    world.network.tap = lambda *sent: heard.append(sent)
     a.send(b, "q", b"lost")
     both_know(world, a, b)
     world.run(SECOND)
-    world.tap = None
+    world.network.tap = None
     verdicts = [open_datagram(CHANNEL, data) for data, _, to in heard if to == b.address]
     assert RolledBack.SENDER in [Hello.decode(sent.payload).verdict for sent in verdicts if sent.kind is Kind.CONNECT]
     put_back(a, good)
     b.restart()
     for data, sender, to in heard * 2:
-        world.send(data, sender, to)
+        world.network.send(data, sender, to)
     world.run(SECOND)
     for data, sender, to in heard:
-        world.send(data, sender, to)
+        world.network.send(data, sender, to)
     deliver(world, a, b, 3)
     world.run(30 * SECOND)
     assert a.rollbacks + b.rollbacks == []
@@ -217,14 +218,14 @@ def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
     """From an earlier life of the peer: it is answered, never opens, and what is remembered stays."""
     world, a, b = pair()
     old: list[bytes] = []
-    world.tap = lambda data, _sender, to: old.append(data) if to == b.address else None
+    world.network.tap = lambda data, _sender, to: old.append(data) if to == b.address else None
     deliver(world, a, b, 1)
-    world.tap = None
+    world.network.tap = None
     a.restart()
     deliver(world, a, b, 2)
     known = b.live.handshakes.peers.of(a.live.node_id)
     for data in old * 2:
-        world.send(data, a.address, b.address)
+        world.network.send(data, a.address, b.address)
         world.run(10 * MS)
     world.run(20 * SECOND)
     assert b.live.handshakes.peers.of(a.live.node_id) == known

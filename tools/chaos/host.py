@@ -188,7 +188,6 @@ class Host(SimHost):
             self.later(CLOSE_POLL_NS, lambda: self._close_step(engine, deadline_ns, for_ns))
             return
         self.finish(engine, NodeClosed(f"node {self.name} was closed"), now_ns)
-        assert self.store is not None
         self.store.close()
         self._end("closed")
         if for_ns:

@@ -40,27 +40,27 @@ class EngineHost(ABC):
         batches = engine.poll_datagrams(now_ns)
         # Sending may have found that bodies must come from the disk.
         self._start_next_job(engine, now_ns)
-        self.write(engine.take_records(now_ns))
+        self.write_records(engine.take_records(now_ns))
         for rollback in engine.take_rollbacks():
-            self.tell(rollback)
+            self.tell_operator(rollback)
         for address, datagrams in batches.items():
-            self.send(address, datagrams)
+            self.send_datagrams(address, datagrams)
 
     def _start_next_job(self, engine: Engine, now_ns: int) -> None:
         job = engine.poll_job(now_ns)
         if job is not None:
             # What a commit removes is on record before the commit is.
-            self.write(engine.take_records(now_ns))
+            self.write_records(engine.take_records(now_ns))
             self.start_job(job)
 
     def finish(self, engine: Engine, error: TriackError, now_ns: int) -> None:
         """Stop an engine for good, and do the last that follows."""
         engine.stop(error, now_ns)
         self.follow(engine, now_ns)
-        self.write(engine.take_records(now_ns, last=True))
+        self.write_records(engine.take_records(now_ns, last=True))
 
     @abstractmethod
-    def write(self, records: bytes) -> None:
+    def write_records(self, records: bytes) -> None:
         """Append whole records to the session log; none, perhaps."""
 
     @abstractmethod
@@ -68,11 +68,11 @@ class EngineHost(ABC):
         """Let the store begin a job; there is never more than one."""
 
     @abstractmethod
-    def send(self, address: str, datagrams: list[bytes]) -> None:
+    def send_datagrams(self, address: str, datagrams: list[bytes]) -> None:
         """Send to one address."""
 
     @abstractmethod
-    def tell(self, rollback: RollbackDetected) -> None:
+    def tell_operator(self, rollback: RollbackDetected) -> None:
         """Tell the operator."""
 
 
@@ -90,7 +90,6 @@ class SimHost(EngineHost):
 
     Attributes:
         engine: the node, or None while no process runs.
-        store: the process's.
         job: what the store has in hand.
         records: the session log of each process, in order.
         told: what its processes told the operator: rollbacks of stores.
@@ -119,7 +118,6 @@ class SimHost(EngineHost):
         self.queues = queues
         self.disk = disk or Disk(world.chance(f"disk {name}"))
         self.engine: Engine | None = None
-        self.store: Store | None = None
         self.job: Job | None = None
         self.records: list[bytearray] = []
         self.told: list[RollbackDetected] = []
@@ -128,6 +126,7 @@ class SimHost(EngineHost):
         self.timer_slack_ns = 0
         self.wall_offset_ns = WALL_NS
         self.random: Random = world.chance(f"host {name}")
+        self._store: Store | None = None
         self._timer_ns: int | None = None
 
     # ---- the life of the process
@@ -140,7 +139,7 @@ class SimHost(EngineHost):
         """
         self.lives += 1
         self.records.append(bytearray())
-        store = self.store = self.open_store()
+        store = self._store = self.open_store()
         content = store.load(self.random.randbytes(16), self.random.getrandbits(63))
         try:
             self.engine = self.make_engine(content)
@@ -178,7 +177,7 @@ class SimHost(EngineHost):
         self.network.detach(self.address)
         # The disk first: a store that is let go while its process lives would close in good order.
         (end_disk or self.disk.kill)()
-        self.engine, self.store, self.job = None, None, None
+        self.engine, self._store, self.job = None, None, None
         self._timer_ns = None
 
     # ---- what happens to it
@@ -213,6 +212,12 @@ class SimHost(EngineHost):
         assert self.engine is not None
         return self.engine
 
+    @property
+    def store(self) -> Store:
+        """The store of a process that runs."""
+        assert self._store is not None
+        return self._store
+
     # ---- what it does
 
     def drain(self) -> None:
@@ -225,21 +230,21 @@ class SimHost(EngineHost):
     def before_effect(self) -> None:
         """Something is about to reach beyond the process."""
 
-    def write(self, records: bytes) -> None:
+    def write_records(self, records: bytes) -> None:
         """Append whole records to the log of the process."""
         if records:
             self.before_effect()
             self.records[-1] += records
             self.world.note(self.name, records)
 
-    def send(self, address: str, datagrams: list[bytes]) -> None:
+    def send_datagrams(self, address: str, datagrams: list[bytes]) -> None:
         """Put them on the network."""
         for datagram in datagrams:
             self.before_effect()
             self.world.note(self.name, datagram)
             self.network.send(datagram, self.address, address)
 
-    def tell(self, rollback: RollbackDetected) -> None:
+    def tell_operator(self, rollback: RollbackDetected) -> None:
         """Keep it."""
         self.told.append(rollback)
 
@@ -261,7 +266,6 @@ class SimHost(EngineHost):
 
     def do_job(self, job: Job) -> None:
         """Do what the store was asked for. Raises TriackError when it cannot."""
-        assert self.store is not None
         if not isinstance(job, GroupCommit):
             self.store.read(job)
         elif job.commit:
@@ -269,7 +273,6 @@ class SimHost(EngineHost):
 
     def apply(self, commit: Commit) -> None:
         """Make a commit durable."""
-        assert self.store is not None
         self.store.apply(commit)
 
     def store_failed(self, error: TriackError) -> None:
