@@ -65,7 +65,7 @@ def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:
     for queue in ("q0", "q1", "q2"):
         b.read_all(queue)
     for node in (a, b):
-        node.records.append(node.live.take_records(world.now_ns, last=True))
+        node.write_records(node.live.take_records(world.now_ns, last=True))
     return a, b
 
 

@@ -39,6 +39,7 @@ class World(sim.World):
         self.random: Random = self.chance("test")
         self.network = Network(self, faults)
         self.nodes: dict[str, SimNode] = {}
+        self.made: list[SimNode] = []
         WORLDS.append(self)
 
     def node(self, name: str, settings: NodeSettings | None = None, queues: list[str] | None = None) -> "SimNode":
@@ -79,7 +80,7 @@ class World(sim.World):
 
     def close(self) -> None:
         """Give back what the disks hold."""
-        for node in self.nodes.values():
+        for node in self.made:
             node.disk.close()
 
 
@@ -98,6 +99,9 @@ class SimNode(SimHost):
         self, world: World, name: str, settings: NodeSettings | None = None, queues: list[str] | None = None
     ) -> None:
         super().__init__(world, world.network, name, f"udp://{name}:1", settings=settings, queues=queues)
+        world.made.append(self)
+        # Two of one name are two nodes.
+        self.random = world.chance(f"node {len(world.made)}")
         self.received: dict[str, list[bytes]] = {}
         self.redelivered = 0
         self.reads = 0

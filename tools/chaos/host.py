@@ -6,7 +6,6 @@ the process just before one of them, wherever that is.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from triack.base.commit import StoreContent
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError
@@ -16,7 +15,7 @@ from triack.store.store import Store
 from triack.tools.chaos.plan import HostPlan
 from triack.tools.sim.disk import Disk, ProcessCrashed
 from triack.tools.sim.effects import Effects
-from triack.tools.sim.host import SimHost
+from triack.tools.sim.host import FOLDER, SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
 
@@ -119,9 +118,7 @@ class Host(SimHost):
     def open_store(self) -> Store:
         """The store on its disk, as planned."""
         plan = self.plan
-        return Store(
-            Path(plan.name), vfs=self.disk.vfs, page_bytes=plan.page_bytes, checkpoint_pages=plan.checkpoint_pages
-        )
+        return Store(FOLDER, vfs=self.disk.vfs, page_bytes=plan.page_bytes, checkpoint_pages=plan.checkpoint_pages)
 
     def make_engine(self, content: StoreContent) -> Engine:
         """The node; the application looks at what it had kept."""

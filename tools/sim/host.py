@@ -21,8 +21,10 @@ from triack.tools.sim.network import Network, Port
 from triack.tools.sim.world import WALL_NS, World
 from triack.transport.insecure import InsecureChannel
 
-__all__ = ["EngineHost", "SimHost"]
+__all__ = ["FOLDER", "EngineHost", "SimHost"]
 
+FOLDER = Path("node")
+"""Where a disk has the store; the same on all, so that a copy of a disk serves a clone."""
 PAGE_BYTES = 1_024
 """Small, as a short test writes little."""
 CHECKPOINT_PAGES = 100
@@ -155,7 +157,7 @@ class SimHost(EngineHost):
 
     def open_store(self) -> Store:
         """The store on its disk."""
-        return Store(Path(self.name), vfs=self.disk.vfs, page_bytes=PAGE_BYTES, checkpoint_pages=CHECKPOINT_PAGES)
+        return Store(FOLDER, vfs=self.disk.vfs, page_bytes=PAGE_BYTES, checkpoint_pages=CHECKPOINT_PAGES)
 
     def make_engine(self, content: StoreContent) -> Engine:
         """The node, as it begins on what its store holds."""
