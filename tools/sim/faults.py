@@ -10,9 +10,10 @@ from random import Random
 
 from triack.base.units import MS, SECOND
 
-__all__ = ["Fates", "Faults"]
+__all__ = ["SHARES", "Fates", "Faults"]
 
 SHARES = ("loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate")
+"""The fields of ``Faults`` that are chances."""
 REORDER_DELAYS = 4
 """What is held back without a time of its own is so for up to so many times the delay: past most of what follows."""
 

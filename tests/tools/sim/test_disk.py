@@ -354,7 +354,7 @@ SCRIPT = """
 import gc, sys
 gc.disable() if sys.argv[1] == "off" else gc.set_threshold(1)
 from random import Random
-from tests.tools.chaos.test_disk import lived
+from tests.tools.sim.test_disk import lived
 print(lived(7))
 """
 
