@@ -92,12 +92,8 @@ async def test_impaired_relay(scheme: str) -> None:
     """Some are lost, some come twice, some late; each whole; and the counters tell."""
     target = await open_endpoint(scheme, f"{scheme}://127.0.0.1:0")
     client = await open_endpoint(scheme, None)
-    relay = Relay(
-        target=target.address,
-        listen=f"{scheme}://127.0.0.1:0",
-        faults=rough(loss=0.2, duplicate=0.1, reorder=0.1),
-        seed=3,
-    )
+    shares = {"loss": 0.2, "duplicate": 0.1, "reorder": 0.1}
+    relay = Relay(target=target.address, listen=f"{scheme}://127.0.0.1:0", faults=rough(**shares), seed=3)
     await relay.start()
     plans = fates("3 to_target", **shares)
     expected = sorted(copy for plan in plans for _, copy in plan)
