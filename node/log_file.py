@@ -12,7 +12,9 @@ from triack.node import operator_log
 __all__ = ["LogFile"]
 
 SEGMENT_BYTES = 64 * 1024 * 1024
+"""A segment is read and moved as one: large enough that there are few, small enough to handle."""
 OPEN_SUFFIX = ".open"
+"""Marks the segment that is being written, for readers and for whoever cleans up."""
 
 
 class LogFile:

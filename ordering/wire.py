@@ -32,6 +32,7 @@ _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
 _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT = 1, 2, 3
 _FLAG_ASK = 0x01
+"""The only flag there is."""
 
 NUMBER_MAX = 2**63 - 1
 """What SQLite keeps as one integer; no stream gets there."""

@@ -3,13 +3,10 @@
 docs/reasons.md is written as a whole; of docs/session-log.md the tables that begin with one of the headings below.
 """
 
-import ast
-import inspect
 from collections.abc import Iterable
-from enum import Enum
 from pathlib import Path
 
-from triack.base.reasons import DeadReason, DropReason, RejectReason
+from triack.base.reasons import DeadReason, DropReason, Reason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
 from triack.session.states import FAILURES, CloseReason
 
@@ -59,7 +56,7 @@ def pages() -> dict[Path, str]:
 
 
 def _reasons() -> str:
-    closes = [(f"`{it.value}`", "yes" if it in FAILURES else "", _sentence(it)) for it in CloseReason]
+    closes = [(f"`{it.value}`", "yes" if it in FAILURES else "", it.sentence) for it in CloseReason]
     return REASONS.format(
         drops=_named(DropReason),
         rejections=_named(RejectReason),
@@ -68,21 +65,8 @@ def _reasons() -> str:
     )
 
 
-def _named(reasons: Iterable[Enum]) -> str:
-    return _table(("reason", "meaning"), [(f"`{it.value}`", _sentence(it)) for it in reasons])
-
-
-def _sentence(reason: Enum) -> str:
-    """What a reason says of itself, or what its class says below its name."""
-    said: str | None = getattr(reason, "sentence", None)
-    if said is None:
-        (class_,) = ast.parse(inspect.getsource(type(reason))).body
-        assert isinstance(class_, ast.ClassDef)
-        for line, below in zip(class_.body, class_.body[1:], strict=False):
-            if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == reason.name:
-                said = ast.literal_eval(ast.unparse(below))
-    assert said is not None, f"{reason} has no sentence"
-    return said
+def _named(reasons: Iterable[Reason]) -> str:
+    return _table(("reason", "meaning"), [(f"`{it.value}`", it.sentence) for it in reasons])
 
 
 def _with_tables(page: str) -> str:

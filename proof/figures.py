@@ -6,7 +6,7 @@ Each experiment builds a world of two hosts, does one thing to it many times and
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import quantiles
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.queues.settings import NodeSettings
-from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import HostPlan
-from triack.tools.sim.network import Faults, Network
+from triack.tools.sim.faults import Faults
+from triack.tools.sim.host import SimHost
+from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS, World
 
 __all__ = ["Pair", "blackholes", "drop_each", "drop_pairs", "handshakes", "outages", "replays", "transfers"]
@@ -36,15 +36,14 @@ class Pair:
 
     world: World
     network: Network
-    a: Host
-    b: Host
+    a: SimHost
+    b: SimHost
     got: list[bytes]
     times_ns: list[int]
 
     def send(self, bodies: list[bytes], delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
         """Submit messages."""
-        engine = self.a.engine
-        assert engine is not None
+        engine = self.a.live
 
         def submit() -> None:
             lane = engine.lane_for(self.b.address, QUEUE, delivery)
@@ -85,11 +84,10 @@ def pair(seed: int = 1, faults: Faults | None = None, settings: NodeSettings | N
     """Two hosts that run, on a network with 20 ms of round trip."""
     world = World(seed)
     network = Network(world, faults or Faults(delay_ns=DELAY_NS))
-    plan = HostPlan("a", "udp://a:1", settings or NodeSettings(), MS, 1_024, 200, False, 0, 0.0, MS)
-    a = Host(world, network, plan)
-    b = Host(world, network, replace(plan, name="b", address="udp://b:1"))
-    a.start()
-    b.start()
+    a, b = (SimHost(world, network, name, f"udp://{name}:1", settings=settings) for name in "ab")
+    for host in (a, b):
+        host.commit_ns = MS
+        host.start()
     try:
         yield Pair(world, network, a, b, [], [])
     finally:
@@ -200,7 +198,7 @@ def _bursts(world: World, loss: float) -> Callable[[bytes, str, str], bytes | No
     return alter
 
 
-def _is_open(host: Host) -> bool:
+def _is_open(host: SimHost) -> bool:
     engine = host.engine
     return engine is not None and any(conversation.is_open for conversation in engine.handshakes.conversations.values())
 
@@ -317,7 +315,8 @@ def replays(ages_ns: list[int]) -> dict[str, Any]:
                 copies += 1
             two.world.run(10 * SECOND)
             two.read()
-            two.b.crash(0, power=False, down_ns=MS, again=-1)
+            two.b.end()
+            two.b.start()
             two.world.run(SECOND)
             two.read()
         years = (two.world.now_ns - START_NS) / DAY_NS / 365

@@ -26,6 +26,7 @@ from triack.queues.settings import NodeSettings
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
 
 DEAD_LETTER_QUEUE = "dead-letter"
+"""The one queue that every node has, with the messages that went nowhere."""
 DEAD_LETTER_LANE = 0
 """No outgoing queue has it: dead letters are numbered by their ordinals at their origins."""
 Record = Callable[..., None]

@@ -44,6 +44,7 @@ __all__ = [
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Largest message body, as in MSMQ ([MS-MQMQ] 2.2.19.1)."""
 USER_PROPERTIES_BYTES = 12 * 1024
+"""What a user may set: a quarter of what fits is left for what the dead-letter queue adds."""
 MAX_PROPERTIES_BYTES = 16 * 1024
 """Encoded properties: what a user may set, and with what the dead-letter queue adds."""
 
@@ -51,6 +52,7 @@ _HEAD = Struct("!BHQQ")
 _FRAGMENT = Struct("!II")
 _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
+"""Lengths in a batch are 16 bits; what is longer travels in fragments."""
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"

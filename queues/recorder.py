@@ -10,6 +10,7 @@ from typing import Any
 
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DropReason
+from triack.base.session_log import SCHEMA_VERSION
 from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
 from triack.queues.outbox import PacketContext
 from triack.queues.packing import completes
@@ -18,7 +19,6 @@ from triack.session.sending import SessionPacket
 
 __all__ = ["Recorder"]
 
-SCHEMA_VERSION = 1
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are written down once a second."""
 

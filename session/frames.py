@@ -73,7 +73,9 @@ MARK_MAX = 2**63 - 1
 
 _TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE = 1, 2, 3, 4, 5
 _FLAG_ASK = 0x80
+"""The highest bit of a packet's flags; the class has the lowest two."""
 _CLASS_MASK = 0x03
+"""Two bits hold three classes."""
 # Looking up is several times as fast as making an enumeration's member from its value.
 _DELIVERY = {int(member): member for member in Delivery}
 _CLOSE_CODES = {reason: code for code, reason in enumerate(CloseReason, start=1)}

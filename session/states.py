@@ -15,6 +15,7 @@ from triack.base.reasons import Reason
 
 __all__ = [
     "AS_HEARD",
+    "FAILURES",
     "MOVES",
     "UNTOLD",
     "WITHOUT_ACKS",
@@ -66,6 +67,10 @@ class Move(Enum):
     DRAIN = "drain"
 
 
+FAILURES = frozenset(
+    {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.PATH_LOST, CloseReason.SUPERSEDED}
+)
+"""Ends after which the next session sends everything unacknowledged again; ``triack replay`` asks for it."""
 UNTOLD = frozenset({CloseReason.PEER_CLOSED, CloseReason.PATH_LOST, CloseReason.CONNECT_TIMEOUT})
 """Ends that the peer knows of already, or cannot be told."""
 

@@ -7,21 +7,20 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from random import Random
 
 import structlog
 
 import triack
 from proof.real.nodes import HANG_S, body, number_of
-from triack.tools.chaos.impairments import Impairments, Plan
-from triack.tools.chaos.relay import Direction, Relay
+from triack.tools.demo.relay import Direction, Relay, rough
 from triack.tools.replay.run import replay
+from triack.tools.sim.faults import Faults
 
-__all__ = ["Crossing", "Outage", "RoughRelay", "Weather", "cross", "outage"]
+__all__ = ["Crossing", "Outage", "RoughRelay", "cross", "outage", "weather"]
 
 QUEUE = "crossing"
 IN_FLIGHT_BYTES = 4 * 1024 * 1024
@@ -30,78 +29,54 @@ TRUNCATED_SHARE = 0.2
 """Of the damaged datagrams; the others keep their length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weather:
-    """What the network does in each direction, as shares of the datagrams.
+def weather(*, loss: float = 0.0, duplicate: float = 0.0, reorder: float = 0.0, corrupt: float = 0.0) -> Faults:
+    """What the network does in each direction, as shares of the datagrams; a part of the damaged loses its end."""
+    faults = rough(loss=loss, duplicate=duplicate, reorder=reorder, corrupt=corrupt * (1 - TRUNCATED_SHARE))
+    faults.truncate = corrupt * TRUNCATED_SHARE
+    return faults
+
+
+class Way(Direction):
+    """One direction, which counts bytes.
 
     Attributes:
-        loss: those that vanish.
-        duplicate: those that come twice.
-        reorder: those that are held back for a few milliseconds.
-        corrupt: those that arrive damaged: one to eight bits flipped, or the end missing.
-    """
-
-    loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    corrupt: float = 0.0
-
-
-class RoughImpairments(Impairments):
-    """Impairments that also damage, can be cut off altogether, and count bytes.
-
-    Attributes:
-        cut: while it is set nothing gets through.
         sent_bytes: what was sent this way, whatever became of it.
-        damaged: datagrams that arrived, or would have, damaged.
     """
 
-    def __init__(self, weather: Weather, seed: str) -> None:
-        super().__init__(loss=weather.loss, duplicate=weather.duplicate, reorder=weather.reorder, seed=seed)
-        self.cut = False
+    def __init__(self, faults: Faults, seed: str) -> None:
+        super().__init__(faults, seed)
         self.sent_bytes = 0
-        self.damaged = 0
-        self._corrupt = weather.corrupt
-        self._damage_random = Random(f"{seed} damage")
 
-    def plan(self, datagram: bytes, now_ns: int) -> Plan:
-        """Return what arrives of ``datagram``."""
+    def pass_on(self, datagram: bytes, deliver: Callable[[bytes], bool]) -> None:
+        """Deliver what is left of a datagram, now or later."""
         self.sent_bytes += len(datagram)
-        plan = super().plan(datagram, now_ns)
-        if self.cut:
-            return []
-        return [(delay_ns, self._perhaps_damage(copy)) for delay_ns, copy in plan]
+        super().pass_on(datagram, deliver)
 
-    def _perhaps_damage(self, datagram: bytes) -> bytes:
-        random = self._damage_random
-        if random.random() >= self._corrupt or not datagram:
-            return datagram
-        self.damaged += 1
-        if random.random() < TRUNCATED_SHARE:
-            return datagram[: random.randrange(len(datagram))]
-        damaged = bytearray(datagram)
-        # Different bits: flipping one twice would damage nothing.
-        for bit in random.sample(range(8 * len(damaged)), random.randint(1, 8)):
-            damaged[bit // 8] ^= 1 << bit % 8
-        return bytes(damaged)
+    @property
+    def damaged(self) -> int:
+        """Datagrams that arrived damaged."""
+        counts = self.fates.counts
+        return counts["corrupted"] + counts["truncated"]
 
 
 class RoughRelay(Relay):
     """A relay in any weather, with a switch for outages."""
 
-    def __init__(self, target: str, weather: Weather, seed: int) -> None:
+    def __init__(self, target: str, faults: Faults, seed: int) -> None:
         super().__init__(target=target, listen=f"{target.partition(':')[0]}://127.0.0.1:0")
-        self.to_target, self.to_client = (RoughImpairments(weather, f"{seed} {way}") for way in ("there", "back"))
-        self._to_target, self._to_client = Direction(self.to_target), Direction(self.to_client)
+        self._faults = faults
+        self.there, self.back = (Way(faults, f"{seed} {way}") for way in ("there", "back"))
+        self.to_target, self.to_client = self.there, self.back
 
     def cut(self, *, both: bool = True) -> None:
         """Let nothing through any more; with ``both`` unset nothing back, while all still gets there."""
-        self.to_client.cut = True
-        self.to_target.cut = both
+        self.back.faults = Faults(loss=1.0)
+        if both:
+            self.there.faults = self.back.faults
 
     def heal(self) -> None:
         """Let everything through again that the weather lets through."""
-        self.to_target.cut = self.to_client.cut = False
+        self.there.faults = self.back.faults = self._faults
 
 
 @dataclass(slots=True)
@@ -136,7 +111,7 @@ class Crossing:
 
 async def cross(
     folder: Path,
-    weather: Weather | None,
+    faults: Faults | None,
     *,
     scheme: str,
     messages: int,
@@ -149,7 +124,7 @@ async def cross(
 
     Args:
         folder: where the nodes keep data and logs; empty.
-        weather: what the network does; None for no relay between them.
+        faults: what the network does, as ``weather`` says it; None for no relay between them.
         scheme: ``udp`` or ``tcp``.
         messages: how many.
         size_bytes: of each.
@@ -163,14 +138,14 @@ async def cross(
         triack.open(
             "to", data=folder / "to", listen=f"{scheme}://127.0.0.1:0", log=log, insecure=True, settings=settings
         ) as receiver,
-        _relayed(receiver.address, weather or Weather(), seed) as relay,
+        _relayed(receiver.address, faults or weather(), seed) as relay,
         triack.open("from", data=folder / "from", log=log, insecure=True, settings=settings) as sender,
     ):
         start = time.monotonic()
         taking = asyncio.create_task(_take(receiver, messages, size_bytes, found))
         try:
             async with asyncio.timeout(limit_s):
-                await _send(sender, f"{relay.address if weather else receiver.address}/{QUEUE}", messages, size_bytes)
+                await _send(sender, f"{relay.address if faults else receiver.address}/{QUEUE}", messages, size_bytes)
                 await taking
         except TimeoutError:
             found.violations.append(f"{found.messages} of {messages} messages after {limit_s:g} s")
@@ -178,8 +153,8 @@ async def cross(
             taking.cancel()
         found.seconds = time.monotonic() - start
         found.payload_bytes = found.messages * size_bytes
-        found.sent_bytes, found.back_bytes = relay.to_target.sent_bytes, relay.to_client.sent_bytes
-        found.damaged = relay.to_target.damaged + relay.to_client.damaged
+        found.sent_bytes, found.back_bytes = relay.there.sent_bytes, relay.back.sent_bytes
+        found.damaged = relay.there.damaged + relay.back.damaged
         found.drops = dict(Counter(sender.stats()["drops"]) + Counter(receiver.stats()["drops"]))
         left = receiver.queue_lengths()[QUEUE]
         if left and not found.violations:
@@ -190,8 +165,8 @@ async def cross(
 
 
 @asynccontextmanager
-async def _relayed(target: str, weather: Weather, seed: int) -> AsyncIterator[RoughRelay]:
-    relay = RoughRelay(target, weather, seed)
+async def _relayed(target: str, faults: Faults, seed: int) -> AsyncIterator[RoughRelay]:
+    relay = RoughRelay(target, faults, seed)
     await relay.start()
     try:
         yield relay
@@ -251,7 +226,7 @@ async def outage(folder: Path, *, scheme: str, seconds: float, both: bool = True
     found = Outage()
     async with (
         triack.open("to", data=folder / "to", listen=f"{scheme}://127.0.0.1:0", insecure=True) as receiver,
-        _relayed(receiver.address, Weather(), 1) as relay,
+        _relayed(receiver.address, weather(), 1) as relay,
         triack.open("from", data=folder / "from", insecure=True) as sender,
         receiver.receive(QUEUE) as consumer,
         asyncio.timeout(seconds + HANG_S),

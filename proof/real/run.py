@@ -14,9 +14,10 @@ from typing import Any
 
 from proof.real import faults, namespace
 from proof.real.kills import kill_loop
-from proof.real.network import Weather, cross, outage
+from proof.real.network import cross, outage, weather
 from proof.real.restart import restart
 from triack.base.errors import UsageError
+from triack.tools.sim.faults import SHARES, Faults
 
 __all__ = ["PARTS", "RealResult", "run"]
 
@@ -31,16 +32,16 @@ SAY_EVERY = 20
 OUTAGES_S = (1.0, 5.0, 15.0)
 # What the network does, and how many messages of 1,000 bytes go through it: 10 MB, or what takes about as long.
 CROSSINGS = (
-    (Weather(loss=0.02), 10_000),
-    (Weather(loss=0.1), 10_000),
-    (Weather(loss=0.3), 10_000),
-    (Weather(loss=0.3, duplicate=0.1, reorder=0.1, corrupt=0.1), 2_000),
-    (Weather(loss=0.5), 1_000),
-    (Weather(loss=0.5, duplicate=0.1, reorder=0.1, corrupt=0.05), 500),
+    (weather(loss=0.02), 10_000),
+    (weather(loss=0.1), 10_000),
+    (weather(loss=0.3), 10_000),
+    (weather(loss=0.3, duplicate=0.1, reorder=0.1, corrupt=0.1), 2_000),
+    (weather(loss=0.5), 1_000),
+    (weather(loss=0.5, duplicate=0.1, reorder=0.1, corrupt=0.05), 500),
 )
 CROSSING_BYTES, CROSSING_LIMIT_S = 1_000, 300.0
 # A session lives for a round trip here and there: most of the time goes into connecting.
-HOPELESS = (Weather(loss=0.9), 100, 20, 1_800.0)
+HOPELESS = (weather(loss=0.9), 100, 20, 1_800.0)
 RESTART_BYTES = (100, 1_000)
 
 
@@ -142,18 +143,18 @@ class _Work:
     def run_crossings(self) -> None:
         """Through the seeded relay."""
         for scheme in SCHEMES:
-            for weather, messages in CROSSINGS:
-                self._cross(scheme, weather, messages, CROSSING_BYTES, CROSSING_LIMIT_S)
+            for bad, messages in CROSSINGS:
+                self._cross(scheme, bad, messages, CROSSING_BYTES, CROSSING_LIMIT_S)
             self._cross(scheme, *HOPELESS)
 
-    def _cross(self, scheme: str, weather: Weather, messages: int, size_bytes: int, limit_s: float) -> None:
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in asdict(weather).items() if share)
+    def _cross(self, scheme: str, bad: Faults, messages: int, size_bytes: int, limit_s: float) -> None:
+        shares = ", ".join(f"{name} {share:.0%}" for name in SHARES if (share := getattr(bad, name)))
         name = f"{messages} x {size_bytes} bytes over {scheme}, {shares}"
         with _folder() as folder:
             found = asyncio.run(
                 cross(
                     folder,
-                    weather,
+                    bad,
                     scheme=scheme,
                     messages=messages,
                     size_bytes=size_bytes,
@@ -161,7 +162,7 @@ class _Work:
                     limit_s=limit_s,
                 )
             )
-        figures = {"loss": weather.loss, "overhead": round(found.overhead, 3), "seconds": round(found.seconds, 2)}
+        figures = {"loss": bad.loss, "overhead": round(found.overhead, 3), "seconds": round(found.seconds, 2)}
         self.result.crossings.append({"what": name, **figures, "damaged": found.damaged})
         self._note(name, f"{found.seconds:.1f} s, {found.overhead:.3f} bytes sent a byte", found.violations)
 

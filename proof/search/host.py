@@ -1,7 +1,7 @@
 """One node of a search: the shipped engine, its disk, its witness, and everything that can happen to it.
 
-A node is all that a state of the search holds of one machine. It is driven as the asyncio driver drives it: after every
-input, a job for the disk, then the datagrams, then a job again.
+A node is all that a state of the search holds of one machine. It does what the engine says, as every host does; but the
+disk waits for the search, and what is sent is the search's to carry.
 """
 
 from dataclasses import dataclass, field
@@ -22,12 +22,13 @@ from proof.search.scope import Part, Scope, settings_of
 from proof.search.witness import Witness
 from triack.base.commit import split_key
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed
+from triack.base.errors import NodeClosed, RollbackDetected
 from triack.base.units import SECOND
-from triack.queues.effects import Job, Send, StartJob
+from triack.queues.effects import Job
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.session.timers import Timer
+from triack.tools.sim.host import EngineHost
 
 if TYPE_CHECKING:
     from random import Random
@@ -76,7 +77,7 @@ class Ids:
 
 
 @dataclass(slots=True)
-class Host:
+class Host(EngineHost):
     """One node.
 
     Args:
@@ -102,6 +103,7 @@ class Host:
     stops: int = 0
     breaks: int = 0
     patience: int = 0
+    _sent: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.disk = Disk(bytes([self.side + 1]) * 16)
@@ -274,19 +276,14 @@ class Host:
             recording=False,
         )
 
-    # ---- what the driver does
+    # ---- what it does
 
     def drain(self, heard: Datagram | None = None) -> list[Datagram]:
         """What follows every input. Returns what the node sends."""
         engine = self.engine
-        batches: list[list[bytes]] = []
-        for effect in engine.poll(self.now_ns):
-            if isinstance(effect, StartJob):
-                self._take(effect.job)
-            elif isinstance(effect, Send):
-                batches.append(effect.datagrams)
+        self.follow(engine, self.now_ns)
         self.witness.meet(engine, heard)
-        sent = [Datagram.read(1 - self.side, data) for batch in batches for data in batch]
+        sent, self._sent = [Datagram.read(1 - self.side, data) for data in self._sent], []
         for datagram in sent:
             self.witness.note_sending(datagram)
             if not (datagram.has_packet and self.scope.echoes):
@@ -294,11 +291,22 @@ class Host:
         self.witness.forget_gone(engine)
         return sent
 
-    def _take(self, job: Job) -> None:
+    def write_records(self, records: bytes) -> None:
+        """A search keeps no log."""
+
+    def start_job(self, job: Job) -> None:
+        """The search decides when it is done."""
         assert self.job is None
         if isinstance(job, GroupCommit) and not self.scope.history:
             job.commit.serial = 0
         self.job = job
+
+    def send_datagrams(self, address: str, datagrams: list[bytes]) -> None:  # noqa: ARG002 - there is one other
+        """Keep them until they are looked at."""
+        self._sent += datagrams
+
+    def tell_operator(self, rollback: RollbackDetected) -> None:
+        """The witness sees for itself."""
 
     # ---- as a state
 

@@ -1,11 +1,6 @@
 """A stream from one node to another, with bad sessions, a slow disk and crashes in its way."""
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import count
-from random import Random
 
 from triack.base.delivery import Delivery
 from triack.base.units import MS
@@ -13,22 +8,17 @@ from triack.ordering.incoming import IncomingSequence, Outcome, Position
 from triack.ordering.outgoing import Entry, OutgoingSequence
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import SequenceHeader, decode
+from triack.tools.sim.faults import Faults
+from triack.tools.sim.network import Network, Port
+from triack.tools.sim.world import World
 
 DEFAULTS = OrderSettings()
 ORIGIN = b"o" * 16
 
 
-@dataclass(frozen=True, slots=True)
-class Weather:
-    """Chances from 0 to 1, and a delay of ``delay_ns`` to ``delay_ns + jitter_ns``, which reorders."""
-
-    loss: float = 0.0
-    duplicate: float = 0.0
-    delay_ns: int = 10 * MS
-    jitter_ns: int = 0
-
-
-CLEAR = Weather()
+CLEAR = Faults(delay_ns=10 * MS)
+SENDER, RECEIVER, ACKED = "udp:sender", "udp:receiver", "udp:acked"
+"""Where session and store acks arrive, packets, and order acks."""
 
 
 def make_entry(number: int) -> Entry:
@@ -48,15 +38,17 @@ class StreamPair:
         self,
         settings: OrderSettings = DEFAULTS,
         *,
-        weather: Weather = CLEAR,
+        weather: Faults = CLEAR,
         seed: int = 0,
         commit_ns: int = MS,
         lose_order_acks: bool = False,
     ) -> None:
-        self.now_ns = 0
         self.settings = settings
-        self.weather = weather
-        self.random = Random(seed)
+        self.world = World(seed, 0)
+        self.random = self.world.chance("test")
+        self.network = Network(self.world, weather)
+        for address, receive in ((RECEIVER, self._arrive), (SENDER, self._acknowledge), (ACKED, self._free)):
+            self.network.attach(address, Port(receive, lambda _address: None))
         self.commit_ns = commit_ns
         self.lose_order_acks = lose_order_acks
         self.out = OutgoingSequence(Delivery.TRANSACTIONAL, 1, 1, settings)
@@ -69,8 +61,7 @@ class StreamPair:
         self._session = 0
         self._life = 0
         self._still = 0
-        self._ties = count()
-        self._future: list[tuple[int, int, Callable[[], None]]] = []
+        self._on_the_way: list[tuple[int, Entry]] = []
 
     def append(self, packets: int) -> None:
         """The application sends."""
@@ -100,9 +91,10 @@ class StreamPair:
         self.out = again
         self.new_session()
 
-    def after(self, delay_ns: int, job: Callable[[], None]) -> None:
-        """Do something later."""
-        heappush(self._future, (self.now_ns + delay_ns, next(self._ties), job))
+    @property
+    def now_ns(self) -> int:
+        """The clock."""
+        return self.world.now_ns
 
     def drain(self) -> None:
         """Send what may be sent, both ways."""
@@ -116,20 +108,18 @@ class StreamPair:
             sequence, number = self.incoming.committed
             self.incoming.ack.handle_sent()
             self.order_acks.append((self.now_ns, number))
-            if not self.lose_order_acks and self.random.random() >= self.weather.loss:
-                self.after(self._delay_ns(), lambda: self._free(sequence, number))
+            if not self.lose_order_acks:
+                self.network.send(b"%d %d" % (sequence, number), RECEIVER, ACKED)
 
     def step(self, until_ns: int) -> bool:
         """Jump to the next thing that happens; False when that is later than ``until_ns`` or never."""
-        moments = [self.out.tier.deadline_ns, self.incoming.ack.deadline_ns, *(at for at, _, _ in self._future[:1])]
+        moments = [self.out.tier.deadline_ns, self.incoming.ack.deadline_ns, self.world.next_event_ns()]
         at_ns = min((moment for moment in moments if moment is not None), default=None)
         if at_ns is None or at_ns > until_ns:
             return False
         self._still = self._still + 1 if at_ns <= self.now_ns else 0
         assert self._still < 1_000, "time stands still"
-        self.now_ns = max(self.now_ns, at_ns)
-        while self._future and self._future[0][0] <= self.now_ns:
-            heappop(self._future)[2]()
+        self.world.run(max(0, at_ns - self.now_ns))
         self.out.handle_timer(self.now_ns)
         self.incoming.ack.handle_timer(self.now_ns)
         self.drain()
@@ -140,19 +130,15 @@ class StreamPair:
         until_ns = self.now_ns + for_ns
         while self.step(until_ns):
             pass
-        self.now_ns = until_ns
-
-    def _delay_ns(self) -> int:
-        return self.weather.delay_ns + self.random.randint(0, self.weather.jitter_ns)
+        self.world.run(until_ns - self.now_ns)
 
     def _carry(self, content: bytes, entry: Entry) -> None:
-        if self.random.random() < self.weather.loss:
-            return
-        session = self._session
-        for _ in range(2 if self.random.random() < self.weather.duplicate else 1):
-            self.after(self._delay_ns(), lambda: self._arrive(content, entry, session))
+        """A packet on its way knows its session and its entry, as a session does."""
+        self._on_the_way.append((self._session, entry))
+        self.network.send(b"%d " % (len(self._on_the_way) - 1) + content, SENDER, RECEIVER)
 
-    def _arrive(self, content: bytes, entry: Entry, session: int) -> None:
+    def _arrive(self, datagram: bytes, _sender: str) -> None:
+        place, content = datagram.split(b" ", 1)
         header = decode(content)
         assert isinstance(header, SequenceHeader)
         outcome, accepted = self.incoming.handle_packet(header, header.body, self.now_ns)
@@ -160,9 +146,8 @@ class StreamPair:
         self._accepted += [token for _, token in accepted]
         if accepted:
             life, position = self._life, self.incoming.position
-            self.after(self.commit_ns, lambda: self._commit(life, position))
-        if self.random.random() >= self.weather.loss:
-            self.after(self._delay_ns(), lambda: self._acknowledge(entry, session))
+            self.world.at(self.commit_ns, lambda: self._commit(life, position))
+        self.network.send(place, RECEIVER, SENDER)
 
     def _commit(self, life: int, position: Position) -> None:
         if life != self._life:
@@ -171,11 +156,13 @@ class StreamPair:
             self.delivered.append(self._accepted.pop(0))
         self.incoming.handle_committed(position)
 
-    def _acknowledge(self, entry: Entry, session: int) -> None:
+    def _acknowledge(self, place: bytes, _sender: str) -> None:
+        session, entry = self._on_the_way[int(place)]
         if session == self._session:
             self.out.handle_session_ack(entry)
             self.out.handle_store_ack(entry)
 
-    def _free(self, sequence: int, number: int) -> None:
+    def _free(self, datagram: bytes, _sender: str) -> None:
+        sequence, number = map(int, datagram.split())
         assert number <= self.incoming.committed[1], "an order ack ran ahead of the disk"
         self.out.handle_order_ack(sequence, number, self.now_ns)

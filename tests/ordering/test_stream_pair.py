@@ -2,10 +2,11 @@
 
 import pytest
 
-from tests.ordering.pair import StreamPair, Weather
+from tests.ordering.pair import StreamPair
 from triack.base.units import MS, SECOND
 from triack.ordering.incoming import Outcome
 from triack.ordering.settings import OrderSettings
+from triack.tools.sim.faults import Faults
 
 QUICK = OrderSettings(
     order_ack_idle_ns=50 * MS,
@@ -20,8 +21,8 @@ PACKETS = 40
 EVERYTHING = [b"%d" % number for number in range(1, PACKETS + 1)]
 
 
-def bad(loss: float) -> Weather:
-    return Weather(loss=loss, duplicate=0.1, delay_ns=5 * MS, jitter_ns=30 * MS)
+def bad(loss: float) -> Faults:
+    return Faults(loss=loss, duplicate=0.1, delay_ns=5 * MS, jitter_ns=30 * MS)
 
 
 def finish(pair: StreamPair) -> None:

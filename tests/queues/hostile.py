@@ -57,7 +57,7 @@ class Hostile:
         self.answers: list[bytes] = []
         self.packets = 0
         self._counter = 0
-        world.tap = self._listen
+        world.network.tap = self._listen
         hello = make_hello(Introduction(ORIGIN, name, "", victim.address), session_id, 4_242)
         self.datagram(Kind.CONNECT, hello.encode(), 0)
         accepts = [opened for opened in self.heard() if opened[0] is Kind.ACCEPT]
@@ -113,7 +113,7 @@ def batch(*bodies: bytes) -> bytes:
     return pack([Outgoing(body) for body in bodies], 60_000, 1, 1)[0][0].body
 
 
-def without_order_acks(datagram: bytes) -> bytes:
+def without_order_acks(datagram: bytes, _sender: str = "", _to: str = "") -> bytes:
     """The same datagram, but its order acks speak of nothing."""
     opened = open_datagram(datagram)
     if opened.kind is not Kind.DATA:

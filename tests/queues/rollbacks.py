@@ -1,12 +1,14 @@
 """What tests of rollbacks share: two nodes, copies of their stores, and what both must say."""
 
-from tests.queues.world import Network, SimNode, StoreCopy, World
+from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
+from triack.tools.sim.disk import Snapshot
+from triack.tools.sim.faults import Faults
 
 
-def pair(seed: int = 1, network: Network | None = None) -> tuple[World, SimNode, SimNode]:
-    world = World(seed, network)
+def pair(seed: int = 1, faults: Faults | None = None) -> tuple[World, SimNode, SimNode]:
+    world = World(seed, faults)
     return world, world.node("a"), world.node("b")
 
 
@@ -18,7 +20,7 @@ def deliver(world: World, a: SimNode, b: SimNode, *numbers: int, delivery: Deliv
     world.run(SECOND)
 
 
-def put_back(node: SimNode, copy: StoreCopy, lives: int = 1) -> None:
+def put_back(node: SimNode, copy: Snapshot, lives: int = 1) -> None:
     """Crash a node, put an older copy in the place of its store, and start it as often as said."""
     node.crash()
     node.restore(copy)

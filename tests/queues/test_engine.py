@@ -4,13 +4,14 @@ from random import Random
 
 import pytest
 
-from tests.queues.world import Network, World, numbered
+from tests.queues.world import World, numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import STAGES, Stage
 from triack.session.settings import SessionSettings
+from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
@@ -19,7 +20,7 @@ EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_everything_arrives_once_whatever_is_lost(loss: float, delivery: Delivery) -> None:
     """Loss, duplicates and reordering; in order, too, if it is transactional."""
-    world = World(7, Network(loss=loss, duplicate=0.1, reorder=0.2))
+    world = World(7, Faults(loss=loss, duplicate=0.1, reorder=0.2))
     a, b = world.node("a"), world.node("b")
     bodies = numbered(0, 300, 100)
     for at in range(0, 300, 30):
@@ -128,7 +129,7 @@ def test_a_one_way_cut_loses_and_repeats_nothing(way: str) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_both_ends_connect_at_once(seed: int) -> None:
     """One session serves both directions, whichever node id is the greater."""
-    world = World(seed, Network(loss=0.2 * (seed % 2)))
+    world = World(seed, Faults(loss=0.2 * (seed % 2)))
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 20))
     b.send(a, "q", *numbered(20, 40))
@@ -143,7 +144,7 @@ def test_both_ends_connect_at_once(seed: int) -> None:
 @pytest.mark.parametrize("who", ["a", "b", "both"])
 def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
     """In the middle of a transfer, again and again."""
-    world = World(5, Network(loss=0.05))
+    world = World(5, Faults(loss=0.05))
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 2_000, 60))
     world.run(10 * MS)
@@ -161,7 +162,7 @@ def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
     """At the sender with the ack that frees it or the dead letter, at the receiver when it was read."""
-    world = World(2, Network(loss=0.1, reorder=0.1))
+    world = World(2, Faults(loss=0.1, reorder=0.1))
     a, b = world.node("a"), world.node("b", queues=["q"])
     a.send(b, "q", *numbered(0, 200, 90), large(size_bytes=20_000), delivery=delivery)
     a.send(b, "nope", b"x", large(size_bytes=20_000), delivery=delivery)
@@ -222,7 +223,7 @@ def test_an_idle_session_closes_and_comes_back() -> None:
 def test_a_full_window_is_never_exceeded() -> None:
     """SessionPacket and not session-acked: at most ``max_unacked_packet``, at every moment."""
     settings = NodeSettings(session=SessionSettings(max_unacked_packet=8))
-    world = World(1, Network(loss=0.1))
+    world = World(1, Faults(loss=0.1))
     a, b = world.node("a", settings), world.node("b", settings)
     a.send(b, "q", *numbered(0, 100, 800))
     assert world.run(60 * SECOND, lambda: not a.busy)
@@ -334,7 +335,7 @@ def large(seed: int = 1, size_bytes: int = 4 * 1024 * 1024) -> bytes:
 @pytest.mark.slow
 def test_the_largest_message_survives_loss() -> None:
     """4 MiB in thousands of fragments."""
-    world = World(2, Network(loss=0.02, delay_ns=MS))
+    world = World(2, Faults(loss=0.02, delay_ns=MS))
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"before", large(), b"after")
     assert world.run(120 * SECOND, lambda: not a.busy)
@@ -345,7 +346,7 @@ def test_the_largest_message_survives_loss() -> None:
 @pytest.mark.parametrize("who", ["a", "b"])
 def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
     """Half of it is on the other disk; it becomes one message all the same."""
-    world = World(2, Network(delay_ns=MS))
+    world = World(2, Faults(delay_ns=MS))
     a, b = world.node("a"), world.node("b")
     body = large(size_bytes=1_000_000)
     a.send(b, "q", b"before", body, b"after")
@@ -360,7 +361,7 @@ def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
 @pytest.mark.parametrize("body_cache_bytes", [1, 32 << 20])
 def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> None:
     """One dead letter with all of its body, soon, even when only the disk has its pieces."""
-    world = World(1, Network(delay_ns=MS))
+    world = World(1, Faults(delay_ns=MS))
     a = world.node("a", NodeSettings(body_cache_bytes=body_cache_bytes))
     b = world.node("b", queues=["orders"])
     a.send(b, "nope", large())
@@ -376,7 +377,7 @@ def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> 
 @pytest.mark.parametrize("seed", range(4))
 def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
     """Also when the receiver committed and crashed before it could say so, and the sender sends all again."""
-    world = World(seed, Network(loss=0.1, reorder=0.2))
+    world = World(seed, Faults(loss=0.1, reorder=0.2))
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 600, 100), delivery=RECOVERABLE)
     for _ in range(8):
@@ -390,7 +391,7 @@ def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
 
 def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
     """What is on no disk dies with its process; the new life starts clean."""
-    world = World(4, Network(loss=0.2, duplicate=0.2))
+    world = World(4, Faults(loss=0.2, duplicate=0.2))
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 100), delivery=EXPRESS)
     assert world.run(30 * SECOND, lambda: not a.busy)
@@ -401,7 +402,7 @@ def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
     world.run(SECOND)
     a.crash()
     world.heal()
-    world.network.duplicate = 0.3
+    world.faults.duplicate = 0.3
     a.start()
     a.send(b, "q", *numbered(200, 300), delivery=EXPRESS)
     assert world.run(30 * SECOND, lambda: not a.busy)

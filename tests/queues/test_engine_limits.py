@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tests.queues.hostile import without_order_acks
-from tests.queues.world import Network, SimNode, World, numbered
+from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.reasons import DropReason
@@ -15,6 +15,7 @@ from triack.queues.mailbox import Lease
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.settings import SessionSettings
+from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
@@ -28,7 +29,7 @@ def test_a_failed_commit_ends_everything_with_an_explicit_error() -> None:
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 50))
     assert world.run(5 * SECOND, lambda: not a.busy)
-    b.broken = True
+    b.break_disk()
     mark = len(b.log())
     outcome: list[object] = []
     b.send(a, "back", b"x")
@@ -55,10 +56,10 @@ def test_after_a_failed_commit_the_disk_tells_the_truth() -> None:
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 20))
     world.run(100 * MS)
-    b.broken = True
+    b.break_disk()
     a.send(b, "q", *numbered(20, 200))
     world.run(3 * SECOND)
-    b.broken = False
+    b.disk.calm()
     b.restart()
     assert world.run(30 * SECOND, lambda: not a.busy)
     assert b.read_all("q") == numbered(0, 200)
@@ -68,7 +69,7 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
     """It is deaf and mute, and says why it drops."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
-    b.broken = True
+    b.break_disk()
     b.send(a, "q", b"x")
     world.run(SECOND)
     a.send(b, "q", b"x")
@@ -86,7 +87,7 @@ def test_the_resend_tiers_are_kept() -> None:
         seq_resend_13_ns=SECOND, seq_resend_46_ns=5 * SECOND, seq_resend_79_ns=20 * SECOND, seq_resend_10_ns=60 * SECOND
     )
     world = World(1)
-    world.alter = without_order_acks
+    world.network.alter = without_order_acks
     a, b = world.node("a", NodeSettings(order=order)), world.node("b")
     a.send(b, "q", b"never acknowledged in order")
     world.run(300 * SECOND)
@@ -100,7 +101,7 @@ def test_the_resend_tiers_are_kept() -> None:
     assert len(a.log("session_opened")) == 1
     assert len([record for record in a.log("packet_sent") if record["class"] == "transactional"]) >= 12
     assert b.read_all("q") == [b"never acknowledged in order"]
-    world.alter = None
+    world.network.alter = None
     assert world.run(61 * SECOND, lambda: not a.busy)
 
 
@@ -108,7 +109,7 @@ def test_a_new_session_begins_with_the_first_tier() -> None:
     """However patient the resends had become."""
     order = OrderSettings(seq_resend_13_ns=SECOND, seq_resend_46_ns=10 * SECOND)
     world = World(1)
-    world.alter = without_order_acks
+    world.network.alter = without_order_acks
     a, b = world.node("a", NodeSettings(order=order)), world.node("b")
     a.send(b, "q", b"x")
     world.run(8 * SECOND)
@@ -145,7 +146,7 @@ def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None
 def test_a_backlog_survives_crashes_with_its_bodies_on_the_disk_only() -> None:
     """After a restart nothing is in memory; it is fetched as it is sent."""
     settings = NodeSettings(body_cache_bytes=1)
-    world = World(1, Network(loss=0.1))
+    world = World(1, Faults(loss=0.1))
     a, b = world.node("a", settings), world.node("b")
     world.cut(a, b)
     a.send(b, "q", *numbered(0, 500, 200))
@@ -206,7 +207,7 @@ def test_equal_backlogs_advance_side_by_side() -> None:
 
 def test_many_queues_in_every_class_share_one_session() -> None:
     """Each in its own order, none disturbed by the others."""
-    world = World(1, Network(loss=0.05))
+    world = World(1, Faults(loss=0.05))
     a, b = world.node("a"), world.node("b")
     for at in range(5):
         for queue in range(20):
@@ -238,7 +239,7 @@ def test_messages_to_itself_need_no_network() -> None:
         a.send(a, delivery.label, *numbered(0, 100), delivery=delivery)
         assert a.length(delivery.label) == (100 if delivery is EXPRESS else 0)
         assert a.read_all(delivery.label) == numbered(0, 100)
-    assert world.datagrams == 0
+    assert world.network.counts["sent"] == 0
 
 
 # Failing to process.

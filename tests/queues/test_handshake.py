@@ -7,10 +7,9 @@ from random import Random
 
 import pytest
 
-from tests.queues import world as worlds
 from tests.queues.hostile import CHANNEL, Hostile, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
-from tests.queues.world import Network, SimNode, World
+from tests.queues.world import SimNode, World
 from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -21,6 +20,8 @@ from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, Rol
 from triack.queues.settings import NodeSettings
 from triack.session.frames import Hello
 from triack.session.settings import SessionSettings
+from triack.tools.sim import host
+from triack.tools.sim.faults import Faults
 
 # On the wire.
 
@@ -34,7 +35,7 @@ def connects(world: World) -> list[tuple[int, Introduction]]:
         if opened.kind is Kind.CONNECT:
             heard.append((opened.hello.session_id, opened.introduction))
 
-    world.tap = tap
+    world.network.tap = tap
     return heard
 
 
@@ -66,12 +67,12 @@ def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
 
 def test_the_other_round_trip_is_one_and_no_more() -> None:
     """It begins when the accept arrives, not with a timer; and copies of the accept begin no other."""
-    world, a, b = pair(1, Network(delay_ns=20 * MS))
+    world, a, b = pair(1, Faults(delay_ns=20 * MS))
     deliver(world, a, b, 1)
     a.restart()
     b.restart()
     heard = connects(world)
-    world.network.duplicate = 1.0
+    world.faults.duplicate = 1.0
     a.send(b, "q", b"2")
     assert world.run(5 * 20 * MS + 5 * MS, lambda: b.length("q") == 2)
     assert len(heard) == 2
@@ -106,9 +107,9 @@ def test_a_halted_peer_that_knows_nothing_gets_no_session_from_us() -> None:
 
 def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
     """What is known of it grows all the time: that must not keep them from agreeing."""
-    world = World(1, Network(delay_ns=20 * MS))
+    world = World(1, Faults(delay_ns=20 * MS))
     a, b = world.node("a"), world.node("b")
-    world.nodes["udp://alias:1"] = b
+    world.network.attach("udp://alias:1", b.port)
     b.commit_ns = MS
 
     def send() -> None:
@@ -131,7 +132,7 @@ def test_both_learn_of_it_whatever_the_network_does(seed: int) -> None:
     rolled, other = random.sample([a, b], 2)
     copy = rolled.copy_store()
     deliver(world, a, b, *range(5, 10))
-    world.network.loss, world.network.duplicate, world.network.reorder = 0.5, 0.3, 0.5
+    world.faults.loss, world.faults.duplicate, world.faults.reorder = 0.5, 0.3, 0.5
     put_back(rolled, copy)
     if random.random() < 0.5:
         other.restart()
@@ -156,9 +157,9 @@ def test_a_peer_that_could_not_be_told_is_told_later(way: str) -> None:
     put_back(a, copy)
     a.send(b, "q", b"new")
     if way == "to the other":
-        world.tap = lambda *_: world.cut(a, b, both=False) if a.rollbacks else None
+        world.network.tap = lambda *_: world.cut(a, b, both=False) if a.rollbacks else None
         world.run(60 * SECOND)
-        world.tap = None
+        world.network.tap = None
         assert (a.rollbacks, b.rollbacks) == (["own"], [])
     else:
         world.cut(b, a, both=False)
@@ -178,9 +179,9 @@ def test_a_halted_peer_is_left_alone() -> None:
     a.send(b, "q", b"new")
     both_know(world, a, b)
     world.run(SECOND)
-    said = world.datagrams
+    said = world.network.counts["sent"]
     world.run(600 * SECOND)
-    assert world.datagrams == said
+    assert world.network.counts["sent"] == said
     refused = b.live.drops[DropReason.ROLLBACK]
     a.restart()
     both_know(world, a, b)
@@ -199,20 +200,20 @@ def test_old_datagrams_of_a_rollback_halt_nobody_later() -> None:
     good = a.copy_store()
     a.restore(copy)
     a.start()
-    world.tap = lambda *sent: heard.append(sent)
+    world.network.tap = lambda *sent: heard.append(sent)
     a.send(b, "q", b"lost")
     both_know(world, a, b)
     world.run(SECOND)
-    world.tap = None
+    world.network.tap = None
     said = [open_datagram(data) for data, _, to in heard if to == b.address]
     assert RolledBack.SENDER in [sent.introduction.rolled_back for sent in said if sent.kind is Kind.CONNECT]
     put_back(a, good)
     b.restart()
     for data, sender, to in heard * 2:
-        world.send(data, sender, to)
+        world.network.send(data, sender, to)
     world.run(SECOND)
     for data, sender, to in heard:
-        world.send(data, sender, to)
+        world.network.send(data, sender, to)
     deliver(world, a, b, 3)
     world.run(30 * SECOND)
     assert a.rollbacks + b.rollbacks == []
@@ -223,14 +224,14 @@ def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
     """From an earlier life of the peer: it is answered, never opens, and what is remembered stays."""
     world, a, b = pair()
     old: list[bytes] = []
-    world.tap = lambda data, _sender, to: old.append(data) if to == b.address else None
+    world.network.tap = lambda data, _sender, to: old.append(data) if to == b.address else None
     deliver(world, a, b, 1)
-    world.tap = None
+    world.network.tap = None
     a.restart()
     deliver(world, a, b, 2)
     known = b.live.handshakes.peers.of(a.live.node_id)
     for data in old * 2:
-        world.send(data, a.address, b.address)
+        world.network.send(data, a.address, b.address)
         world.run(10 * MS)
     world.run(20 * SECOND)
     assert b.live.handshakes.peers.of(a.live.node_id) == known
@@ -347,7 +348,7 @@ class KeyedChannels:
 
 @pytest.fixture
 def _keyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worlds, "InsecureChannels", KeyedChannels)
+    monkeypatch.setattr(host, "InsecureChannels", KeyedChannels)
 
 
 @pytest.mark.usefixtures("_keyed")
@@ -356,14 +357,14 @@ def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None
     world = World(1)
     a, b, c = world.node("a"), world.node("b"), world.node("c")
     heard: dict[str, list[bytes]] = {a.address: [], c.address: []}
-    world.tap = lambda data, sender, _to: heard[sender].append(data) if sender in heard else None
+    world.network.tap = lambda data, sender, _to: heard[sender].append(data) if sender in heard else None
     bodies = [bytes([number]) * 3_000 for number in range(9)]
     a.send(b, "q", *bodies)
     c.send(b, "other", b"c")
     assert world.run(10 * SECOND, lambda: not a.busy and not c.busy)
     assert b.read_all("q") == bodies
     assert max(map(len, heard[a.address])) == 1_200
-    world.tap = None
+    world.network.tap = None
     own, strange = (read_header(heard[node.address][-1]) for node in (a, c))
     swapped = Header(Kind.DATA, own.connection_id, strange.counter + 1).encode() + heard[c.address][-1][HEADER_BYTES:]
     b.live.handle_datagram(swapped, a.address, world.now_ns)
@@ -376,7 +377,7 @@ def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
     world = World(1)
     node = world.node("b")
     answers: list[bytes] = []
-    world.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
+    world.network.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
     lie = Introduction(b"n" * 16, "evil", "", node.address, NO_POINT, node.live.node_id, HistoryPoint(7, 1))
     channel = Keyed(b"evil key")
     throw(world, node, channel.seal(Kind.CONNECT, 0, 1, make_hello(lie, 5).encode()))

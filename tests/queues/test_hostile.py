@@ -140,12 +140,12 @@ def test_mangled_datagrams_of_an_honest_pair_do_no_harm(seed: int) -> None:
         node.live.handle_datagram(data, sender, world.now_ns)
         node.drain()
 
-    world.tap = meddle
+    world.network.tap = meddle
     for at in range(0, 200, 20):
         a.send(b, "q", *numbered(at, at + 20, 200))
         b.send(a, "q", *numbered(at, at + 20, 200))
         world.run(100 * MS)
-    world.tap = None
+    world.network.tap = None
     assert world.run(60 * SECOND, lambda: not a.busy and not b.busy)
     assert a.read_all("q") == b.read_all("q") == numbered(0, 200, 200)
 
@@ -155,10 +155,10 @@ def test_a_session_of_the_past_changes_nothing() -> None:
     world = World(1)
     a, b = world.node("a"), world.node("b")
     old: list[bytes] = []
-    world.tap = lambda datagram, sender, to: old.append(datagram) if to == b.address else None
+    world.network.tap = lambda datagram, sender, to: old.append(datagram) if to == b.address else None
     a.send(b, "q", *numbered(0, 30))
     assert world.run(5 * SECOND, lambda: not a.busy)
-    world.tap = None
+    world.network.tap = None
     a.restart()
     a.send(b, "q", *numbered(30, 60))
     world.run(SECOND)
@@ -375,7 +375,7 @@ def test_a_node_does_not_take_its_own_connect_for_an_answer() -> None:
         if opened.kind is Kind.CONNECT:
             echoes.append(CHANNEL.seal(Kind.ACCEPT, opened.hello.connection_id, 1, opened.payload))
 
-    world.tap = reflect
+    world.network.tap = reflect
     a.send(b, "q", b"x")
     assert world.run(SECOND, lambda: bool(echoes))
     a.live.handle_datagram(echoes[0], b.address, world.now_ns)

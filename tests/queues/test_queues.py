@@ -4,10 +4,11 @@ from random import Random
 
 import pytest
 
-from tests.queues.world import Network, SimNode, World
+from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.queues.stages import Stage
+from triack.tools.sim.faults import Faults
 
 SEEDS = 96
 TRANSACTIONAL = Delivery.TRANSACTIONAL
@@ -18,13 +19,13 @@ class Swarm:
 
     def __init__(self, seed: int, *, crashes: bool) -> None:
         self.random = random = Random(seed * 7 + 1)
-        network = Network(
+        faults = Faults(
             loss=random.choice([0, 0.05, 0.1, 0.3, 0.4]),
             duplicate=random.choice([0, 0.02, 0.2]),
             reorder=random.choice([0, 0.05, 0.3]),
             delay_ns=random.choice([MS // 10, 5 * MS, 50 * MS]),
         )
-        self.world = World(seed, network)
+        self.world = World(seed, faults)
         self.a, self.b = self.world.node("a"), self.world.node("b")
         for node in (self.a, self.b):
             node.commit_ns = random.choice([MS // 4, 3 * MS, 80 * MS])
@@ -77,7 +78,7 @@ class Swarm:
         if self.faults:
             one, other = self.random.sample([self.a, self.b], 2)
             self.world.cut(one, other, both=self.random.random() < 0.5)
-            self.world.at(self.random.randrange(5 * SECOND), self.world.network.cut.clear)
+            self.world.at(self.random.randrange(5 * SECOND), self.world.network.heal)
             self.world.at(self.random.randrange(8 * SECOND), self.cut)
 
     def finished(self) -> bool:
@@ -127,7 +128,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_ring_of_nodes_in_every_class(seed: int) -> None:
     """Three nodes, each sending to the next in all classes over a bad network."""
-    world = World(seed, Network(loss=0.1, duplicate=0.1, reorder=0.2))
+    world = World(seed, Faults(loss=0.1, duplicate=0.1, reorder=0.2))
     nodes = [world.node(name) for name in ("a", "b", "c")]
     for at in range(30):
         for index, node in enumerate(nodes):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.queues.world import Network, SimNode, World, numbered
+from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
 from triack.base.units import MS, SECOND
@@ -14,6 +14,7 @@ from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
+from triack.tools.sim.faults import Faults
 
 ALWAYS = {"v": int, "event": str, "node": str, "incarnation": int, "n": int, "at_ns": int, "wall_ns": int}
 STREAM = {"class", "origin", "lane", "sequence"}
@@ -46,7 +47,7 @@ TRIGGERS = {"count", "bytes", "delay", "piggyback", "gap", "duplicate", "request
 
 def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:
     """Two nodes after a life with all that can happen: loss, crashes, expiry, rejections, every class."""
-    world = World(seed, Network(loss=0.15, duplicate=0.1, reorder=0.2))
+    world = World(seed, Faults(loss=0.15, duplicate=0.1, reorder=0.2))
     settings = NodeSettings(session=SessionSettings(max_unacked_packet=16))
     a, b = world.node("a", settings), world.node("b", settings, queues=["q0", "q1", "q2"])
     b.commit_ns = (MS // 4, 40 * MS)[seed % 2]

@@ -12,7 +12,7 @@ from tests.node.nodes import WAIT, bodies, make, quick, until
 from tests.queues.hostile import open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.test_queues import Swarm
-from tests.queues.world import Network, SimNode, StoreCopy, World, numbered
+from tests.queues.world import SimNode, World, numbered
 from triack.base.commit import Commit
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
@@ -20,6 +20,8 @@ from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
 from triack.queues.stages import STAGES, Stage
 from triack.session.frames import decode_frames
+from triack.tools.sim.disk import Snapshot
+from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
@@ -123,15 +125,13 @@ def test_a_disk_that_lied_is_noticed(victim: str, lost: int) -> None:
     """Its last commits had returned, were spoken of, and are gone after the power was."""
     world, a, b = pair(lost)
     rolled, other = (a, b) if victim == "sender" else (b, a)
-    copies = [rolled.copy_store()]
+    copies = {rolled.stored: rolled.copy_store()}
     for number in range(10):
         a.send(b, "q", b"%d" % number)
         world.run(37 * MS)
-        copies.append(rolled.copy_store())
+        copies[rolled.stored] = rolled.copy_store()
     world.run(50 * MS)
-    while copies[-1].meta.serial == copies[-2].meta.serial:
-        copies.pop()
-    put_back(rolled, copies[-1 - lost])
+    put_back(rolled, list(copies.values())[-1 - lost])
     a.send(b, "q", b"new")
     both_know(world, rolled, other)
 
@@ -199,7 +199,7 @@ def test_two_processes_with_one_identity_that_meet(worked: str) -> None:
 def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
     """Neither is known when it knocks: only one gets in, the other has to knock again and is found out."""
     for seed in range(10):
-        world = World(seed, Network(delay_ns=20 * MS, reorder=0.5))
+        world = World(seed, Faults(delay_ns=20 * MS, reorder=0.5))
         a, b = world.node("a"), world.node("b")
         twin = world.clone(a, "twin")
         a.send(b, "q", b"a")
@@ -213,7 +213,7 @@ def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
     """On bad networks, with crashes of all three: what both send never mixes, and who is not heard knows why."""
     for seed in range(25):
         random = Random(seed)
-        world, a, b = pair(seed, Network(loss=random.choice([0, 0.3]), duplicate=0.1, reorder=0.3))
+        world, a, b = pair(seed, Faults(loss=random.choice([0, 0.3]), duplicate=0.1, reorder=0.3))
         b.commit_ns = random.choice([MS // 4, 30 * MS])
         deliver(world, a, b, 0, delivery=delivery)
         twins = [a, world.clone(a, "twin")]
@@ -251,7 +251,7 @@ def test_the_swarm_never_takes_a_crash_for_a_rollback() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_no_datagram_speaks_of_a_commit_that_has_not_returned(seed: int) -> None:
     """A slow disk and packets all the time: what a peer hears of, a crash cannot take back."""
-    world, a, b = pair(seed, Network(loss=0.1))
+    world, a, b = pair(seed, Faults(loss=0.1))
     told = 0
 
     def check(datagram: bytes, sender: str, _to: str) -> None:
@@ -262,9 +262,9 @@ def test_no_datagram_speaks_of_a_commit_that_has_not_returned(seed: int) -> None
         else:
             serials = [opened.introduction.point.serial]
         told = max([told, *serials])
-        assert max([0, *serials]) <= world.nodes[sender].copy_store().meta.serial
+        assert max([0, *serials]) <= world.nodes[sender].stored
 
-    world.tap = check
+    world.network.tap = check
     a.commit_ns = b.commit_ns = 30 * MS
     for at in range(60):
         a.send(b, "q", b"%d" % at)
@@ -404,8 +404,8 @@ class Notary:
             self._watch(name)
 
     def _watch(self, name: str) -> None:
-        store = self.nodes[name].store
-        apply: Callable[[Commit], None] = store.apply
+        node = self.nodes[name]
+        apply: Callable[[Commit], None] = node.apply
 
         def watched(commit: Commit) -> None:
             apply(commit)
@@ -413,7 +413,7 @@ class Notary:
                 self.known[name] = max(self.known[name], row.serial)
             (self._check_sender if name == "a" else self._check_receiver)(commit)
 
-        store.apply = watched  # type: ignore[method-assign]
+        node.apply = watched  # type: ignore[method-assign]
 
     def _check_sender(self, commit: Commit) -> None:
         self.made.update({row.key: commit.serial for row in commit.outgoing})
@@ -434,7 +434,7 @@ class Notary:
 @pytest.mark.parametrize("seed", range(6))
 def test_every_commit_remembers_what_it_depends_on(seed: int, delivery: Delivery) -> None:
     """Deletes at the sender depend on the receiver's commit, messages at the receiver on the sender's."""
-    world, a, b = pair(seed, Network(loss=0.2, duplicate=0.2, reorder=0.3))
+    world, a, b = pair(seed, Faults(loss=0.2, duplicate=0.2, reorder=0.3))
     notary = Notary(a, b)
     b.commit_ns = world.random.choice([MS // 4, 3 * MS, 40 * MS])
     for at in range(60):
@@ -452,7 +452,7 @@ class Restored(Swarm):
     def __init__(self, seed: int) -> None:
         super().__init__(seed, crashes=seed % 2 == 1)
         self.victim: SimNode = self.random.choice([self.a, self.b])
-        self.copy: tuple[StoreCopy, set[int], set[int], list[bytes]] | None = None
+        self.copy: tuple[Snapshot, set[int], set[int], list[bytes]] | None = None
         copied_ns = self.random.randrange(600 * MS)
         self.world.at(copied_ns, self.take_copy)
         self.world.at(copied_ns + self.random.randrange(1, 2 * SECOND), self.put_back)

@@ -2,10 +2,6 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import count
-from random import Random
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
@@ -15,23 +11,17 @@ from triack.session.frames import CloseFrame, Hello, decode_frames
 from triack.session.session import Session
 from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
+from triack.tools.sim.faults import Faults
+from triack.tools.sim.network import Network, Port
+from triack.tools.sim.world import World
 
 DEFAULTS = SessionSettings()
 RTT_NS = 20 * MS
 Lose = Callable[[str, Transmit], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Weather:
-    """What the network does: chances from 0 to 1, and a delay of ``delay_ns`` to ``delay_ns + jitter_ns``."""
-
-    loss: float = 0.0
-    duplicate: float = 0.0
-    delay_ns: int = RTT_NS // 2
-    jitter_ns: int = 0
-
-
-CLEAR = Weather()
+CLEAR = Faults(delay_ns=RTT_NS // 2)
+KIND_AND_COUNTER_BYTES = 9
 
 
 OVERHEAD_BYTES = 36
@@ -68,17 +58,18 @@ class Pair:
         settings: SessionSettings = DEFAULTS,
         *,
         peer_settings: SessionSettings | None = None,
-        weather: Weather = CLEAR,
+        weather: Faults = CLEAR,
         seed: int = 0,
         udp: bool = True,
         store_ns: int | None = 0,
         lose: Lose | None = None,
     ) -> None:
-        self.now_ns = 0
-        self.weather = weather
+        self.world = World(seed, 0)
+        self.network = Network(self.world, weather)
+        for name in "ab":
+            self.network.attach(_address(name), self._port(name))
         self.store_ns = store_ns
         self.lose = lose
-        self.random = Random(seed)
         self.a = make_session(1, settings, udp=udp)
         self.ends: dict[str, Session] = {"a": self.a}
         self.events: dict[str, list[Event]] = {"a": [], "b": []}
@@ -90,8 +81,6 @@ class Pair:
         self._peer_settings = peer_settings or settings
         self._udp = udp
         self._still = 0
-        self._ties = count()
-        self._future: list[tuple[int, int, Callable[[], None]]] = []
         self.drain()
 
     @classmethod
@@ -105,7 +94,7 @@ class Pair:
         rtt_ns: int = RTT_NS,
     ) -> "Pair":
         """A pair that is open at both ends, at the moment at which the acceptor opened: 3/2 round trips from 0."""
-        weather = Weather(delay_ns=rtt_ns // 2)
+        weather = Faults(delay_ns=rtt_ns // 2)
         pair = cls(settings, peer_settings=peer_settings, weather=weather, udp=udp, store_ns=store_ns)
         pair.run(3 * rtt_ns // 2)
         assert pair.a.state is pair.b.state is State.OPEN
@@ -126,9 +115,10 @@ class Pair:
         self.drain()
         return numbers
 
-    def after(self, delay_ns: int, job: Callable[[], None]) -> None:
-        """Do something later."""
-        heappush(self._future, (self.now_ns + delay_ns, next(self._ties), job))
+    @property
+    def now_ns(self) -> int:
+        """The clock."""
+        return self.world.now_ns
 
     def drain(self) -> None:
         """Give the sessions what waits, and take all they have to say."""
@@ -149,15 +139,13 @@ class Pair:
     def step(self, until_ns: int) -> bool:
         """Jump to the next thing that happens; False when that is later than ``until_ns`` or never."""
         deadlines = [session.next_deadline() for session in self.ends.values()]
-        moments = [at_ns for at_ns in deadlines if at_ns is not None] + [at_ns for at_ns, _, _ in self._future[:1]]
+        moments = [at_ns for at_ns in (*deadlines, self.world.next_event_ns()) if at_ns is not None]
         at_ns = min(moments, default=None)
         if at_ns is None or at_ns > until_ns:
             return False
         self._still = self._still + 1 if at_ns <= self.now_ns else 0
         assert self._still < 1_000, "time stands still"
-        self.now_ns = max(self.now_ns, at_ns)
-        while self._future and self._future[0][0] <= self.now_ns:
-            heappop(self._future)[2]()
+        self.world.run(max(0, at_ns - self.now_ns))
         for session in list(self.ends.values()):
             session.handle_timer(self.now_ns)
         self.drain()
@@ -168,7 +156,7 @@ class Pair:
         until_ns = self.now_ns + for_ns
         while self.step(until_ns):
             pass
-        self.now_ns = until_ns
+        self.world.run(until_ns - self.now_ns)
 
     def run_until(self, done: Callable[[], bool], limit_ns: int = 1_000 * SECOND) -> None:
         """Let time pass until something holds."""
@@ -195,15 +183,19 @@ class Pair:
             self.unacked[name].difference_update(packet.number for packet in event.packets)
         elif isinstance(event, PacketArrived) and event.delivery in DURABLE and self.store_ns is not None:
             number = event.number
-            self.after(self.store_ns, lambda: self.ends[name].handle_stored([number]))
+            self.world.at(self.store_ns, lambda: self.ends[name].handle_stored([number]))
 
     def _carry(self, name: str, transmit: Transmit) -> None:
-        weather, random = self.weather, self.random
-        if (self.lose is not None and self.lose(name, transmit)) or random.random() < weather.loss:
-            return
-        for _ in range(2 if random.random() < weather.duplicate else 1):
-            delay_ns = weather.delay_ns + random.randint(0, weather.jitter_ns)
-            self.after(delay_ns, lambda: self.deliver("b" if name == "a" else "a", transmit))
+        if self.lose is None or not self.lose(name, transmit):
+            datagram = bytes([transmit.kind]) + transmit.counter.to_bytes(KIND_AND_COUNTER_BYTES - 1) + transmit.payload
+            self.network.send(datagram, _address(name), _address("b" if name == "a" else "a"))
+
+    def _port(self, name: str) -> Port:
+        return Port(lambda datagram, _sender: self._arrive(name, datagram), lambda _address: None)
+
+    def _arrive(self, target: str, datagram: bytes) -> None:
+        head, payload = datagram[:KIND_AND_COUNTER_BYTES], datagram[KIND_AND_COUNTER_BYTES:]
+        self.deliver(target, Transmit(TransmitKind(head[0]), 0, int.from_bytes(head[1:]), payload))
 
     def inject(self, target: str, payload: bytes) -> None:
         """A datagram of the test's own making arrives; its counter is older than any."""
@@ -222,6 +214,10 @@ class Pair:
             self.ends[target].handle_hello(hello, self.now_ns)
             return
         self.ends["b"] = make_session(2, self._peer_settings, peer=hello, udp=self._udp, now_ns=self.now_ns)
+
+
+def _address(name: str) -> str:
+    return f"udp:{name}"
 
 
 def closes(pair: Pair, end: str = "a") -> list[SessionClosed]:

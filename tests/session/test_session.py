@@ -9,7 +9,6 @@ from tests.session.pair import (
     OVERHEAD_BYTES,
     RTT_NS,
     Pair,
-    Weather,
     closes,
     cut,
     goodbyes,
@@ -36,6 +35,7 @@ from triack.session.frames import (
 from triack.session.session import content_limit_bytes
 from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
+from triack.tools.sim.faults import Faults
 
 PROBE_NS = 60 * MS
 """After one sample of 20 ms: 20 + 4 x 10."""
@@ -348,7 +348,7 @@ def send_into_silence(pair: Pair) -> int:
 )
 def test_the_ack_timeout_adapts_to_the_round_trip(rtt_ms: int, timeout_ms: int) -> None:
     """First sample R: probe time R + 4 R/2 = 3 R. Nothing but silence follows, and it closes to the nanosecond."""
-    pair = Pair(weather=Weather(delay_ns=rtt_ms * MS // 2))
+    pair = Pair(weather=Faults(delay_ns=rtt_ms * MS // 2))
     pair.run(3 * rtt_ms * MS // 2)
     assert pair.a.state is State.OPEN
     start_ns = pair.now_ns

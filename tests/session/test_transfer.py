@@ -2,11 +2,12 @@
 
 import pytest
 
-from tests.session.pair import Pair, Weather, closes
+from tests.session.pair import Pair, closes
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
 from triack.session.events import PacketsAcked, PacketsStored
 from triack.session.settings import SessionSettings
+from triack.tools.sim.faults import Faults
 
 PATIENT = SessionSettings(
     max_unacked_packet=16,
@@ -20,9 +21,9 @@ PACKETS = 40
 DURABLES = {n + 1 for n in range(PACKETS) if Delivery(n % 3) in DURABLE}
 
 
-def bad(loss: float) -> Weather:
+def bad(loss: float) -> Faults:
     """Loss, one datagram in ten twice, and delays from 5 to 35 ms, which reorders freely."""
-    return Weather(loss=loss, duplicate=0.1, delay_ns=5 * MS, jitter_ns=30 * MS)
+    return Faults(loss=loss, duplicate=0.1, delay_ns=5 * MS, jitter_ns=30 * MS)
 
 
 def transfer(loss: float, seed: int, *, udp: bool = True) -> Pair:
@@ -75,7 +76,7 @@ def test_everything_arrives_without_congestion_control() -> None:
 def test_a_quiet_session_stays_quiet() -> None:
     """When all is acknowledged nothing is sent any more, not even in hours."""
     pair = transfer(0.3, 1)
-    pair.weather = Weather()
+    pair.network.faults = Faults()
     pair.run(10 * SECOND)
     before = len(pair.sent["a"]) + len(pair.sent["b"])
     pair.run(10_000 * SECOND)

@@ -12,7 +12,7 @@ from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
 from triack.session.settings import AckTrigger, SessionSettings
-from triack.tools.sim.network import Faults
+from triack.tools.sim.faults import Faults
 from triack.tools.sim.world import World
 
 __all__ = ["DISHONEST", "Fault", "HostPlan", "Plan", "StreamPlan", "draw"]

@@ -9,7 +9,8 @@ from triack.tools.chaos.plan import DISHONEST, Fault, Plan, draw
 from triack.tools.chaos.verdict import judge_logs
 from triack.tools.chaos.workload import LAST_GAP_NS, Workload
 from triack.tools.sim.disk import Disk, FailAt, Snapshot
-from triack.tools.sim.network import Faults, Network
+from triack.tools.sim.faults import Faults
+from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS, Livelock, World
 
 __all__ = ["Outcome", "run_plan", "run_seed"]
@@ -103,11 +104,7 @@ class _Scene:
         self.network.heal()
         self._cut_dead_path()
         for host in self.hosts:
-            host.timer_slack_ns = 0
-            host.crash_never()
-            host.calm_disk()
-            host.resume()
-            host.start()
+            host.heal()
         self.work.finish()
 
     def _cut_dead_path(self) -> None:
@@ -184,7 +181,7 @@ class _Scene:
             return "store-damaged"
         if any("StoreDamaged" in end for end in self.hosts[index].ends):
             return "damaged-read"
-        if any(host.rollbacks for host in [*self.hosts, *self.clones]):
+        if any(host.told for host in [*self.hosts, *self.clones]):
             return "rollback"
         return ""
 
@@ -206,10 +203,10 @@ class _Scene:
             host.wall_offset_ns += fault.for_ns
         elif fault.kind == "disk-error":
             host.disk.fail_at = FailAt(host.disk.calls + 1 + fault.after, fault.call, fault.forever)
-            self.world.at(fault.for_ns, host.calm_disk)
+            self.world.at(fault.for_ns, host.disk.calm)
         elif fault.kind == "disk-full":
             host.disk.faults.full = 1.0
-            self.world.at(fault.for_ns, host.calm_disk)
+            self.world.at(fault.for_ns, host.disk.calm)
         else:
             self._break_path(fault)
 
@@ -321,7 +318,7 @@ class _Scene:
     def _logs(self) -> dict[str, bytes]:
         """One segment for each process, as the driver writes them."""
         return {
-            f"{host.name}-{number:06d}-000001.jsonl": b"".join(records)
+            f"{host.name}-{number:06d}-000001.jsonl": bytes(records)
             for host in self.hosts
             for number, records in enumerate(host.records, start=1)
             if records

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from triack.tools.chaos.plan import Plan
-from triack.tools.sim.network import Faults
+from triack.tools.sim.faults import Faults
 
 __all__ = ["shrink"]
 

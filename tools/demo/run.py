@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from triack.base.errors import TriackError, WaitTimeout
-from triack.tools.chaos.relay import Relay
 from triack.tools.commands.common import first_of
 from triack.tools.demo.child import Report
 from triack.tools.demo.receiver import QUEUE
+from triack.tools.demo.relay import Relay, rough
 
 __all__ = ["Plan", "Transfer", "transfer"]
 
@@ -167,9 +167,7 @@ async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
             relay = Relay(
                 target=address,
                 listen=f"{plan.transport}://127.0.0.1:0",
-                loss=plan.loss,
-                duplicate=plan.duplicate,
-                reorder=plan.reorder,
+                faults=rough(loss=plan.loss, duplicate=plan.duplicate, reorder=plan.reorder),
                 seed=plan.seed,
             )
             stack.push_async_callback(relay.close)

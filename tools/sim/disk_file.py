@@ -8,14 +8,11 @@ close orderly.
 
 # ruff: noqa: N802 - the names are SQLite's
 
-from typing import TYPE_CHECKING
-
 import apsw
 
-if TYPE_CHECKING:
-    from triack.tools.sim.disk import Disk, File
+from triack.tools.sim.medium import File, Medium
 
-__all__ = ["Handle", "Process", "ProcessCrashed"]
+__all__ = ["Handle", "Process"]
 
 SHARED, RESERVED, PENDING, EXCLUSIVE = 1, 2, 3, 4
 SYNCS_DIRECTORY = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL
@@ -23,18 +20,18 @@ EPOCH_MS = 210_866_760_000_000
 """1970-01-01 as SQLite counts time: milliseconds of the Julian day."""
 
 
-class ProcessCrashed(BaseException):
-    """The simulated process ended here; no code of it may run on, so no ``except Exception`` stops it."""
-
-
 class Process(apsw.VFS):
     """The file system for one process.
+
+    Args:
+        name: what SQLite calls it.
+        disk: what is on it.
 
     Attributes:
         dead: it has crashed or was killed.
     """
 
-    def __init__(self, name: str, disk: "Disk") -> None:
+    def __init__(self, name: str, disk: Medium) -> None:
         super().__init__(name, None)
         self.disk = disk
         self.dead = False
@@ -97,7 +94,7 @@ class Handle:
 
     __slots__ = ("disk", "file", "path", "process", "syncs_directory")
 
-    def __init__(self, process: Process, path: str, file: "File", *, syncs_directory: bool) -> None:
+    def __init__(self, process: Process, path: str, file: File, *, syncs_directory: bool) -> None:
         self.process = process
         self.disk = process.disk
         self.path = path

@@ -6,14 +6,15 @@ lose nothing; loss only delays them, and a cut ends the path. Cuts and clogs are
 another address than the one that it listens at, as behind a router that forgot it.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from triack.base.units import MS, SECOND
+from triack.tools.sim.faults import Fates, Faults
 from triack.tools.sim.world import World
 
-__all__ = ["Faults", "Network", "Port"]
+__all__ = ["Network", "Port"]
 
 RETRANSMIT_NS = 200 * MS
 """What a lost segment costs a stream."""
@@ -24,37 +25,6 @@ REBOUND_PORT = 20_000
 
 Path = tuple[str, str]
 """The addresses of a sender and a receiver."""
-
-
-@dataclass(slots=True)
-class Faults:
-    """How bad the network is. Chances are per datagram; times in nanoseconds.
-
-    Attributes:
-        loss: lost, each for itself.
-        burst: a burst of losses begins; it ends after ``burst_length`` datagrams on average.
-        duplicate: arrives twice; ``late_duplicate``: again up to ``late_ns`` later.
-        reorder: delayed by up to four times ``delay_ns`` more, past others.
-        spike: delayed by up to ``spike_ns`` more.
-        corrupt: a bit is flipped; ``truncate``: the end is missing.
-        delay_ns: one way; ``jitter_ns`` is added at random.
-        mtu_bytes: larger datagrams are lost; 0 for no limit.
-    """
-
-    loss: float = 0.0
-    burst: float = 0.0
-    burst_length: float = 5.0
-    duplicate: float = 0.0
-    late_duplicate: float = 0.0
-    late_ns: int = 60 * SECOND
-    reorder: float = 0.0
-    spike: float = 0.0
-    spike_ns: int = 2 * SECOND
-    corrupt: float = 0.0
-    truncate: float = 0.0
-    delay_ns: int = 5 * MS
-    jitter_ns: int = 0
-    mtu_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -86,14 +56,13 @@ class Network:
     def __init__(self, world: World, faults: Faults | None = None) -> None:
         self.world = world
         self.faults = faults or Faults()
-        self.counts: Counter[str] = Counter()
         self.tap: Callable[[bytes, str, str], None] | None = None
         self.alter: Callable[[bytes, str, str], bytes | None] | None = None
-        self._random = world.chance("network")
+        self._fates = Fates(lambda concern: world.chance(f"network {concern}"))
+        self.counts = self._fates.counts
         self._ports: dict[str, Port] = {}
         self._cuts: dict[Path, int] = {}
         self._held: dict[Path, list[bytes]] = {}
-        self._bursting: set[Path] = set()
         self._seen_as: dict[str, str] = {}
         self._reached_at: dict[str, str] = {}
         self._rebound = 0
@@ -175,60 +144,9 @@ class Network:
             self._stream(datagram, sender, to)
 
     def _carry(self, datagram: bytes, sender: str, to: str) -> None:
-        faults, random = self.faults, self._random
         seen = self._seen_as.get(sender, sender)
-        if faults.mtu_bytes and len(datagram) > faults.mtu_bytes:
-            self.counts["too-large"] += 1
-            return
-        delays_ns = [0]
-        if faults.duplicate and random.random() < faults.duplicate:
-            delays_ns.append(0)
-            self.counts["duplicated"] += 1
-        if faults.late_duplicate and random.random() < faults.late_duplicate:
-            delays_ns.append(random.randrange(faults.late_ns))
-            self.counts["duplicated-late"] += 1
-        for extra_ns in delays_ns:
-            if self._is_lost(sender, to):
-                self.counts["lost"] += 1
-                continue
-            arriving = self._spoil(datagram)
-            self._later(extra_ns + self._delay_ns(), to, lambda port, data=arriving: port.receive(data, seen))  # type: ignore[misc]
-
-    def _is_lost(self, sender: str, to: str) -> bool:
-        faults, random, path = self.faults, self._random, (sender, to)
-        if path in self._bursting:
-            if random.random() < 1 / faults.burst_length:
-                self._bursting.discard(path)
-            return True
-        if faults.burst and random.random() < faults.burst:
-            self._bursting.add(path)
-            return True
-        return bool(faults.loss) and random.random() < faults.loss
-
-    def _spoil(self, datagram: bytes) -> bytes:
-        faults, random = self.faults, self._random
-        if faults.corrupt and random.random() < faults.corrupt:
-            at = random.randrange(len(datagram) * 8)
-            spoiled = bytearray(datagram)
-            spoiled[at // 8] ^= 1 << at % 8
-            datagram = bytes(spoiled)
-            self.counts["corrupted"] += 1
-        if faults.truncate and random.random() < faults.truncate:
-            datagram = datagram[: random.randrange(1, len(datagram) + 1)]
-            self.counts["truncated"] += 1
-        return datagram
-
-    def _delay_ns(self) -> int:
-        faults, random = self.faults, self._random
-        delay_ns = faults.delay_ns
-        if faults.jitter_ns:
-            delay_ns += random.randrange(faults.jitter_ns)
-        if faults.reorder and random.random() < faults.reorder:
-            delay_ns += random.randrange(1, 4 * faults.delay_ns + 2)
-        if faults.spike and random.random() < faults.spike:
-            delay_ns += random.randrange(1, faults.spike_ns)
-            self.counts["spiked"] += 1
-        return delay_ns
+        for delay_ns, data in self._fates.decide(self.faults, datagram, (sender, to)):
+            self._later(delay_ns, to, lambda port, data=data: port.receive(data, seen))  # type: ignore[misc]
 
     def _later(self, delay_ns: int, to: str, action: Callable[[Port], None]) -> None:
         self.world.at(delay_ns, lambda: self._arrive(to, action))
@@ -250,7 +168,7 @@ class Network:
             return
         path = sender, to
         stream = self._streams.setdefault(path, deque())
-        stream.append((self.world.now_ns + self._delay_ns(), datagram))
+        stream.append((self.world.now_ns + self._fates.delay_ns(self.faults), datagram))
         if len(stream) == 1:
             self._carry_on(path, stream)
 
@@ -267,7 +185,7 @@ class Network:
 
         now_ns = self.world.now_ns
         at_ns = max(stream[0][0], now_ns)
-        while self._is_lost(*path):
+        while self._fates.is_lost(self.faults, path):
             at_ns += RETRANSMIT_NS
         self.world.at(at_ns - now_ns, arrive)
 

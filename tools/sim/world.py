@@ -8,7 +8,7 @@ chance, so that more draws in one shift none of the others.
 import hashlib
 import sys
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from random import Random
 
 __all__ = ["START_NS", "WALL_NS", "Livelock", "World"]
@@ -17,6 +17,8 @@ START_NS = 1_000_000_000
 """Where the virtual clock starts."""
 WALL_NS = 1_700_000_000_000_000_000
 """What a wall clock that was never set wrong shows at virtual zero."""
+CANCELLED_MAX = 1_000
+"""So many cancelled events may stay in the heap before it is made anew."""
 
 
 class Livelock(Exception):
@@ -28,6 +30,7 @@ class World:
 
     Args:
         seed: all of its chance.
+        start_ns: where its clock starts.
 
     Attributes:
         now_ns: the virtual clock.
@@ -35,32 +38,45 @@ class World:
         events_max: how many may happen.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, start_ns: int = START_NS) -> None:
         self.seed = seed
-        self.now_ns = START_NS
+        self.now_ns = start_ns
         self.events = 0
         self.events_max = sys.maxsize
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
-        self._serial = 0
+        self._planned = 0
+        self._cancelled: set[int] = set()
         self._hash = hashlib.blake2b(digest_size=16)
 
     def chance(self, concern: str) -> Random:
         """A stream of chance of its own for a concern; the same seed and name give the same stream."""
         return Random(hashlib.blake2b(f"{self.seed}/{concern}".encode(), digest_size=16).digest())
 
-    def at(self, delay_ns: int, action: Callable[[], None]) -> None:
-        """Plan an event, ``delay_ns`` from now."""
-        self._serial += 1
-        heappush(self._heap, (self.now_ns + max(0, delay_ns), self._serial, action))
+    def at(self, delay_ns: int, action: Callable[[], None]) -> int:
+        """Plan an event, ``delay_ns`` from now. Returns its number, for ``cancel``."""
+        self._planned += 1
+        heappush(self._heap, (self.now_ns + max(0, delay_ns), self._planned, action))
+        return self._planned
+
+    def cancel(self, number: int) -> None:
+        """An event that has not happened yet will not happen: no time passes for its sake, either."""
+        self._cancelled.add(number)
+        if len(self._cancelled) > max(CANCELLED_MAX, len(self._heap) // 2):
+            self._heap = [event for event in self._heap if event[1] not in self._cancelled]
+            heapify(self._heap)
+            self._cancelled.clear()
 
     def next_event_ns(self) -> int | None:
         """When the next event happens, or None if none is planned."""
+        while self._cancelled and self._heap and self._heap[0][1] in self._cancelled:
+            self._cancelled.remove(heappop(self._heap)[1])
         return self._heap[0][0] if self._heap else None
 
     def step(self) -> None:
-        """Let the next event happen. Raises Livelock when there were too many."""
+        """Let the next event happen, which there must be. Raises Livelock when there were too many."""
         if self.events >= self.events_max:
             raise Livelock
+        self.next_event_ns()
         at_ns, _, action = heappop(self._heap)
         self.now_ns = max(self.now_ns, at_ns)
         self.events += 1
@@ -69,7 +85,7 @@ class World:
     def run(self, for_ns: int, until: Callable[[], bool] | None = None) -> bool:
         """Let time pass. Returns whether ``until``, asked after every event, came true."""
         end_ns = self.now_ns + for_ns
-        while self._heap and self._heap[0][0] <= end_ns:
+        while (at_ns := self.next_event_ns()) is not None and at_ns <= end_ns:
             self.step()
             if until is not None and until():
                 return True

@@ -5,8 +5,7 @@ a time. ``localhost`` and the names of machines mean 127.0.0.1.
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from triack.base.errors import AddressError, TransportError
 from triack.base.reasons import DropReason
@@ -15,9 +14,6 @@ from triack.transport.address import Address
 from triack.transport.frames import FRAME_BYTES_MAX
 from triack.transport.inbox import Inbox, Received
 from triack.transport.udp import MAX_DATAGRAM_BYTES
-
-if TYPE_CHECKING:
-    from triack.testing.process import SimProcess
 
 __all__ = ["Links", "SimEndpoint"]
 
@@ -116,12 +112,21 @@ class SimEndpoint:
 
     Drops are counted as ``too-large``, ``closed``, ``unresolved``, ``receive-overflow`` and ``empty``.
 
+    Args:
+        links: the addresses.
+        machine: the name of the one that it is on.
+        scheme: the kind of address.
+        listen: where to listen; None for anywhere.
+        take_effect: asked before each datagram: whether it is still sent.
+
     Raises:
         TransportError: the address is in use.
     """
 
-    def __init__(self, process: "SimProcess", scheme: str, listen: Address | None) -> None:
-        links = self._links = process.machine.world.links
+    def __init__(
+        self, links: Links, machine: str, scheme: str, listen: Address | None, take_effect: Callable[[], bool]
+    ) -> None:
+        self._links = links
         address = listen or links.free(scheme, LOOPBACK)
         if not address.port and scheme != "memory":
             address = links.free(scheme, address.host)
@@ -129,12 +134,12 @@ class SimEndpoint:
         self.drops: Counter[DropReason] = Counter()
         self.max_datagram_bytes = MAX_DATAGRAM_BYTES if scheme == "udp" else FRAME_BYTES_MAX
         self._scheme = scheme
-        self._process = process
+        self._take_effect = take_effect
         self._inbox = Inbox(self.address, self.drops)
         self._route = links.route(address)
         self._routes: dict[str, str] = {}
         self._is_open = True
-        links.attach(self._route, process.machine.name, Port(self._inbox.offer, self._inbox.path_gone))
+        links.attach(self._route, machine, Port(self._inbox.offer, self._inbox.path_gone))
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
         """Put the datagrams on the network. Raises AddressError if ``to`` is of another kind."""
@@ -144,7 +149,7 @@ class SimEndpoint:
                 self.drops[DropReason.CLOSED] += 1
             elif len(datagram) > self.max_datagram_bytes:
                 self.drops[DropReason.TOO_LARGE] += 1
-            elif self._process.take_effect():
+            elif self._take_effect():
                 self._links.network.send(datagram, self._route, route)
 
     def _find_route(self, to: str) -> str:

@@ -22,11 +22,11 @@ import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from triack.node.platform import MACHINE
 from triack.testing.errors import NotSimulated, TooMuchHappens
+from triack.tools.sim.world import Livelock
 from triack.tools.sim.world import World as Time
 
 __all__ = ["PROCESS", "Process", "VirtualLoop"]
@@ -37,14 +37,12 @@ Context = dict[str, Any]
 
 NS_PER_SECOND = 1_000_000_000
 TURNS_PER_INSTANT = 100_000
-MOVES_PER_COLLECTION = 50_000
+EVENTS_PER_COLLECTION = 50_000
 """What the garbage collector ends, and when, must not depend on what else is in memory: it runs at fixed moments."""
 THREAD_NS = 1_000_000
 """The longest that a job for another thread takes."""
 CANCELS_MAX = 100
 """A task that is cancelled so often and goes on is left alone."""
-STALE_TIMERS = 1_000
-"""So many cancelled timers are kept before the heap is made anew."""
 
 
 class Process:
@@ -83,7 +81,7 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(asyncio.TimerHandle):
-    __slots__ = ("process",)
+    __slots__ = ("event", "process")
 
     def __init__(
         self,
@@ -96,6 +94,8 @@ class _Timer(asyncio.TimerHandle):
         context = context or contextvars.copy_context()
         super().__init__(when, callback, list(args), loop, context)
         self.process = context.get(PROCESS)
+        # The number of the world's event at which it is due; 0 when it was.
+        self.event = 0
 
     def happen(self) -> None:
         self._run()
@@ -132,14 +132,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.reports: list[Context] = []
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._time = time
-        self._max_events = max_events
-        self._events = 0
-        self._moves = 0
-        self._turns = 0
-        self._turn_ns = 0
+        self._time.events_max = self._max_events = max_events
+        self._turns = (0, 0)
         self._ready: deque[_Handle | _Timer] = deque()
-        self._timers: list[tuple[int, int, _Timer]] = []
-        self._stale_timers = 0
         self._settling: list[tuple[int, asyncio.Future[None]]] = []
         self._signals: dict[tuple[Process | None, int], _Handle] = {}
         self._serial = itertools.count()
@@ -210,7 +205,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             raise RuntimeError("cannot close a running event loop")
         self._closed = True
         self._ready.clear()
-        self._timers.clear()
 
     def _check_closed(self) -> None:
         if self._closed:
@@ -263,11 +257,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 process.held.append(handle)
 
     def _check_progress(self) -> None:
-        if self._turn_ns != self._time.now_ns:
-            self._turn_ns, self._turns = self._time.now_ns, 0
-        self._turns += 1
-        if self._turns > TURNS_PER_INSTANT:
-            self._turns = 0
+        now_ns = self._time.now_ns
+        self._turns = (now_ns, self._turns[1] + 1 if self._turns[0] == now_ns else 1)
+        if self._turns[1] > TURNS_PER_INSTANT:
+            self._turns = (now_ns, 0)
             self.on_too_much(
                 TooMuchHappens(f"time stands still: {TURNS_PER_INSTANT:,} turns of the loop in one instant")
             )
@@ -279,28 +272,22 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             return
         if self._settling and self._wake_settled():
             return
-        self._events += 1
-        if self._events > self._max_events:
-            self._events = 0
-            self.on_too_much(TooMuchHappens(f"{self._max_events:,} events, and no end"))
-            return
-        event_ns, timer_ns = self._time.next_event_ns(), self._next_timer_ns()
-        if event_ns is None and timer_ns is None:
+        time = self._time
+        if time.next_event_ns() is None:
             self.on_stuck()
             return
-        self._moves += 1
-        if self._moves % MOVES_PER_COLLECTION == 0:
+        try:
+            time.step()
+        except Livelock:
+            time.events_max = time.events + self._max_events
+            self.on_too_much(TooMuchHappens(f"{self._max_events:,} events, and no end"))
+            return
+        if time.events % EVENTS_PER_COLLECTION == 0:
             gc.collect()
-        if event_ns is not None and (timer_ns is None or event_ns <= timer_ns):
-            self._time.step()
-        else:
-            assert timer_ns is not None
-            self._time.now_ns = max(self._time.now_ns, timer_ns)
-            self._ready.append(heappop(self._timers)[2])
 
     def _wake_settled(self) -> bool:
-        due = [future for moves, future in self._settling if moves < self._moves]
-        self._settling = [waiting for waiting in self._settling if waiting[0] >= self._moves]
+        due = [future for events, future in self._settling if events < self._time.events]
+        self._settling = [waiting for waiting in self._settling if waiting[0] >= self._time.events]
         for future in due:
             if not future.done():
                 future.set_result(None)
@@ -309,7 +296,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     async def settled(self) -> None:
         """Wait until something more has happened and everything that follows from it at the same instant, too."""
         future = self.create_future()
-        self._settling.append((self._moves, future))
+        self._settling.append((self._time.events, future))
         await future
 
     def release(self, process: Process) -> None:
@@ -362,20 +349,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         self._check_closed()
         timer = _Timer(at_ns / NS_PER_SECOND, callback, args, self, context)
-        heappush(self._timers, (at_ns, next(self._serial), timer))
+
+        def be_due() -> None:
+            timer.event = 0
+            self._ready.append(timer)
+
+        timer.event = self._time.at(at_ns - self._time.now_ns, be_due)
         return timer
 
-    def _next_timer_ns(self) -> int | None:
-        while self._timers and self._timers[0][2].cancelled():
-            heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:  # noqa: ARG002 - asyncio's signature
-        self._stale_timers += 1
-        if self._stale_timers > STALE_TIMERS and self._stale_timers > len(self._timers) // 2:
-            self._timers = [planned for planned in self._timers if not planned[2].cancelled()]
-            heapify(self._timers)
-            self._stale_timers = 0
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        if isinstance(handle, _Timer) and handle.event:
+            self._time.cancel(handle.event)
+            handle.event = 0
 
     # ---- futures, tasks and work for other threads
 

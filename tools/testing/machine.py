@@ -5,19 +5,15 @@ import signal
 from collections.abc import Callable, Coroutine
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from triack.base.errors import UsageError
 from triack.node import platform as real
 from triack.testing.errors import MachineCrashed
-from triack.testing.loop import NS_PER_SECOND
+from triack.testing.ground import Ground
+from triack.testing.hardware import Hardware
 from triack.testing.process import SimProcess
 from triack.testing.service import Service, Work
-from triack.tools.sim.disk import Disk, DiskFaults
-from triack.tools.sim.world import WALL_NS
-
-if TYPE_CHECKING:
-    from triack.testing.world import World
 
 __all__ = ["Machine"]
 
@@ -27,7 +23,7 @@ P = ParamSpec("P")
 STOP_SECONDS = 60.0
 
 
-class Machine:
+class Machine(Hardware):
     """One machine. Made by ``World.machine``; it runs from then on.
 
     ``with machine:`` lets the nodes that the test itself opens run on it.
@@ -39,21 +35,16 @@ class Machine:
         services: what runs on it, in the order of their start.
     """
 
-    def __init__(self, world: "World", name: str) -> None:
-        self.world = world
-        self.name = name
-        self.random = world.time.chance(f"machine {name}")
-        self.disk = Disk(world.time.chance(f"disk {name}"))
-        self.disk_delay = 0.001
+    def __init__(self, world: Ground, name: str) -> None:
+        super().__init__(world, name)
         self.services: list[Service] = []
         self.processes: list[SimProcess] = []
         self.works: list[Work] = []
-        self._wall_offset_ns = WALL_NS
         self._tokens: list[Token[real.Machine]] = []
         self._process = self._boot()
 
     def _boot(self) -> SimProcess:
-        process = SimProcess(self)
+        process = SimProcess(self, self.crash)
         self.processes.append(process)
         return process
 
@@ -69,8 +60,9 @@ class Machine:
             UsageError: the machine is down.
         """
         self._check_up(f"start {_name_of(service)}")
-        started = Service(self, lambda: service(*args, **kwargs), f"{_name_of(service)} on {self.name}", self._process)
+        started = Service(lambda: service(*args, **kwargs), f"{_name_of(service)} on {self.name}", self._process)
         self.services.append(started)
+        self.works.append(started.work)
         return started
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -162,7 +154,7 @@ class Machine:
         possible moment, run the test with 0, 1, 2, ... until it ends with the machine still up.
         """
         self._check_up("plan a crash")
-        self._process.effects_left = -1 if effects is None else effects
+        self._process.effects.left = -1 if effects is None else effects
         self._process.doom = self.lose_power if power else self.crash
 
     def _die(self, how: str, end_disk: Callable[[], None]) -> None:
@@ -178,7 +170,7 @@ class Machine:
         self._process = self._boot()
         self.works = [work for work in self.works if work.died_unnoticed]
         for service in self.services:
-            service.start(self._process)
+            self.works.append(service.start(self._process))
 
     def pause(self) -> None:
         """Stop it in its tracks; what arrives waits, and what falls due is late."""
@@ -192,50 +184,10 @@ class Machine:
             self.world.tell(f"{self.name}: resume")
             self.world.loop.release(self._process)
 
-    # ---- its clock, its disk, its address
-
-    def wall_ns(self) -> int:
-        """Its wall clock in nanoseconds."""
-        return self.world.time.now_ns + self._wall_offset_ns
-
-    def clock(self) -> float:
-        """Its wall clock, as ``time.time`` would give it; for services that let themselves be given a clock."""
-        return self.wall_ns() / NS_PER_SECOND
-
-    def jump_clock(self, seconds: float) -> None:
-        """Set its wall clock forward, or back. Virtual time goes on as before."""
-        self.world.tell(f"{self.name}: clock jumps by {seconds:g} s")
-        self._wall_offset_ns += round(seconds * NS_PER_SECOND)
-
     def close(self) -> None:
         """The world ends: nothing that still runs here has any effect."""
         if self.is_up:
             self._process.die(self.disk.kill)
-
-    def draw_disk_delay(self) -> float:
-        """How long the disk takes this time, in seconds."""
-        return self.disk_delay * (0.5 + self.random.random())
-
-    def fill_disk(self) -> None:
-        """Let every further write fail for want of space, until ``mend_disk``."""
-        self.world.tell(f"{self.name}: disk full")
-        self.disk.faults = DiskFaults(full=1.0)
-
-    def break_disk(self) -> None:
-        """Let every further write and sync fail, until ``mend_disk``."""
-        self.world.tell(f"{self.name}: disk broken")
-        self.disk.faults = DiskFaults(write=1.0, sync=1.0)
-
-    def mend_disk(self) -> None:
-        """The disk works again."""
-        self.world.tell(f"{self.name}: disk mended")
-        self.disk.faults = DiskFaults()
-
-    def rebind(self) -> None:
-        """Send from other addresses from now on, as behind a router that forgot this machine."""
-        self.world.tell(f"{self.name}: new address")
-        for route in self.world.links.routes_of(self.name):
-            self.world.network.rebind(route)
 
 
 def _name_of(work: object) -> str:

@@ -4,12 +4,13 @@ When it dies, all its effects end at once: no datagram leaves any more, nothing 
 log, no task goes on. A job that the disk has in hand is done by then, or not, or in part.
 """
 
+import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -17,14 +18,11 @@ from triack.base.errors import TriackError, UsageError
 from triack.node import platform as real
 from triack.store.store import Store
 from triack.testing.endpoint import SimEndpoint
+from triack.testing.hardware import Hardware
 from triack.testing.loop import PROCESS, Process
 from triack.tools.sim.disk import ProcessCrashed
+from triack.tools.sim.effects import Effects
 from triack.transport.address import Address
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from triack.testing.machine import Machine
 
 __all__ = ["Nowhere", "SimLog", "SimProcess"]
 
@@ -50,8 +48,8 @@ class SimLog:
 
     def __init__(self, process: "SimProcess", name: str, incarnation: int) -> None:
         machine = process.machine
-        serial = sum(len(each.logs) for each in machine.processes) + 1
-        self.name = f"{machine.name}-{name}-{incarnation:06d}-{serial:06d}"
+        machine.logs_begun += 1
+        self.name = f"{machine.name}-{name}-{incarnation:06d}-{machine.logs_begun:06d}"
         self.process = process
         self.records = bytearray()
 
@@ -143,23 +141,23 @@ class SimProcess(Process, real.Machine):
 
     Args:
         machine: where it runs.
+        doom: what ends it when its effects do.
 
     Attributes:
         is_dead: whether it has crashed, or the world has ended.
         was_paused: whether it ever stood still.
         context: what belongs to it is made in this context.
-        effects_left: it dies when so many more have happened, before the next one; negative for never.
-        doom: what ends it then.
+        effects: what it does to the outside, until one of them ends it.
         logs: the session logs of its nodes.
     """
 
-    def __init__(self, machine: "Machine") -> None:
+    def __init__(self, machine: Hardware, doom: Callable[[], None]) -> None:
         super().__init__()
         self.machine = machine
         self.is_dead = False
         self.was_paused = False
-        self.effects_left = -1
-        self.doom: Callable[[], None] = machine.crash
+        self.effects = Effects()
+        self.doom = doom
         self.logs: list[SimLog] = []
         self.context = contextvars.copy_context()
         self.context.run(real.MACHINE.set, self)
@@ -191,7 +189,7 @@ class SimProcess(Process, real.Machine):
     async def open_endpoint(self, scheme: str, listen: str | None) -> SimEndpoint:
         """Open an endpoint on the simulated network."""
         address = None if listen is None else Address.parse(listen, listening=True)
-        endpoint = SimEndpoint(self, scheme, address)
+        endpoint = SimEndpoint(self.machine.world.links, self.machine.name, scheme, address, self.take_effect)
         self._endpoints.append(endpoint)
         return endpoint
 
@@ -214,20 +212,14 @@ class SimProcess(Process, real.Machine):
 
     def take_effect(self) -> bool:
         """Whether something that reaches beyond this process happens: not when it is dead, nor when it dies of it."""
-        if not self.is_dead and self._is_doomed():
+        if not self.is_dead and self.effects.end_process():
             self.doom()
         return not self.is_dead
 
     def _before_disk_effect(self, effect: str) -> None:
         self.note(effect.encode())
-        if self._is_doomed():
+        if self.effects.end_process():
             raise ProcessCrashed
-
-    def _is_doomed(self) -> bool:
-        if self.effects_left < 0:
-            return False
-        self.effects_left -= 1
-        return self.effects_left < 0
 
     def die(self, end_disk: Callable[[], None]) -> None:
         """End all effects, now and for ever.

@@ -2,13 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triack.testing.errors import MachineCrashed
-
-if TYPE_CHECKING:
-    from triack.testing.machine import Machine
-    from triack.testing.process import SimProcess
+from triack.testing.process import SimProcess
 
 __all__ = ["Service", "Work"]
 
@@ -22,7 +19,7 @@ class Work:
         noticed: whether anyone asked for the outcome.
     """
 
-    def __init__(self, process: "SimProcess", coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+    def __init__(self, process: SimProcess, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         loop = process.machine.world.loop
         self.name = name
         self.noticed = False
@@ -70,34 +67,31 @@ class Service:
     ``await service`` waits until it ends and gives its result, or raises its error: MachineCrashed if the machine did.
     """
 
-    def __init__(
-        self, machine: "Machine", function: Callable[[], Coroutine[Any, Any, Any]], name: str, process: "SimProcess"
-    ) -> None:
-        self.machine = machine
+    def __init__(self, function: Callable[[], Coroutine[Any, Any, Any]], name: str, process: SimProcess) -> None:
         self.name = name
         self._function = function
         self.start(process)
 
-    def start(self, process: "SimProcess") -> None:
-        """Run it in a process."""
-        self._work = Work(process, self._function(), self.name)
-        self.machine.works.append(self._work)
+    def start(self, process: SimProcess) -> Work:
+        """Run it in a process. Returns the work that it is there."""
+        self.work = Work(process, self._function(), self.name)
+        return self.work
 
     @property
     def is_running(self) -> bool:
         """Whether it has not ended."""
-        return not self._work.outcome.done()
+        return not self.work.outcome.done()
 
     @property
     def error(self) -> BaseException | None:
         """What it ended with, or None; to look is to notice."""
-        self._work.noticed = True
-        return self._work.error
+        self.work.noticed = True
+        return self.work.error
 
     def cancel(self) -> None:
         """Ask it to end, as asyncio does."""
-        self._work.task.cancel()
+        self.work.task.cancel()
 
     def __await__(self) -> Generator[Any, None, Any]:
-        self._work.noticed = True
-        return asyncio.shield(self._work.outcome).__await__()
+        self.work.noticed = True
+        return asyncio.shield(self.work.outcome).__await__()

@@ -1,7 +1,6 @@
 """A simulated world for tests of services: machines, a bad network, and time that passes at once."""
 
 import asyncio
-import contextvars
 import gc
 import types
 import warnings
@@ -14,14 +13,12 @@ from typing import Any, Self, TypeVar
 from triack.base.errors import WaitTimeout
 from triack.node.platform import MACHINE
 from triack.testing.check import check_logs
-from triack.testing.endpoint import Links
 from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
-from triack.testing.loop import NS_PER_SECOND, VirtualLoop
+from triack.testing.ground import Ground
+from triack.testing.loop import NS_PER_SECOND
 from triack.testing.machine import Machine
 from triack.testing.process import Nowhere, SimLog
-from triack.tools.sim.network import Faults, Network
-from triack.tools.sim.world import START_NS
-from triack.tools.sim.world import World as Time
+from triack.tools.sim.faults import Faults
 
 __all__ = ["World"]
 
@@ -36,7 +33,7 @@ LIBRARY = ("asyncio", "triack")
 """Where a task waits is said in terms of code outside of these."""
 
 
-class World:
+class World(Ground):
     """Machines, the network between them, and virtual time.
 
     Args:
@@ -50,15 +47,9 @@ class World:
     """
 
     def __init__(self, seed: int = 0, *, max_events: int = MAX_EVENTS) -> None:
-        self.seed = seed
-        self.time = Time(seed)
-        self.network = Network(self.time)
-        self.links = Links(self.network)
-        self.loop = VirtualLoop(self.time, max_events)  # type: ignore[abstract]  # what is missing is refused
+        super().__init__(seed, max_events)
         self.loop.on_stuck = self._be_stuck
         self.loop.on_too_much = self._end_test
-        self.told: list[str] = []
-        self.context = contextvars.copy_context()
         self.context.run(MACHINE.set, Nowhere())
         self._machines: dict[str, Machine] = {}
         self._test: asyncio.Task[Any] | None = None
@@ -115,11 +106,6 @@ class World:
         return self.time.chance(f"user {name}")
 
     # ---- time
-
-    @property
-    def now(self) -> float:
-        """Seconds since the world began."""
-        return (self.time.now_ns - START_NS) / NS_PER_SECOND
 
     async def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -258,10 +244,6 @@ class World:
     def trace(self) -> str:
         """32 hex digits over all that machines did to the network and to their disks: equal for equal runs."""
         return self.time.trace
-
-    def tell(self, what: str) -> None:
-        """Keep a line for the story of the test."""
-        self.told.append(f"{self.now:12.6f} s  {what}")
 
     def story(self) -> str:
         """What was done to the world, for a test that failed."""

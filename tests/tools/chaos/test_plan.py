@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from triack.tools.chaos.plan import DISHONEST, Plan, draw
 from triack.tools.chaos.shrink import shrink
-from triack.tools.sim.network import Faults
+from triack.tools.sim.faults import Faults
 
 KINDS = {
     "kill",

@@ -3,7 +3,8 @@
 import pytest
 
 from triack.base.units import MS, SECOND
-from triack.tools.sim.network import STREAM_PATIENCE_NS, Faults, Network, Port
+from triack.tools.sim.faults import Faults
+from triack.tools.sim.network import STREAM_PATIENCE_NS, Network, Port
 from triack.tools.sim.world import World
 
 A, B = "udp://a:1", "udp://b:1"

@@ -17,6 +17,17 @@ def test_events_happen_in_order_and_those_of_one_instant_as_planned() -> None:
     assert world.now_ns == START_NS + 30
 
 
+def test_a_cancelled_event_does_not_happen_and_takes_no_time() -> None:
+    """However many of them there are, and whoever looks for the next one."""
+    world, said = World(1), []
+    numbers = [world.at(number, lambda number=number: said.append(number)) for number in range(3_000)]  # type: ignore[misc]
+    for number in numbers[:2_999]:
+        world.cancel(number)
+    assert world.next_event_ns() == START_NS + 2_999
+    world.step()
+    assert (said, world.events, world.next_event_ns()) == ([2_999], 1, None)
+
+
 def test_running_ends_when_what_it_waits_for_comes_true() -> None:
     """The clock stays at the event that made it true."""
     world, said = World(1), []

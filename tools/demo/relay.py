@@ -1,9 +1,9 @@
 """A relay on real sockets that drops, duplicates and reorders datagrams, or whole frames of TCP.
 
 A client sends to the relay instead of its target. The relay gives every client its own way to the target, as a NAT
-does, and impairs both directions, each by its own seeded plan.
+does, and impairs both directions, each by its own seeded chance.
 
-    python -m triack.tools.chaos.relay --target udp://127.0.0.1:7802 --listen udp://127.0.0.1:7902 --loss 0.1
+    python -m triack.tools.demo.relay --target udp://127.0.0.1:7802 --listen udp://127.0.0.1:7902 --loss 0.1
 """
 
 import asyncio
@@ -11,27 +11,29 @@ import contextlib
 import json
 import signal
 import socket
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from random import Random
 
 import click
 
 from triack.base.errors import AddressError, ProtocolError, TransportError
-from triack.tools.chaos.impairments import Impairments
+from triack.base.units import MS, SECOND
+from triack.tools.sim.faults import Fates, Faults
 from triack.transport.address import Address
 from triack.transport.frames import FrameBuffer, frame
 from triack.transport.resolve import SocketAddress, cannot, lookup, resolve_listening
 
-__all__ = ["Counters", "Direction", "Relay", "main"]
+__all__ = ["Counters", "Direction", "Relay", "main", "rough"]
 
 CLIENTS_MAX = 1_024
 BURST_MAX = 64  # datagrams read before other sockets have their turn
 READ_BYTES = 65_536
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
-NS_PER_SECOND = 1_000_000_000
+REORDER_NS = 5 * MS
+"""What is held back comes so much later at most: past a few thousand others."""
 
 Deliver = Callable[[bytes], bool]
 
@@ -42,7 +44,7 @@ class Counters:
 
     Attributes:
         forwarded: those that went on, copies included.
-        dropped: those that did not, by plan or because there was no way on.
+        dropped: those that did not, by chance or because there was no way on.
         duplicated: those that went on twice.
         reordered: those that were held back.
     """
@@ -53,24 +55,38 @@ class Counters:
     reordered: int = 0
 
 
-class Direction:
-    """Carries out the plan of one direction."""
+def rough(*, loss: float = 0.0, duplicate: float = 0.0, reorder: float = 0.0, corrupt: float = 0.0) -> Faults:
+    """What a relay adds to a network that has a delay of its own. Raises ValueError for a share that is none."""
+    return Faults(loss=loss, duplicate=duplicate, reorder=reorder, reorder_ns=REORDER_NS, corrupt=corrupt, delay_ns=0)
 
-    def __init__(self, impairments: Impairments) -> None:
+
+class Direction:
+    """One direction of a bad network.
+
+    Args:
+        faults: how bad it is; may be changed at any time.
+        seed: the same seed decides the same for the same datagrams.
+
+    Attributes:
+        fates: decides what becomes of each datagram.
+    """
+
+    def __init__(self, faults: Faults, seed: str) -> None:
         self.counters = Counters()
-        self._impairments = impairments
+        self.faults = faults
+        self.fates = Fates(lambda concern: Random(f"{seed} {concern}"))
 
     def pass_on(self, datagram: bytes, deliver: Deliver) -> None:
-        """Deliver what the plan leaves of a datagram, now or later."""
-        plan = self._impairments.plan(datagram, time.monotonic_ns())
-        if not plan:
+        """Deliver what is left of a datagram, now or later."""
+        arriving = self.fates.decide(self.faults, datagram)
+        if not arriving:
             self.counters.dropped += 1
             return
-        self.counters.duplicated += len(plan) - 1
-        for delay_ns, copy in plan:
+        self.counters.duplicated += len(arriving) - 1
+        for delay_ns, copy in arriving:
             if delay_ns:
                 self.counters.reordered += 1
-                asyncio.get_running_loop().call_later(delay_ns / NS_PER_SECOND, self._deliver, copy, deliver)
+                asyncio.get_running_loop().call_later(delay_ns / SECOND, self._deliver, copy, deliver)
             else:
                 self._deliver(copy, deliver)
 
@@ -87,14 +103,11 @@ class Relay:
     Args:
         target: the address to relay to.
         listen: the address to listen at, of the same scheme; port 0 for any.
-        loss: share of datagrams that vanish, in each direction.
-        duplicate: share that comes twice.
-        reorder: share that is held back a little.
-        seed: makes the plans of both directions repeatable.
+        faults: how bad each direction is; None for as good as the network itself.
+        seed: makes what happens in both directions repeatable.
 
     Raises:
         AddressError: an address that cannot be relayed.
-        ValueError: a share that is not between 0 and 1.
     """
 
     def __init__(
@@ -102,18 +115,15 @@ class Relay:
         *,
         target: str,
         listen: str = "udp://127.0.0.1:0",
-        loss: float = 0.0,
-        duplicate: float = 0.0,
-        reorder: float = 0.0,
+        faults: Faults | None = None,
         seed: int = 0,
     ) -> None:
         self._target = Address.parse(target)
         self._listen = Address.parse(listen, listening=True)
         if self._target.scheme != self._listen.scheme or self._target.scheme == "memory":
             raise AddressError(f"cannot relay from {listen!r} to {target!r}: both must be udp, or both tcp")
-        self._to_target, self._to_client = (
-            Direction(Impairments(loss=loss, duplicate=duplicate, reorder=reorder, seed=f"{seed} {name}"))
-            for name in ("to_target", "to_client")
+        self.to_target, self.to_client = (
+            Direction(replace(faults or rough()), f"{seed} {name}") for name in ("to_target", "to_client")
         )
         self._wire: _UdpWire | _TcpWire | None = None
         self.address = str(self._listen)
@@ -121,7 +131,7 @@ class Relay:
     @property
     def counters(self) -> dict[str, dict[str, int]]:
         """The counters now, by direction (``to_target``, ``to_client``) and name."""
-        return {"to_target": asdict(self._to_target.counters), "to_client": asdict(self._to_client.counters)}
+        return {"to_target": asdict(self.to_target.counters), "to_client": asdict(self.to_client.counters)}
 
     async def start(self) -> None:
         """Listen; from now on :attr:`address` has the real port.
@@ -130,7 +140,7 @@ class Relay:
             TransportError: the address cannot be listened at, or the target cannot be found.
         """
         kind = _UdpWire if self._listen.scheme == "udp" else _TcpWire
-        wire = kind(self._target, self._to_target, self._to_client)
+        wire = kind(self._target, self.to_target, self.to_client)
         try:
             port = await wire.start(*await resolve_listening(self._listen))
         except OSError as error:
@@ -349,7 +359,8 @@ _SHARE = click.FloatRange(0, 1)
 def main(*, target: str, listen: str, loss: float, duplicate: float, reorder: float, seed: int) -> None:
     """Relay datagrams between a client and a target, losing, doubling and reordering some."""
     try:
-        relay = Relay(target=target, listen=listen, loss=loss, duplicate=duplicate, reorder=reorder, seed=seed)
+        faults = rough(loss=loss, duplicate=duplicate, reorder=reorder)
+        relay = Relay(target=target, listen=listen, faults=faults, seed=seed)
         asyncio.run(_run(relay))
     except (AddressError, TransportError) as error:
         raise click.ClickException(str(error)) from error

@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from triack.base.errors import AddressError, TransportError
-from triack.tools.chaos.impairments import Impairments
-from triack.tools.chaos.relay import Relay, main
+from triack.tools.demo.relay import Direction, Relay, main, rough
 from triack.transport.endpoint import Endpoint, open_endpoint
 
 DATAGRAMS = [b"%d" % number for number in range(2_000)]
@@ -41,29 +40,32 @@ def complaints() -> list[object]:
     return found
 
 
-def test_same_seed_same_plan() -> None:
+def fates(seed: str, **shares: float) -> list[list[tuple[int, bytes]]]:
+    """What becomes of each datagram in one direction."""
+    way = Direction(rough(**shares), seed)
+    return [way.fates.decide(way.faults, data) for data in DATAGRAMS]
+
+
+def test_same_seed_same_fates() -> None:
     """A seed decides everything, and another one decides otherwise."""
-    first, same, other = (Impairments(loss=0.3, duplicate=0.2, reorder=0.1, seed=seed) for seed in (1, 1, 2))
-    plans = [[way.plan(data, 0) for data in DATAGRAMS] for way in (first, same, other)]
-    assert plans[0] == plans[1] != plans[2]
+    first, same, other = (fates(seed, loss=0.3, duplicate=0.2, reorder=0.1) for seed in ("1", "1", "2"))
+    assert first == same != other
 
 
 def test_shares() -> None:
     """What happens is about as frequent as asked for; loss does not change what else happens."""
-    way, lossless = (Impairments(loss=loss, duplicate=0.2, reorder=0.1, seed=5) for loss in (0.3, 0))
-    plans = [way.plan(data, 0) for data in DATAGRAMS]
-    arriving = [plan for plan in plans if plan]
-    assert 0.25 < plans.count([]) / len(plans) < 0.35
-    assert 0.15 < sum(len(plan) == 2 for plan in arriving) / len(arriving) < 0.25
-    assert 0.05 < sum(plan[-1][0] > 0 for plan in arriving) / len(arriving) < 0.15
-    wholes = [lossless.plan(data, 0) for data in DATAGRAMS]
-    assert all(plan in ([], whole) for plan, whole in zip(plans, wholes, strict=True))
+    lossy, lossless = (fates("5", loss=loss, duplicate=0.2, reorder=0.1) for loss in (0.3, 0))
+    copies = sum(map(len, lossless))
+    assert 0.25 < 1 - sum(map(len, lossy)) / copies < 0.35
+    assert 0.15 < sum(len(arriving) == 2 for arriving in lossless) / len(lossless) < 0.25
+    assert 0.05 < sum(delay_ns > 0 for arriving in lossless for delay_ns, _ in arriving) / copies < 0.15
+    assert all(set(some) <= set(whole) for some, whole in zip(lossy, lossless, strict=True))
 
 
 def test_share_out_of_range() -> None:
     """A share is a number from 0 to 1."""
     with pytest.raises(ValueError, match="loss must be between 0 and 1"):
-        Impairments(loss=1.5)
+        rough(loss=1.5)
 
 
 @pytest.mark.asyncio
@@ -90,10 +92,10 @@ async def test_impaired_relay(scheme: str) -> None:
     """Some are lost, some come twice, some late; each whole; and the counters tell."""
     target = await open_endpoint(scheme, f"{scheme}://127.0.0.1:0")
     client = await open_endpoint(scheme, None)
-    relay = Relay(target=target.address, listen=f"{scheme}://127.0.0.1:0", loss=0.2, duplicate=0.1, reorder=0.1, seed=3)
+    shares = {"loss": 0.2, "duplicate": 0.1, "reorder": 0.1}
+    relay = Relay(target=target.address, listen=f"{scheme}://127.0.0.1:0", faults=rough(**shares), seed=3)
     await relay.start()
-    way = Impairments(loss=0.2, duplicate=0.1, reorder=0.1, seed="3 to_target")
-    plans = [way.plan(data, 0) for data in DATAGRAMS]
+    plans = fates("3 to_target", **shares)
     expected = sorted(copy for plan in plans for _, copy in plan)
     await client.send(DATAGRAMS, relay.address)
     found = await gathered(target, len(expected))
@@ -103,7 +105,7 @@ async def test_impaired_relay(scheme: str) -> None:
         "forwarded": len(expected),
         "dropped": plans.count([]),
         "duplicated": sum(len(plan) == 2 for plan in plans),
-        "reordered": sum(plan[-1][0] > 0 for plan in plans if plan),
+        "reordered": sum(delay_ns > 0 for plan in plans for delay_ns, _ in plan),
     }
     for closing in (client, relay, target):
         await closing.close()
@@ -197,17 +199,17 @@ async def test_a_target_that_is_away_for_a_while() -> None:
 
 
 @pytest.mark.asyncio
-async def test_what_is_held_back_is_lost_when_the_relay_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_held_back_is_lost_when_the_relay_closes() -> None:
     """In both directions, counted, and without a complaint of the event loop."""
     target, client = await open_endpoint("udp", None), await open_endpoint("udp", None)
     unhandled = complaints()
-    relay = Relay(target=target.address, reorder=1.0)
+    relay = Relay(target=target.address, faults=rough(reorder=1.0))
     await relay.start()
     await client.send([b"there"], relay.address)
     data, sender = (await target.receive())[0]
     # So long that both are still held when the relay closes.
-    for limit in ("MIN", "MAX"):
-        monkeypatch.setattr(f"triack.tools.chaos.impairments.HELD_BACK_{limit}_NS", 200_000_000)
+    for way in (relay.to_target, relay.to_client):
+        way.faults.delay_ns = 200_000_000
     await target.send([data], sender)
     await client.send([b"late"], relay.address)
     await until(lambda: [way["reordered"] for way in relay.counters.values()] == [2, 1])
@@ -230,7 +232,7 @@ async def test_command_prints_its_counters() -> None:
     """The command says when it is ready, and what it did when it is told to end."""
     target, client = await open_endpoint("udp", None), await open_endpoint("udp", None)
     options = ["--target", target.address, "--listen", "udp://127.0.0.1:0", "--duplicate", "1"]
-    command = [sys.executable, "-m", "triack.tools.chaos.relay", *options]
+    command = [sys.executable, "-m", "triack.tools.demo.relay", *options]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     async with asyncio.timeout(2 * TIMEOUT_SECONDS):

@@ -1,0 +1,141 @@
+"""How bad a network is, and what becomes of a datagram on it: the one record, and the one way to decide.
+
+The simulated network asks it in virtual time, the relay of the demo in real time.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from triack.base.units import MS, SECOND
+
+__all__ = ["SHARES", "Fates", "Faults"]
+
+SHARES = ("loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate")
+"""The fields of ``Faults`` that are chances."""
+REORDER_DELAYS = 4
+"""What is held back without a time of its own is so for up to so many times the delay: past most of what follows."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """How bad a network is. Chances are per datagram; times in nanoseconds.
+
+    Attributes:
+        loss: lost, each for itself.
+        burst: a burst of losses begins; it ends after ``burst_length`` datagrams on average.
+        duplicate: arrives twice; ``late_duplicate``: again up to ``late_ns`` later.
+        reorder: delayed by up to ``reorder_ns`` more, past others; 0 for four times ``delay_ns``.
+        spike: delayed by up to ``spike_ns`` more.
+        corrupt: a bit is flipped; ``truncate``: the end is missing.
+        delay_ns: one way; ``jitter_ns`` is added at random.
+        mtu_bytes: larger datagrams are lost; 0 for no limit.
+
+    Raises:
+        ValueError: a chance that is not between 0 and 1.
+    """
+
+    loss: float = 0.0
+    burst: float = 0.0
+    burst_length: float = 5.0
+    duplicate: float = 0.0
+    late_duplicate: float = 0.0
+    late_ns: int = 60 * SECOND
+    reorder: float = 0.0
+    reorder_ns: int = 0
+    spike: float = 0.0
+    spike_ns: int = 2 * SECOND
+    corrupt: float = 0.0
+    truncate: float = 0.0
+    delay_ns: int = 5 * MS
+    jitter_ns: int = 0
+    mtu_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name in SHARES:
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, not {getattr(self, name)}")
+
+
+class Fates:
+    """Decides what becomes of datagrams.
+
+    Loss, copies, delays and damage draw from a chance each, so that more of one leaves the others as they were.
+
+    Args:
+        chance: makes a stream of chance for a concern.
+
+    Attributes:
+        counts: datagrams by fate.
+    """
+
+    def __init__(self, chance: Callable[[str], Random]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._loss, self._copies = chance("loss"), chance("copies")
+        self._delays, self._damage = chance("delays"), chance("damage")
+        self._bursting: set[object] = set()
+
+    def decide(self, faults: Faults, datagram: bytes, path: object = None) -> list[tuple[int, bytes]]:
+        """What arrives of a datagram: each copy's delay in nanoseconds, and its bytes.
+
+        Args:
+            faults: how bad the network is now.
+            datagram: what was sent.
+            path: where; each path has bursts of its own.
+        """
+        if faults.mtu_bytes and len(datagram) > faults.mtu_bytes:
+            self.counts["too-large"] += 1
+            return []
+        random, late_ns = self._copies, [0]
+        if faults.duplicate and random.random() < faults.duplicate:
+            late_ns.append(0)
+            self.counts["duplicated"] += 1
+        if faults.late_duplicate and random.random() < faults.late_duplicate:
+            late_ns.append(random.randrange(faults.late_ns))
+            self.counts["duplicated-late"] += 1
+        arriving = []
+        for extra_ns in late_ns:
+            delay_ns = extra_ns + self.delay_ns(faults)
+            if self.is_lost(faults, path):
+                self.counts["lost"] += 1
+            else:
+                arriving.append((delay_ns, self._damaged(faults, datagram)))
+        return arriving
+
+    def is_lost(self, faults: Faults, path: object = None) -> bool:
+        """Whether the next datagram on a path is lost."""
+        random = self._loss
+        if path in self._bursting:
+            if random.random() < 1 / faults.burst_length:
+                self._bursting.discard(path)
+            return True
+        if faults.burst and random.random() < faults.burst:
+            self._bursting.add(path)
+            return True
+        return bool(faults.loss) and random.random() < faults.loss
+
+    def delay_ns(self, faults: Faults) -> int:
+        """How long the next datagram takes."""
+        random, delay_ns = self._delays, faults.delay_ns
+        if faults.jitter_ns:
+            delay_ns += random.randrange(faults.jitter_ns)
+        if faults.reorder and random.random() < faults.reorder:
+            delay_ns += random.randrange(1, (faults.reorder_ns or REORDER_DELAYS * faults.delay_ns) + 2)
+        if faults.spike and random.random() < faults.spike:
+            delay_ns += random.randrange(1, faults.spike_ns)
+            self.counts["spiked"] += 1
+        return delay_ns
+
+    def _damaged(self, faults: Faults, datagram: bytes) -> bytes:
+        random = self._damage
+        if faults.corrupt and random.random() < faults.corrupt:
+            at = random.randrange(len(datagram) * 8)
+            spoiled = bytearray(datagram)
+            spoiled[at // 8] ^= 1 << at % 8
+            datagram = bytes(spoiled)
+            self.counts["corrupted"] += 1
+        if faults.truncate and random.random() < faults.truncate:
+            datagram = datagram[: random.randrange(1, len(datagram) + 1)]
+            self.counts["truncated"] += 1
+        return datagram

@@ -1,0 +1,287 @@
+"""A host drives an engine: it gives it inputs, and does what the engine says. All simulated ones are built on these.
+
+``EngineHost`` does effects one after the other, as the engine orders them. ``SimHost`` does them in
+virtual time: on the simulated network, and with the real store on a simulated disk.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from triack.base.commit import Commit, StoreContent
+from triack.base.errors import RollbackDetected, StoreDamaged, TriackError
+from triack.base.units import MS
+from triack.queues.effects import Job, Send, StartJob, TellRollback, WriteRecords
+from triack.queues.engine import Engine
+from triack.queues.group_commit import GroupCommit
+from triack.queues.settings import NodeSettings
+from triack.store.store import Store
+from triack.tools.sim.disk import Disk
+from triack.tools.sim.network import Network, Port
+from triack.tools.sim.world import WALL_NS, World
+from triack.transport.insecure import InsecureChannels
+
+__all__ = ["FOLDER", "EngineHost", "SimHost"]
+
+FOLDER = Path("node")
+"""Where a disk has the store; the same on all, so that a copy of a disk serves a clone."""
+PAGE_BYTES = 1_024
+"""Small, as a short test writes little."""
+CHECKPOINT_PAGES = 100
+"""Fewer than on a real disk, so that short tests see checkpoints, too."""
+
+
+class EngineHost(ABC):
+    """Does what an engine says, in the engine's order. What sending and storing are is for others to say."""
+
+    __slots__ = ()
+
+    def follow(self, engine: Engine, now_ns: int) -> None:
+        """Do all that the engine wants done, in its order."""
+        for effect in engine.poll(now_ns):
+            match effect:
+                case WriteRecords(data):
+                    self.write_records(data)
+                case StartJob(job):
+                    self.start_job(job)
+                case TellRollback(error):
+                    self.tell_operator(error)
+                case Send(address, datagrams):
+                    self.send_datagrams(address, datagrams)
+
+    def finish(self, engine: Engine, error: TriackError, now_ns: int) -> None:
+        """Stop an engine for good, and do the last that follows."""
+        engine.stop(error, now_ns)
+        self.follow(engine, now_ns)
+
+    @abstractmethod
+    def write_records(self, records: bytes) -> None:
+        """Append whole records to the session log."""
+
+    @abstractmethod
+    def start_job(self, job: Job) -> None:
+        """Let the store begin a job; there is never more than one."""
+
+    @abstractmethod
+    def send_datagrams(self, address: str, datagrams: list[bytes]) -> None:
+        """Send to one address."""
+
+    @abstractmethod
+    def tell_operator(self, rollback: RollbackDetected) -> None:
+        """Tell the operator."""
+
+
+class SimHost(EngineHost):
+    """One machine with one node, in virtual time: through any number of processes, one after the other.
+
+    Args:
+        world: the clock.
+        network: where it sends.
+        name: what the node is called.
+        address: where it listens.
+        settings: of the node.
+        queues: those that the node has; None for any.
+        disk: its disk; a new one if it brings none.
+
+    Attributes:
+        engine: the node, or None while no process runs.
+        job: what the store has in hand.
+        records: the session log of each process, in order.
+        told: what its processes told the operator: rollbacks of stores.
+        lives: how many processes were started.
+        commit_ns: how long the disk takes for a job.
+        timer_slack_ns: a timer is late by up to so much.
+        wall_offset_ns: what its wall clock shows at virtual zero, from the next start on.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        name: str,
+        address: str,
+        *,
+        settings: NodeSettings | None = None,
+        queues: list[str] | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.name = name
+        self.address = address
+        self.settings = settings or NodeSettings()
+        self.queues = queues
+        self.disk = disk or Disk(world.chance(f"disk {name}"))
+        self.engine: Engine | None = None
+        self.job: Job | None = None
+        self.records: list[bytearray] = []
+        self.told: list[RollbackDetected] = []
+        self.lives = 0
+        self.commit_ns = MS // 4
+        self.timer_slack_ns = 0
+        self.wall_offset_ns = WALL_NS
+        self.random: Random = world.chance(f"host {name}")
+        self._store: Store | None = None
+        self._timer_ns: int | None = None
+
+    # ---- the life of the process
+
+    def start(self) -> None:
+        """Start a process, which finds what the disk holds.
+
+        Raises:
+            TriackError: the store cannot be used.
+        """
+        self.lives += 1
+        self.records.append(bytearray())
+        store = self._store = self.open_store()
+        content = store.load(self.random.randbytes(16), self.random.getrandbits(63))
+        try:
+            self.engine = self.make_engine(content)
+        except (KeyError, ValueError) as cause:
+            raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
+        self.network.attach(self.address, self.port)
+        self.drain()
+
+    @property
+    def port(self) -> Port:
+        """Where what arrives for it goes, at whatever address."""
+        return Port(self.receive, self.lose_path)
+
+    def open_store(self) -> Store:
+        """The store on its disk."""
+        return Store(FOLDER, vfs=self.disk.vfs, page_bytes=PAGE_BYTES, checkpoint_pages=CHECKPOINT_PAGES)
+
+    def make_engine(self, content: StoreContent) -> Engine:
+        """The node, as it begins on what its store holds."""
+        return Engine(
+            content,
+            name=self.name,
+            address=self.address,
+            settings=self.settings,
+            queues=self.queues,
+            channels=InsecureChannels(),
+            random=Random(self.random.getrandbits(64)),
+            now_ns=self.world.now_ns,
+            wall_offset_ns=self.wall_offset_ns,
+            recording=True,
+        )
+
+    def end(self, end_disk: Callable[[], None] | None = None) -> None:
+        """The process is gone. Nothing in memory survives; on the disk, what ``end_disk`` leaves, or a kill."""
+        self.network.detach(self.address)
+        # The disk first: a store that is let go while its process lives would close in good order.
+        (end_disk or self.disk.kill)()
+        self.engine, self._store, self.job = None, None, None
+        self._timer_ns = None
+
+    # ---- what happens to it
+
+    def act(self, action: Callable[[], object]) -> None:
+        """Let the process do something, and everything that follows from it; nothing if there is none."""
+        if self.engine is not None:
+            action()
+            self.drain()
+
+    def later(self, delay_ns: int, action: Callable[[], object]) -> None:
+        """Let this process, and no later one, do something later."""
+        life = self.lives
+
+        def act() -> None:
+            if self.lives == life:
+                self.act(action)
+
+        self.world.at(delay_ns, act)
+
+    def receive(self, data: bytes, sender: str) -> None:
+        """A datagram arrives."""
+        self.act(lambda: self.live.handle_datagram(data, sender, self.world.now_ns))
+
+    def lose_path(self, address: str) -> None:
+        """A stream's peer is gone."""
+        self.act(lambda: self.live.handle_path_lost(address, self.world.now_ns))
+
+    @property
+    def live(self) -> Engine:
+        """The engine of a process that runs."""
+        assert self.engine is not None
+        return self.engine
+
+    @property
+    def store(self) -> Store:
+        """The store of a process that runs."""
+        assert self._store is not None
+        return self._store
+
+    # ---- what it does
+
+    def drain(self) -> None:
+        """What follows every input."""
+        engine = self.engine
+        if engine is not None:
+            self.follow(engine, self.world.now_ns)
+            self._arm(engine)
+
+    def before_effect(self) -> None:
+        """Something is about to reach beyond the process."""
+
+    def write_records(self, records: bytes) -> None:
+        """Append whole records to the log of the process."""
+        self.before_effect()
+        self.records[-1] += records
+        self.world.note(self.name, records)
+
+    def send_datagrams(self, address: str, datagrams: list[bytes]) -> None:
+        """Put them on the network."""
+        for datagram in datagrams:
+            self.before_effect()
+            self.world.note(self.name, datagram)
+            self.network.send(datagram, self.address, address)
+
+    def tell_operator(self, rollback: RollbackDetected) -> None:
+        """Keep it."""
+        self.told.append(rollback)
+
+    def start_job(self, job: Job) -> None:
+        """Do it when the disk has had its time."""
+        self.job = job
+        self.later(self.commit_ns, self._finish_job)
+
+    def _finish_job(self) -> None:
+        engine, job, self.job = self.live, self.job, None
+        assert job is not None
+        try:
+            self.do_job(job)
+        except TriackError as error:
+            engine.handle_store_failed(job, error, self.world.now_ns)
+            self.store_failed(error)
+        else:
+            engine.handle_done(job, self.world.now_ns)
+
+    def do_job(self, job: Job) -> None:
+        """Do what the store was asked for. Raises TriackError when it cannot."""
+        if not isinstance(job, GroupCommit):
+            self.store.read(job)
+        elif job.commit:
+            self.apply(job.commit)
+
+    def apply(self, commit: Commit) -> None:
+        """Make a commit durable."""
+        self.store.apply(commit)
+
+    def store_failed(self, error: TriackError) -> None:
+        """The engine knows that its store has failed."""
+
+    def _arm(self, engine: Engine) -> None:
+        """One timer at a time, as the driver has; an earlier deadline replaces it."""
+        deadline_ns, now_ns = engine.next_deadline(), self.world.now_ns
+        if deadline_ns is None or (self._timer_ns is not None and self._timer_ns <= deadline_ns):
+            return
+        timer_ns = self._timer_ns = max(deadline_ns, now_ns + 1)
+        late_ns = self.random.randrange(self.timer_slack_ns) if self.timer_slack_ns else 0
+        self.later(timer_ns - now_ns + late_ns, lambda: self._tick(timer_ns))
+
+    def _tick(self, timer_ns: int) -> None:
+        if self._timer_ns == timer_ns:
+            self._timer_ns = None

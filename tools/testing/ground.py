@@ -1,0 +1,47 @@
+"""What the parts of a simulated world stand on: time, the network and its addresses, the event loop, and the story."""
+
+import contextvars
+
+from triack.testing.endpoint import Links
+from triack.testing.loop import NS_PER_SECOND, VirtualLoop
+from triack.tools.sim.network import Network
+from triack.tools.sim.world import START_NS
+from triack.tools.sim.world import World as Time
+
+__all__ = ["Ground"]
+
+
+class Ground:
+    """A world without what happens in it.
+
+    Args:
+        seed: all of its chance.
+        max_events: after so many the test is taken to go round in circles.
+
+    Attributes:
+        seed: what it was made with.
+        time: clock and events.
+        network: what carries the datagrams; ``network.counts`` tells what became of them.
+        links: the addresses of the machines.
+        loop: the event loop of everything in it.
+        context: what belongs to no machine is made in this context.
+        told: what was done to the world, line by line.
+    """
+
+    def __init__(self, seed: int, max_events: int) -> None:
+        self.seed = seed
+        self.time = Time(seed)
+        self.network = Network(self.time)
+        self.links = Links(self.network)
+        self.loop = VirtualLoop(self.time, max_events)  # type: ignore[abstract]  # what is missing is refused
+        self.context = contextvars.copy_context()
+        self.told: list[str] = []
+
+    @property
+    def now(self) -> float:
+        """Seconds since the world began."""
+        return (self.time.now_ns - START_NS) / NS_PER_SECOND
+
+    def tell(self, what: str) -> None:
+        """Keep a line for the story of the test."""
+        self.told.append(f"{self.now:12.6f} s  {what}")

@@ -1,0 +1,68 @@
+"""A simulated machine without what runs on it: its disk, its clock, its addresses."""
+
+from triack.testing.ground import Ground
+from triack.testing.loop import NS_PER_SECOND
+from triack.tools.sim.disk import Disk, DiskFaults
+from triack.tools.sim.world import WALL_NS
+
+__all__ = ["Hardware"]
+
+
+class Hardware:
+    """What all processes of a machine share.
+
+    Attributes:
+        world: where it stands.
+        name: what it is called.
+        random: its chance.
+        disk: its disk; ``disk.faults`` says how it misbehaves.
+        disk_delay: how long the disk takes for a commit, in seconds: up to half of it more or less.
+        logs_begun: how many session logs its processes have begun.
+    """
+
+    def __init__(self, world: Ground, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.random = world.time.chance(f"machine {name}")
+        self.disk = Disk(world.time.chance(f"disk {name}"))
+        self.disk_delay = 0.001
+        self.logs_begun = 0
+        self._wall_offset_ns = WALL_NS
+
+    def wall_ns(self) -> int:
+        """Its wall clock in nanoseconds."""
+        return self.world.time.now_ns + self._wall_offset_ns
+
+    def clock(self) -> float:
+        """Its wall clock, as ``time.time`` would give it; for services that let themselves be given a clock."""
+        return self.wall_ns() / NS_PER_SECOND
+
+    def jump_clock(self, seconds: float) -> None:
+        """Set its wall clock forward, or back. Virtual time goes on as before."""
+        self.world.tell(f"{self.name}: clock jumps by {seconds:g} s")
+        self._wall_offset_ns += round(seconds * NS_PER_SECOND)
+
+    def draw_disk_delay(self) -> float:
+        """How long the disk takes this time, in seconds."""
+        return self.disk_delay * (0.5 + self.random.random())
+
+    def fill_disk(self) -> None:
+        """Let every further write fail for want of space, until ``mend_disk``."""
+        self.world.tell(f"{self.name}: disk full")
+        self.disk.faults = DiskFaults(full=1.0)
+
+    def break_disk(self) -> None:
+        """Let every further write and sync fail, until ``mend_disk``."""
+        self.world.tell(f"{self.name}: disk broken")
+        self.disk.faults = DiskFaults(write=1.0, sync=1.0)
+
+    def mend_disk(self) -> None:
+        """The disk works again."""
+        self.world.tell(f"{self.name}: disk mended")
+        self.disk.faults = DiskFaults()
+
+    def rebind(self) -> None:
+        """Send from other addresses from now on, as behind a router that forgot this machine."""
+        self.world.tell(f"{self.name}: new address")
+        for route in self.world.links.routes_of(self.name):
+            self.world.network.rebind(route)
