@@ -8,7 +8,6 @@ async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801",
 from triack.base import errors
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
-from triack.base.units import MS, SECOND
 from triack.node.consumer import AckMode, Consumer
 from triack.node.message import Message
 from triack.node.node import Node
@@ -28,9 +27,7 @@ TRANSACTIONAL = Delivery.TRANSACTIONAL
 
 __all__ = [
     "EXPRESS",
-    "MS",
     "RECOVERABLE",
-    "SECOND",
     "TRANSACTIONAL",
     "AckMode",
     "AckTrigger",

@@ -1,11 +1,13 @@
 """Checks that all settings share: a number that cannot be is refused where it is given, by name."""
 
 from dataclasses import fields
+from math import isfinite
 from typing import Any
 
 from triack.base.errors import UsageError
+from triack.base.units import SECOND
 
-__all__ = ["DATAGRAM_MAX_BYTES", "DATAGRAM_MIN_BYTES", "check_datagram", "check_numbers"]
+__all__ = ["DATAGRAM_MAX_BYTES", "DATAGRAM_MIN_BYTES", "check_datagram", "check_settings"]
 
 DATAGRAM_MIN_BYTES = 576
 """What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
@@ -13,23 +15,41 @@ DATAGRAM_MAX_BYTES = 0xFFFF
 """A UDP datagram is no longer (RFC 768), and a packet's length field holds no more; TCP could carry more."""
 
 
-def check_numbers(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
-    """Refuse settings whose numbers cannot be.
+def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
+    """Refuse settings whose numbers cannot be, and give the machines their durations in nanoseconds.
 
     Args:
-        settings: a dataclass; its fields that are numbers must be whole and at least 1.
+        settings: a dataclass. Its fields that are integers must be whole and at least 1; its durations, fields whose
+            names end in ``_s``, must be seconds above 0; a field of the same name in ``_ns``, if there is one, is set
+            here.
         may_be_zero: those for which 0 has a meaning.
 
     Raises:
         UsageError: names the field and its value.
     """
+    kind = type(settings).__name__
+    names = {field.name for field in fields(settings)}
     for field in fields(settings):
-        value, least = getattr(settings, field.name), int(field.name not in may_be_zero)
-        if field.type not in (int, int | None) or (value is None and field.type is not int):
+        if not field.init:
             continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            kind = type(settings).__name__
-            raise UsageError(f"{kind}: {field.name} must be a whole number of at least {least}, not {value!r}")
+        value, zero = getattr(settings, field.name), field.name in may_be_zero
+        if field.name.endswith("_s"):
+            value_ns = None if value is None else _nanoseconds(f"{kind}: {field.name}", value, zero=zero)
+            in_ns = field.name[:-1] + "ns"
+            if in_ns in names:
+                object.__setattr__(settings, in_ns, value_ns)
+        elif field.type in (int, int | None) and not (value is None and field.type is not int):
+            least = int(not zero)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise UsageError(f"{kind}: {field.name} must be a whole number of at least {least}, not {value!r}")
+
+
+def _nanoseconds(what: str, seconds: object, *, zero: bool) -> int:
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and isfinite(seconds):
+        value_ns = round(seconds * SECOND)
+        if value_ns > 0 or (zero and seconds == 0):
+            return value_ns
+    raise UsageError(f"{what} must be a number of seconds{' of at least' if zero else ' above'} 0, not {seconds!r}")
 
 
 def check_datagram(name: str, size_bytes: int) -> None:

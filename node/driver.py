@@ -236,10 +236,7 @@ class Driver:
         await self._worker.start(self._store.close)
         self._worker.close()
         if self._log_file is not None:
-            # A job that ended after the last poll still has records.
-            for effect in engine.poll(self._now_ns()):
-                if isinstance(effect, WriteRecords):
-                    self._log_file.append(effect.data)
+            self._log_file.append(engine.finish(self._now_ns()))
             self._log_file.close()
 
     def _volatile(self) -> bool:

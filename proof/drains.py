@@ -29,7 +29,7 @@ SETTINGS = NodeSettings(
     max_sessions=2 * COUNTS[-1],
     max_streams=2 * COUNTS[-1],
     max_queues=2 * COUNTS[-1],
-    session=SessionSettings(cleanup_interval_ns=86_400 * SECOND),
+    session=SessionSettings(cleanup_interval_s=86400.0),
 )
 """Nothing closes while it is measured."""
 

@@ -97,7 +97,6 @@ class Engine:
         self._group = GroupCommit()
         self._job: Job | None = None
         self._read_next = False
-        self._stopped = False
         self._silent: list[str] = []
         self._awake: dict[Conversation, None] = {}
         self._deadlines = Deadlines[Conversation]()
@@ -422,11 +421,7 @@ class Engine:
         recorder = self._recorder
         if recorder is None:
             return
-        last = self._stopped and self._job is None
-        recorder.add_drops(self.drops, now_ns, last=last)
-        if last:
-            recorder.add("node_stopped", now_ns, {})
-            self._recorder = None
+        recorder.add_drops(self.drops, now_ns, last=False)
         data = recorder.take()
         if data:
             effects.append(WriteRecords(data))
@@ -601,13 +596,22 @@ class Engine:
         return not self.handshakes.conversations and not self.busy_storing
 
     def stop(self, error: TriackError, now_ns: int) -> None:
-        """Close what is left, at once; who still waits for a commit gets the error. The next ``poll`` is the last."""
+        """Close what is left, at once; who still waits for a commit gets the error. One more ``poll`` must follow."""
         waiters, self._group.waiters = self._group.waiters, []
         for waiter in waiters:
             waiter(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.LOCAL_STOP, now_ns)
-        self._stopped = True
+
+    def finish(self, now_ns: int) -> bytes:
+        """The last records of the session log, when the store is closed and no poll follows any more."""
+        self.inbox.note_runs(now_ns)
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return b""
+        recorder.add_drops(self.drops, now_ns, last=True)
+        recorder.add("node_stopped", now_ns, {})
+        return recorder.take()
 
     # ---- records
 

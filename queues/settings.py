@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from triack.base.checks import check_datagram, check_numbers
-from triack.base.units import MS, SECOND
+from triack.base.checks import check_datagram, check_settings
 from triack.ordering.settings import OrderSettings
 from triack.session.settings import SessionSettings
 
@@ -12,15 +11,15 @@ __all__ = ["NodeSettings"]
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Settings of one node. Durations are integer nanoseconds.
+    """Settings of one node. Durations are given in seconds, and kept in nanoseconds beside them.
 
     Attributes:
         session: limits and timeouts of its sessions.
         order: those of its sequences.
         stream_datagram_bytes: largest datagram on ``tcp://`` and ``memory://``; ``session.max_datagram_bytes`` is for
             UDP.
-        reconnect_min_ns: first wait before another attempt to connect; doubles up to ``reconnect_max_ns``.
-        reconnect_max_ns: longest wait between attempts (MSMQ ``WaitTime``).
+        reconnect_min_s: first wait before another attempt to connect; doubles up to ``reconnect_max_ns``.
+        reconnect_max_s: longest wait between attempts (MSMQ ``WaitTime``).
         pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
         body_cache_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them.
@@ -28,14 +27,14 @@ class NodeSettings:
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
         max_queues: queues that arrivals may create.
         max_streams: incoming streams of one origin.
-        close_timeout_ns: how long ``close`` waits for the last acks.
+        close_timeout_s: how long ``close`` waits for the last acks.
     """
 
     session: SessionSettings = field(default_factory=SessionSettings)
     order: OrderSettings = field(default_factory=OrderSettings)
     stream_datagram_bytes: int = 65_000
-    reconnect_min_ns: int = 100 * MS
-    reconnect_max_ns: int = 1 * SECOND
+    reconnect_min_s: float = 0.1
+    reconnect_max_s: float = 1.0
     pending_limit_bytes: int = 4 * 1024 * 1024
     express_limit_bytes: int = 16 * 1024 * 1024
     body_cache_bytes: int = 32 * 1024 * 1024
@@ -43,8 +42,11 @@ class NodeSettings:
     max_sessions: int = 16_384
     max_queues: int = 10_000
     max_streams: int = 4_096
-    close_timeout_ns: int = 5 * SECOND
+    close_timeout_s: float = 5.0
+    reconnect_min_ns: int = field(init=False, repr=False, compare=False)
+    reconnect_max_ns: int = field(init=False, repr=False, compare=False)
+    close_timeout_ns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_numbers(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_ns"))
+        check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)

@@ -1,7 +1,6 @@
 """What the real runs share: settings, bodies and a reader."""
 
 import triack
-from triack.base.units import MS
 from triack.session.settings import SessionSettings
 
 __all__ = ["HANG_S", "body", "number_of", "queue_numbers", "quick"]
@@ -13,11 +12,11 @@ HANG_S = 60.0
 def quick() -> triack.NodeSettings:
     """Settings that notice a killed peer at once, so that a cycle takes no longer than the machine needs for it."""
     return triack.NodeSettings(
-        session=SessionSettings(ack_timeout_min_ns=60 * MS, idle_ack_delay_ns=20 * MS, drain_timeout_ns=300 * MS),
-        order=triack.OrderSettings(order_ack_idle_ns=10 * MS, seq_resend_13_ns=500 * MS),
-        reconnect_min_ns=5 * MS,
-        reconnect_max_ns=50 * MS,
-        close_timeout_ns=300 * MS,
+        session=SessionSettings(ack_timeout_min_s=0.06, idle_ack_delay_s=0.02, drain_timeout_s=0.3),
+        order=triack.OrderSettings(order_ack_idle_s=0.01, seq_resend_13_s=0.5),
+        reconnect_min_s=0.005,
+        reconnect_max_s=0.05,
+        close_timeout_s=0.3,
     )
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from triack.base.delivery import Delivery
-from triack.base.units import SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
 from triack.session.settings import AckTrigger, SessionSettings
@@ -77,7 +76,7 @@ def settings_of(scope: Scope) -> NodeSettings:
         session=SessionSettings(
             max_unacked_packet=scope.window,
             ack_trigger=AckTrigger(count=scope.ack_count),
-            cleanup_interval_ns=20 * SECOND,
+            cleanup_interval_s=20.0,
         ),
-        order=OrderSettings(order_ack_every=2, seq_resend_13_ns=SECOND, seq_resend_46_ns=2 * SECOND),
+        order=OrderSettings(order_ack_every=2, seq_resend_13_s=1.0, seq_resend_46_s=2.0),
     )

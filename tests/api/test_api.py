@@ -11,7 +11,6 @@ import pytest
 
 import triack
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick
-from triack.base.units import MS, SECOND
 from triack.session.settings import SessionSettings
 
 FOUR_MIB = 4 * 1024 * 1024
@@ -30,7 +29,7 @@ async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 async def alone() -> AsyncIterator[triack.Node]:
     """A node without data, with a peer by name that is not there."""
     peers = {"plant-b": "udp://127.0.0.1:9"}
-    async with make(peers=peers, settings=quick(close_timeout_ns=50 * MS)) as node:
+    async with make(peers=peers, settings=quick(close_timeout_s=0.05)) as node:
         yield node
 
 
@@ -250,7 +249,7 @@ async def test_a_full_outgoing_queue_waits_or_says_so() -> None:
 
 async def test_a_durable_flood_is_bounded_by_the_disk() -> None:
     """A sender that never yields is refused at the limit, and goes on after one commit."""
-    async with make("a", settings=quick(pending_limit_bytes=50_000, close_timeout_ns=50 * MS)) as a:
+    async with make("a", settings=quick(pending_limit_bytes=50_000, close_timeout_s=0.05)) as a:
         accepted = flood(a, NOWHERE, triack.TRANSACTIONAL)
         assert 40 <= accepted <= 55
         await a.flush()
@@ -303,7 +302,7 @@ async def test_exactly_once_over_restarts_of_both(tmp_path: Path, scheme: str) -
 
 async def test_settings_of_either_end_may_differ() -> None:
     """Windows, datagrams and delays are each node's own business."""
-    small = quick(session=SessionSettings(max_unacked_packet=1, max_datagram_bytes=576, cleanup_interval_ns=SECOND))
+    small = quick(session=SessionSettings(max_unacked_packet=1, max_datagram_bytes=576, cleanup_interval_s=1.0))
     large = quick(session=SessionSettings(max_unacked_packet=512, max_datagram_bytes=9_000))
     async with make("b", scheme="udp", settings=small) as b, make("a", scheme="udp", settings=large) as a:
         for number in range(100):

@@ -14,7 +14,6 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
-from triack.base.units import MS
 from triack.node.node import port_of
 
 NOWHERE = "udp://127.0.0.1:9/q"
@@ -116,7 +115,7 @@ async def uncancelled(awaitable: Awaitable[object]) -> object:
 
 def node_with(**more: Any) -> Callable[[], Any]:
     """A node without data, and with settings that close it at once."""
-    more.setdefault("settings", quick(close_timeout_ns=50 * MS))
+    more.setdefault("settings", quick(close_timeout_s=0.05))
     return lambda: make(**more)
 
 
@@ -199,7 +198,7 @@ async def test_a_flush() -> None:
 @asynccontextmanager
 async def filling() -> AsyncIterator[triack.Node]:
     """A node whose queue gets two messages, in a while."""
-    async with make(settings=quick(close_timeout_ns=50 * MS)) as node:
+    async with make(settings=quick(close_timeout_s=0.05)) as node:
         loop = asyncio.get_running_loop()
         for number in (1, 2):
             loop.call_later(0.002 * number, node.send_nowait, "q", b"%d" % number)

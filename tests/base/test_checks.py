@@ -1,10 +1,10 @@
 """Settings that cannot be are refused by name, where they are made."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
-from triack.base.checks import check_datagram, check_numbers
+from triack.base.checks import check_datagram, check_settings
 from triack.base.errors import UsageError
 
 
@@ -16,12 +16,14 @@ class Settings:
     limit: int | None = None
     name: str = "x"
     share: float = 0.5
+    wait_s: float | None = 1.5
+    wait_ns: int = field(init=False)
 
 
 @pytest.mark.parametrize("settings", [Settings(), Settings(limit=1), Settings(count=10**12, name="", share=-1.0)])
 def test_what_can_be_passes(settings: Settings) -> None:
     """None where it is allowed; what is no number of things is not looked at."""
-    check_numbers(settings)
+    check_settings(settings)
 
 
 @pytest.mark.parametrize(
@@ -33,19 +35,23 @@ def test_what_can_be_passes(settings: Settings) -> None:
         (Settings(count=1.5), "count .* not 1.5"),  # type: ignore[arg-type]
         (Settings(count=True), "count .* not True"),
         (Settings(count=None), "count .* not None"),  # type: ignore[arg-type]
+        (Settings(wait_s=0), "wait_s must be a number of seconds above 0, not 0"),
+        (Settings(wait_s=1e-10), "wait_s .* not 1e-10"),
+        (Settings(wait_s=float("inf")), "wait_s .* not inf"),
+        (Settings(wait_s=True), "wait_s .* not True"),
     ],
 )
 def test_what_cannot_be_is_named(settings: Settings, named: str) -> None:
     """Class, field and value."""
     with pytest.raises(UsageError, match=f"^Settings: {named}"):
-        check_numbers(settings)
+        check_settings(settings)
 
 
 def test_zero_may_have_a_meaning() -> None:
     """For the fields that say so, and not below it."""
-    check_numbers(Settings(count=0), may_be_zero=("count",))
+    check_settings(Settings(count=0), may_be_zero=("count",))
     with pytest.raises(UsageError, match="at least 0, not -1"):
-        check_numbers(Settings(count=-1), may_be_zero=("count",))
+        check_settings(Settings(count=-1), may_be_zero=("count",))
 
 
 def test_a_datagram_has_a_size_that_networks_carry() -> None:
@@ -55,3 +61,16 @@ def test_a_datagram_has_a_size_that_networks_carry() -> None:
     for size in (575, 65_536, -1):
         with pytest.raises(UsageError, match=f"max_datagram_bytes must be 576 to 65535, not {size}"):
             check_datagram("max_datagram_bytes", size)
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "wait_ns"), [(1.5, 1_500_000_000), (0.1, 100_000_000), (2, 2_000_000_000), (None, None)]
+)
+def test_machines_get_nanoseconds(wait_s: float | None, wait_ns: int | None) -> None:
+    """Rounded, so that a tenth of a second is one; none stays none."""
+    settings = Settings(wait_s=wait_s)
+    check_settings(settings)
+    assert settings.wait_ns == wait_ns
+    zero = Settings(wait_s=0)
+    check_settings(zero, may_be_zero=("wait_s",))
+    assert zero.wait_ns == 0

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import triack
-from triack.base.units import MS
 from triack.ordering.settings import OrderSettings
 from triack.session.settings import SessionSettings
 
@@ -19,11 +18,11 @@ SCHEMES = ["udp", "tcp", "memory"]
 def quick(**changes: Any) -> triack.NodeSettings:
     """Settings for tests: acks, retries and closing take no time."""
     wanted: dict[str, Any] = {
-        "session": SessionSettings(ack_timeout_min_ns=200 * MS, drain_timeout_ns=300 * MS),
-        "order": OrderSettings(order_ack_idle_ns=20 * MS, seq_resend_13_ns=500 * MS),
-        "reconnect_min_ns": 10 * MS,
-        "reconnect_max_ns": 50 * MS,
-        "close_timeout_ns": 500 * MS,
+        "session": SessionSettings(ack_timeout_min_s=0.2, drain_timeout_s=0.3),
+        "order": OrderSettings(order_ack_idle_s=0.02, seq_resend_13_s=0.5),
+        "reconnect_min_s": 0.01,
+        "reconnect_max_s": 0.05,
+        "close_timeout_s": 0.5,
         **changes,
     }
     return triack.NodeSettings(**wanted)

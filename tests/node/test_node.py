@@ -16,7 +16,6 @@ import triack
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
 from tests.queues.hostile import batch
 from triack.base.commit import Commit, MessageRow, key_of
-from triack.base.units import MS
 from triack.queues.stages import Stage
 from triack.store.store import STORE_FILE, Store
 
@@ -126,7 +125,7 @@ async def test_a_node_starts_once_and_closes_as_often_as_you_like() -> None:
 
 async def test_closing_wakes_everyone_who_waits() -> None:
     """Receivers, transactions, receipts and senders get NodeClosed; nobody hangs."""
-    node = await make(settings=quick(express_limit_bytes=2_000, close_timeout_ns=100 * MS)).start()
+    node = await make(settings=quick(express_limit_bytes=2_000, close_timeout_s=0.1)).start()
     nowhere = "udp://127.0.0.1:9/q"
 
     async def press() -> None:
@@ -163,7 +162,7 @@ async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(monkeypatch: p
             go_on.wait(WAIT)
         apply(store, commit)
 
-    node = await make(settings=quick(close_timeout_ns=20 * MS)).start()
+    node = await make(settings=quick(close_timeout_s=0.02)).start()
     monkeypatch.setattr(Store, "apply", hang)
     tx = node.transaction()
     await tx.send("q", b"1")
@@ -197,7 +196,7 @@ async def test_a_process_without_file_descriptors_tries_again() -> None:
 async def test_closing_drains_what_only_memory_has(delivery: triack.Delivery) -> None:
     """Far more than a window was accepted, then close at once, before a session is open: the other side has all."""
     async with make("b", scheme="udp") as b:
-        async with make("a", settings=quick(close_timeout_ns=5_000 * MS)) as a:
+        async with make("a", settings=quick(close_timeout_s=5.0)) as a:
             for number in range(300):
                 await a.send(f"{b.address}/q", b"%d" % number * 300, delivery=delivery)
         await until(lambda: b.queue_lengths().get("q", 0) == 300)
@@ -207,7 +206,7 @@ async def test_what_close_could_not_deliver_goes_out_after_the_next_start(tmp_pa
     """Everything accepted is durable when close returns."""
     async with make("b", scheme="tcp", data=tmp_path / "b") as b:
         address = b.address
-    async with make("a", data=tmp_path / "a", settings=quick(close_timeout_ns=50 * MS)) as a:
+    async with make("a", data=tmp_path / "a", settings=quick(close_timeout_s=0.05)) as a:
         for number in range(200):
             await a.send(f"{address}/q", b"%d" % number)
     b = await triack.open("b", data=tmp_path / "b", listen=address, insecure=True, settings=quick()).start()

@@ -6,7 +6,6 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, make, quick, until
-from triack.base.units import MS
 
 NOWHERE = "udp://127.0.0.1:9/q"
 LAST = {triack.RECOVERABLE: "stored", triack.TRANSACTIONAL: "ordered"}
@@ -15,7 +14,7 @@ LAST = {triack.RECOVERABLE: "stored", triack.TRANSACTIONAL: "ordered"}
 @pytest.fixture
 async def alone() -> AsyncIterator[triack.Node]:
     """A node without data, which nobody answers."""
-    async with make(settings=quick(close_timeout_ns=50 * MS)) as node:
+    async with make(settings=quick(close_timeout_s=0.05)) as node:
         yield node
 
 

@@ -9,13 +9,13 @@ from triack.ordering.settings import OrderSettings
 from triack.tools.sim.faults import Faults
 
 QUICK = OrderSettings(
-    order_ack_idle_ns=50 * MS,
-    seq_max_ack_delay_ns=SECOND,
+    order_ack_idle_s=0.05,
+    seq_max_ack_delay_s=1.0,
     order_ack_every=8,
-    seq_resend_13_ns=300 * MS,
-    seq_resend_46_ns=600 * MS,
-    seq_resend_79_ns=SECOND,
-    seq_resend_10_ns=2 * SECOND,
+    seq_resend_13_s=0.3,
+    seq_resend_46_s=0.6,
+    seq_resend_79_s=1.0,
+    seq_resend_10_s=2.0,
 )
 PACKETS = 40
 EVERYTHING = [b"%d" % number for number in range(1, PACKETS + 1)]

@@ -108,8 +108,6 @@ def test_a_wait_that_resends_nothing_is_no_attempt() -> None:
 
 def test_waits_go_down_to_milliseconds() -> None:
     """Every tier is a setting of its own."""
-    quick = OrderSettings(
-        seq_resend_13_ns=MS, seq_resend_46_ns=2 * MS, seq_resend_79_ns=3 * MS, seq_resend_10_ns=4 * MS
-    )
+    quick = OrderSettings(seq_resend_13_s=0.001, seq_resend_46_s=0.002, seq_resend_79_s=0.003, seq_resend_10_s=0.004)
     waits = [tier_interval_ns(attempt, quick) // MS for attempt in range(1, 13)]
     assert waits == [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3

@@ -65,8 +65,8 @@ def test_a_receipt_that_is_awaited_does_not_wait_for_the_idle_delay() -> None:
 def test_whoever_begins_to_wait_later_does_not_wait_long(delivery: Delivery) -> None:
     """The message is there long since, its acks are held back for a minute: asking brings them at once."""
     slow = NodeSettings(
-        session=SessionSettings(idle_ack_delay_ns=60 * SECOND),
-        order=OrderSettings(order_ack_idle_ns=60 * SECOND, seq_max_ack_delay_ns=60 * SECOND),
+        session=SessionSettings(idle_ack_delay_s=60.0),
+        order=OrderSettings(order_ack_idle_s=60.0, seq_max_ack_delay_s=60.0),
     )
     world = World(1)
     a, b = world.node("a", slow), world.node("b", slow)
@@ -209,7 +209,7 @@ def test_a_peer_that_restarted_supersedes_its_old_session() -> None:
 
 def test_an_idle_session_closes_and_comes_back() -> None:
     """After the cleanup interval; the next message opens another without waiting."""
-    settings = NodeSettings(session=SessionSettings(cleanup_interval_ns=5 * SECOND))
+    settings = NodeSettings(session=SessionSettings(cleanup_interval_s=5.0))
     world = World(1)
     a, b = world.node("a", settings), world.node("b", settings)
     a.send(b, "q", b"1")

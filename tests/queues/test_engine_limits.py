@@ -83,9 +83,7 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
 
 def test_the_resend_tiers_are_kept() -> None:
     """Session and store acks come, order acks never: 3 resends in each of three tiers, the rest in the last."""
-    order = OrderSettings(
-        seq_resend_13_ns=SECOND, seq_resend_46_ns=5 * SECOND, seq_resend_79_ns=20 * SECOND, seq_resend_10_ns=60 * SECOND
-    )
+    order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=5.0, seq_resend_79_s=20.0, seq_resend_10_s=60.0)
     world = World(1)
     world.network.alter = without_order_acks
     a, b = world.node("a", NodeSettings(order=order)), world.node("b")
@@ -107,7 +105,7 @@ def test_the_resend_tiers_are_kept() -> None:
 
 def test_a_new_session_begins_with_the_first_tier() -> None:
     """However patient the resends had become."""
-    order = OrderSettings(seq_resend_13_ns=SECOND, seq_resend_46_ns=10 * SECOND)
+    order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=10.0)
     world = World(1)
     world.network.alter = without_order_acks
     a, b = world.node("a", NodeSettings(order=order)), world.node("b")

@@ -41,7 +41,7 @@ def connects(world: World) -> list[tuple[int, Introduction]]:
 
 def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
     """Strangers need none; a link remembers whom it leads to; and a peer that has lived on has forgotten nothing."""
-    idle = NodeSettings(session=SessionSettings(cleanup_interval_ns=5 * SECOND))
+    idle = NodeSettings(session=SessionSettings(cleanup_interval_s=5.0))
     world = World(1)
     a, b = world.node("a", idle), world.node("b", idle)
     heard = connects(world)

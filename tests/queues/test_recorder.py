@@ -66,9 +66,7 @@ def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:
     for queue in ("q0", "q1", "q2"):
         b.read_all(queue)
     for node in (a, b):
-        node.live.stop(NodeClosed("the test ends"), world.now_ns)
-        node.drain()
-    world.run(SECOND)
+        node.finish(node.live, NodeClosed("the test ends"), world.now_ns)
     return a, b
 
 

@@ -32,7 +32,7 @@ def test_an_idle_session_closes_after_the_cleanup_interval() -> None:
 
 def test_what_is_unacknowledged_is_not_idle() -> None:
     """An old packet that is still wanted keeps the session from being cleaned up."""
-    pair = Pair.opened(SessionSettings(cleanup_interval_ns=SECOND, ack_timeout_ns=60 * SECOND))
+    pair = Pair.opened(SessionSettings(cleanup_interval_s=1.0, ack_timeout_s=60.0))
     cut(pair)
     pair.send("a", 1)
     pair.run(30 * SECOND)
@@ -69,7 +69,7 @@ def test_draining_sends_what_is_queued() -> None:
 
 def test_draining_ends_in_time() -> None:
     """After 5 s without the last ack."""
-    pair = Pair.opened(SessionSettings(ack_timeout_ns=60 * SECOND))
+    pair = Pair.opened(SessionSettings(ack_timeout_s=60.0))
     cut(pair)
     pair.send("a", 1)
     start_ns = pair.now_ns
@@ -81,7 +81,7 @@ def test_draining_ends_in_time() -> None:
 
 def test_cleanup_while_draining_does_nothing() -> None:
     """A draining session has its own limit; being idle is not an end it knows."""
-    pair = Pair.opened(SessionSettings(cleanup_interval_ns=3 * SECOND), peer_settings=DEFAULTS, store_ns=None)
+    pair = Pair.opened(SessionSettings(cleanup_interval_s=3.0), peer_settings=DEFAULTS, store_ns=None)
     pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
     pair.run(2 * SECOND)
     pair.a.drain(pair.now_ns)
@@ -91,7 +91,7 @@ def test_cleanup_while_draining_does_nothing() -> None:
 
 def test_waiting_for_the_disk_is_not_idle() -> None:
     """A session that still expects a store ack is in use."""
-    pair = Pair.opened(SessionSettings(cleanup_interval_ns=3 * SECOND), peer_settings=DEFAULTS, store_ns=None)
+    pair = Pair.opened(SessionSettings(cleanup_interval_s=3.0), peer_settings=DEFAULTS, store_ns=None)
     pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
     pair.run(9 * SECOND)
     assert pair.a.state is State.OPEN

@@ -201,7 +201,7 @@ def test_the_layout_of_a_hello_is_as_documented() -> None:
 
 def test_a_hello_says_what_its_settings_are() -> None:
     """The window, the largest datagram and the delay are what the peer must know of them."""
-    settings = SessionSettings(max_unacked_packet=5, max_datagram_bytes=600, idle_ack_delay_ns=7)
+    settings = SessionSettings(max_unacked_packet=5, max_datagram_bytes=600, idle_ack_delay_s=0.000000007)
     hello = Hello.of(settings, session_id=1, connection_id=2, sent_at_ns=3, introduction=b"x")
     assert hello == Hello(1, 2, 3, 5, 600, 7, b"x")
 

@@ -358,7 +358,7 @@ def test_the_ack_timeout_adapts_to_the_round_trip(rtt_ms: int, timeout_ms: int) 
 
 def test_the_ack_timeout_may_be_fixed() -> None:
     """MSMQ's AckTimeout: setting it turns the computation off."""
-    pair = Pair.opened(SessionSettings(ack_timeout_ns=7 * SECOND))
+    pair = Pair.opened(SessionSettings(ack_timeout_s=7.0))
     start_ns = pair.now_ns
     assert send_into_silence(pair) - start_ns == 7 * SECOND
 
@@ -432,7 +432,7 @@ def test_the_store_ack_timeout_adapts_to_the_disk() -> None:
 
 def test_progress_on_the_disk_starts_its_timeout_again() -> None:
     """A slow disk is not a dead one. With a fixed timeout of 3 s, a commit every 2 s keeps the session."""
-    pair = Pair.opened(SessionSettings(store_ack_timeout_ns=3 * SECOND), store_ns=None)
+    pair = Pair.opened(SessionSettings(store_ack_timeout_s=3.0), store_ns=None)
     pair.send("a", 4, Delivery.RECOVERABLE)
     for number in (1, 2, 3):
         pair.run(2 * SECOND)

@@ -260,7 +260,7 @@ def test_a_ping_is_answered_at_once() -> None:
 def test_a_third_of_the_window_or_a_second() -> None:
     """The other systems' policy is a setting: window 255, 85 arrive, one ack for 85 (seed systems, section 2)."""
     pair = Pair.opened(
-        SessionSettings(max_unacked_packet=255, ack_trigger=AckTrigger(count=255 // 3, delay_ns=SECOND)), udp=False
+        SessionSettings(max_unacked_packet=255, ack_trigger=AckTrigger(count=255 // 3, delay_s=1.0)), udp=False
     )
     pair.send("a", 85)
     pair.run(5 * SECOND)
@@ -269,7 +269,7 @@ def test_a_third_of_the_window_or_a_second() -> None:
 
 def test_less_than_a_third_waits_for_the_second() -> None:
     """Window 50, 3 arrive, nothing more: one ack, a second after the first arrived."""
-    trigger = AckTrigger(count=50 // 3, delay_ns=SECOND)
+    trigger = AckTrigger(count=50 // 3, delay_s=1.0)
     pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=trigger), udp=False)
     arrives_ns = pair.now_ns + 10 * MS
     pair.send("a", 1)

@@ -146,7 +146,7 @@ def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None
 
     After the last commit everything that arrived has been told.
     """
-    pair = Pair.opened(SessionSettings(cleanup_interval_ns=1_000 * SECOND), store_ns=None)
+    pair = Pair.opened(SessionSettings(cleanup_interval_s=1000.0), store_ns=None)
     session, classes, committed = pair.b, dict[int, Delivery](), set[int]()
 
     def commit(numbers: list[int]) -> None:

@@ -73,7 +73,7 @@ def test_a_packet_that_was_sent_twice_tells_nothing_of_the_disk() -> None:
 
 def test_a_fixed_timeout_does_not_adapt() -> None:
     """MSMQ's StoreAckTimeout: setting it turns the computation off."""
-    wait = waiting(sent(1), settings=SessionSettings(store_ack_timeout_ns=3 * SECOND))
+    wait = waiting(sent(1), settings=SessionSettings(store_ack_timeout_s=3.0))
     wait.handle_ack(1, [], 50 * SECOND)
     assert wait.timeout_ns == 3 * SECOND
 

@@ -11,10 +11,10 @@ from triack.tools.sim.faults import Faults
 
 PATIENT = SessionSettings(
     max_unacked_packet=16,
-    ack_timeout_ns=3_600 * SECOND,
-    store_ack_timeout_ns=36_000 * SECOND,
-    cleanup_interval_ns=36_000 * SECOND,
-    connect_timeout_ns=600 * SECOND,
+    ack_timeout_s=3600.0,
+    store_ack_timeout_s=36000.0,
+    cleanup_interval_s=36000.0,
+    connect_timeout_s=600.0,
 )
 """Half of everything lost for minutes is no reason to close: this is about repair."""
 PACKETS = 40

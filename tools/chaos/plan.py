@@ -212,33 +212,33 @@ def _draw_host(random: Random, name: str, scheme: str) -> HostPlan:
 
 def _draw_settings(random: Random) -> NodeSettings:
     window = random.choice([1, 2, 3, 8, 64, 64])
-    trigger = random.choice([None, None, AckTrigger(count=max(1, window // 3), delay_ns=SECOND), AckTrigger(count=1)])
+    trigger = random.choice([None, None, AckTrigger(count=max(1, window // 3), delay_s=1.0), AckTrigger(count=1)])
     session = SessionSettings(
         max_unacked_packet=window,
-        idle_ack_delay_ns=random.choice([MS, 50 * MS, 500 * MS]),
+        idle_ack_delay_s=random.choice([0.001, 0.05, 0.5]),
         ack_trigger=trigger,
-        ack_timeout_min_ns=random.choice([200 * MS, 2 * SECOND]),
-        ack_timeout_max_ns=random.choice([5 * SECOND, 20 * SECOND]),
-        connect_timeout_ns=random.choice([2 * SECOND, 10 * SECOND]),
-        cleanup_interval_ns=random.choice([SECOND, 300 * SECOND]),
-        drain_timeout_ns=random.choice([300 * MS, 5 * SECOND]),
+        ack_timeout_min_s=random.choice([0.2, 2.0]),
+        ack_timeout_max_s=random.choice([5.0, 20.0]),
+        connect_timeout_s=random.choice([2.0, 10.0]),
+        cleanup_interval_s=random.choice([1.0, 300.0]),
+        drain_timeout_s=random.choice([0.3, 5.0]),
         max_datagram_bytes=random.choice([576, 1_200, 1_200, 9_000]),
     )
     order = OrderSettings(
-        order_ack_idle_ns=random.choice([MS, 500 * MS]),
-        seq_max_ack_delay_ns=random.choice([SECOND, 10 * SECOND]),
+        order_ack_idle_s=random.choice([0.001, 0.5]),
+        seq_max_ack_delay_s=random.choice([1.0, 10.0]),
         order_ack_every=random.choice([1, 5, 64]),
         max_held_packets=random.choice([1, 8, 4_096]),
-        seq_resend_13_ns=random.choice([300 * MS, 5 * SECOND]),
-        seq_resend_46_ns=10 * SECOND,
+        seq_resend_13_s=random.choice([0.3, 5.0]),
+        seq_resend_46_s=10.0,
     )
     return NodeSettings(
         session=session,
         order=order,
-        reconnect_min_ns=random.choice([10 * MS, 100 * MS]),
+        reconnect_min_s=random.choice([0.01, 0.1]),
         pending_limit_bytes=random.choice([5_000, 4 * 1024 * 1024]),
         body_cache_bytes=random.choice([0, 4_000, 32 * 1024 * 1024]),
-        close_timeout_ns=random.choice([100 * MS, 5 * SECOND]),
+        close_timeout_s=random.choice([0.1, 5.0]),
         max_redeliveries=1_000,
     )
 

@@ -54,6 +54,7 @@ class EngineHost(ABC):
         """Stop an engine for good, and do the last that follows."""
         engine.stop(error, now_ns)
         self.follow(engine, now_ns)
+        self.write_records(engine.finish(now_ns))
 
     @abstractmethod
     def write_records(self, records: bytes) -> None:

@@ -60,8 +60,7 @@ def test_the_logs_are_written_for_the_replay(tmp_path: Path) -> None:
         ("--seed 1 --seeds 2", "--seeds does not go with --seed"),
         ("--shrink", "--shrink does not go with a run of many seeds"),
         ("--log x", "--log does not go with a run of many seeds"),
-        ("--disk --planted", "does not go with"),
-        ("--real --states 5", "--states does not go with --real"),
+        ("--seed 1 --minutes 2", "--minutes does not go with --seed"),
     ],
 )
 def test_options_that_do_not_go_together(arguments: str, named: str) -> None:

@@ -44,7 +44,7 @@ class Swarm:
         self.is_over = False
         self.nodes: dict[str, triack.Node] = {}
         self.schemes = {name: random.choice(["udp", "udp", "tcp"]) for name in NAMES}
-        self.settings = triack.NodeSettings(close_timeout_ns=random.choice([10**6, 10**9, 5 * 10**9]))
+        self.settings = triack.NodeSettings(close_timeout_s=random.choice([0.001, 1.0, 5.0]))
         self.queued: dict[str, set[int]] = defaultdict(set)
         self.handed: dict[str, list[int]] = defaultdict(list)
         self.next: Counter[str] = Counter()

@@ -71,7 +71,7 @@ async def test_every_wait_ends_with_its_node(triack_world: World, a: Machine, wa
 async def test_closing_twice_is_closing_once(triack_world: World, a: Machine, delay_ms: int) -> None:
     """Whatever the first call is about when the second one comes."""
     a.disk_delay = 0.0002
-    settings = triack.NodeSettings(close_timeout_ns=10_000_000)
+    settings = triack.NodeSettings(close_timeout_s=0.01)
     with a:
         node = await triack.open("a", data="a", listen=B, insecure=True, settings=settings).start()
         await node.send("udp://127.0.0.1:9/q", b"to nobody")
