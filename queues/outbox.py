@@ -162,13 +162,16 @@ class Outbox:
 
     def _look_at(self, outgoing: OutgoingQueue) -> None:
         """Something has happened to an outgoing queue: it may have something to send, or another deadline."""
+        self._set_deadline(outgoing)
+        if outgoing.address and outgoing not in self._wanting and outgoing.sequence.peek() is not None:
+            self.links[outgoing.address].offer(outgoing)
+
+    def _set_deadline(self, outgoing: OutgoingQueue) -> None:
         sequence = outgoing.sequence
         deadlines = [sequence.tier.deadline_ns] if sequence.tier.deadline_ns is not None else []
         if outgoing.next_expiry_ms is not None:
             deadlines.append(outgoing.next_expiry_ms * 1_000_000 - self._wall_offset_ns)
         self._deadlines.set(outgoing, min(deadlines, default=None))
-        if outgoing.address and outgoing not in self._wanting and sequence.peek() is not None:
-            self.links[outgoing.address].offer(outgoing)
 
     # ---- submitting and packing
 
@@ -285,8 +288,8 @@ class Outbox:
         return header.encode(), PacketContext(outgoing, entry, previous), awaited
 
     def handle_handed_over(self, outgoing: OutgoingQueue) -> None:
-        """A session has taken packets of an outgoing queue; perhaps there are more."""
-        self._look_at(outgoing)
+        """A session has taken packets of an outgoing queue: a resend tier may run. Its link knows whether it has more."""
+        self._set_deadline(outgoing)
 
     def want_bodies(self, outgoing: OutgoingQueue) -> None:
         """The bodies of the packets that go next are only on the disk."""
