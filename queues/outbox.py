@@ -288,7 +288,7 @@ class Outbox:
         return header.encode(), PacketContext(outgoing, entry, previous), awaited
 
     def handle_handed_over(self, outgoing: OutgoingQueue) -> None:
-        """A session has taken packets of an outgoing queue: a resend tier may run. Its link knows whether it has more."""
+        """A session has taken packets of an outgoing queue: a resend tier may run. Its link knows if it has more."""
         self._set_deadline(outgoing)
 
     def want_bodies(self, outgoing: OutgoingQueue) -> None:
