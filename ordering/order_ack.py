@@ -9,14 +9,14 @@ position, which the caller supplies.
     NOTHING_OWED --packet--> OWED --asked | timer--> DUE --sent--> NOTHING_OWED
 """
 
-from enum import Enum
+from enum import IntEnum
 
 from triack.ordering.settings import OrderSettings
 
 __all__ = ["OrderAck", "OrderAckState"]
 
 
-class OrderAckState(Enum):
+class OrderAckState(IntEnum):
     """What the destination owes the origin."""
 
     NOTHING_OWED = 0
@@ -26,7 +26,7 @@ class OrderAckState(Enum):
     """The ack leaves as soon as everything accepted is committed."""
 
 
-class OrderAckEvent(Enum):
+class OrderAckEvent(IntEnum):
     """What happened."""
 
     PACKET = 0

@@ -14,7 +14,7 @@ nor what a body is.
 
 from collections import deque
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from itertools import islice
 
 from triack.base.delivery import FREED_BY, Ack, Delivery
@@ -24,7 +24,7 @@ from triack.ordering.tiers import ResendTimer
 __all__ = ["TRANSITIONS", "Entry", "EntryEvent", "EntryState", "OutgoingSequence"]
 
 
-class EntryState(Enum):
+class EntryState(IntEnum):
     """Where an outgoing packet is."""
 
     WAITING_TO_SEND = 0
@@ -41,7 +41,7 @@ class EntryState(Enum):
     """Freed or removed; nothing leaves this state."""
 
 
-class EntryEvent(Enum):
+class EntryEvent(IntEnum):
     """What happens to an outgoing packet."""
 
     SENT = 0

@@ -13,7 +13,7 @@ the counter of the newest datagram that brought a packet: that tells without dou
 
 from collections import deque
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from heapq import nsmallest
 
 from triack.base.delivery import Delivery
@@ -43,7 +43,7 @@ SENDINGS_WINDOWS = 8
 sending that several others of the same packet have followed."""
 
 
-class PacketState(Enum):
+class PacketState(IntEnum):
     """Where a packet is in its session."""
 
     QUEUED = 0
@@ -56,7 +56,7 @@ class PacketState(Enum):
     """Over."""
 
 
-class PacketEvent(Enum):
+class PacketEvent(IntEnum):
     """What happens to a packet."""
 
     SENT = 0
@@ -64,6 +64,8 @@ class PacketEvent(Enum):
     ACKED = 2
 
 
+# Enumerations that the tables of busy machines are indexed by are numbers or texts: those are hashed without a call of
+# Python, and a transition costs half.
 TRANSITIONS: dict[PacketState, dict[PacketEvent, PacketState]] = {
     PacketState.QUEUED: {PacketEvent.SENT: PacketState.IN_FLIGHT},
     PacketState.IN_FLIGHT: {

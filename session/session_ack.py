@@ -9,7 +9,7 @@ It knows nothing of disks or of order; those are the other two acknowledgements.
 once for what is out of order is that of RFC 9000 section 13.2.1.
 """
 
-from enum import Enum
+from enum import IntEnum, StrEnum
 
 from triack.base.ranges import NumberSet
 from triack.session.settings import AckTrigger
@@ -17,7 +17,7 @@ from triack.session.settings import AckTrigger
 __all__ = ["AckState", "Cause", "SessionAck"]
 
 
-class AckState(Enum):
+class AckState(IntEnum):
     """What the receiver owes the sender."""
 
     NOTHING_OWED = 0
@@ -27,7 +27,7 @@ class AckState(Enum):
     """The ack must leave with the next datagram."""
 
 
-class Cause(Enum):
+class Cause(StrEnum):
     """What happened. All but the first and the last make an ack due; the value is the log's ``trigger``."""
 
     ARRIVED = "arrived"

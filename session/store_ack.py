@@ -9,21 +9,21 @@ Express packets never reach a disk. They are counted with ``handle_not_durable``
 pass them; no one waits for their store ack.
 """
 
-from enum import Enum
+from enum import IntEnum
 
 from triack.base.ranges import NumberSet
 
 __all__ = ["StoreAck", "StoreAckState"]
 
 
-class StoreAckState(Enum):
+class StoreAckState(IntEnum):
     """Whether the sender has yet to hear of something on our disk."""
 
     NOTHING_OWED = 0
     DUE = 1
 
 
-class StoreEvent(Enum):
+class StoreEvent(IntEnum):
     """What happened."""
 
     STORED = 0

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.ordering.pair import make_entry, make_header
 from triack.base.delivery import Delivery
+from triack.base.reasons import RejectReason
 from triack.base.units import MS
 from triack.ordering.incoming import SKIPS_MAX, IncomingSequence, Outcome, Position
 from triack.ordering.outgoing import OutgoingSequence
@@ -295,3 +296,10 @@ def test_a_held_packet_is_not_accepted() -> None:
     outcomes = [incoming.handle_packet(held, None, 0)[0] for _ in range(2)]
     assert outcomes == [Outcome.HELD, Outcome.DUPLICATE]
     assert not incoming.has_accepted(held)
+
+
+def test_rejections_have_the_names_of_their_reasons() -> None:
+    """The log and the dead-letter queue say them; accepted and held are none."""
+    reasons = {outcome.name: outcome.value for outcome in Outcome if isinstance(outcome.value, RejectReason)}
+    assert reasons == {name: RejectReason[name] for name in ("DUPLICATE", "STALE_SEQUENCE", "HOLD_FULL")}
+    assert {outcome.value for outcome in Outcome} - set(reasons.values()) == {"accepted", "held"}

@@ -239,6 +239,23 @@ def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
     assert a.rollbacks + b.rollbacks == []
 
 
+def test_what_was_checked_stays_so_for_an_older_connect() -> None:
+    """A copy of the first one, which asked for nothing, comes late: the answer says what was found all the same."""
+    world = World(1)
+    node = world.node("b")
+    answers: list[bytes] = []
+    world.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
+    first = Introduction(b"n" * 16, "n", "", node.address)
+    again = replace(first, receiver=node.live.node_id, remembered=node.live.handshakes.history.point)
+    for own in (first, again, first):
+        throw(world, node, CHANNEL.seal(Kind.CONNECT, 0, 1, make_hello(own, 5).encode()))
+    assert [open_datagram(answer).introduction.checked for answer in answers] == [
+        NO_POINT,
+        again.remembered,
+        again.remembered,
+    ]
+
+
 # A peer that means harm.
 
 
@@ -369,6 +386,21 @@ def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None
     swapped = Header(Kind.DATA, own.connection_id, strange.counter + 1).encode() + heard[c.address][-1][HEADER_BYTES:]
     b.live.handle_datagram(swapped, a.address, world.now_ns)
     assert b.live.drops == {"bad-tag": 1}
+
+
+@pytest.mark.usefixtures("_keyed")
+def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
+    """Full packets both ways, with the acks of a bad network on them."""
+    world = World(1, Network(loss=0.2, reorder=0.5))
+    a, b = world.node("a"), world.node("b")
+    sizes: list[int] = []
+    world.tap = lambda data, _sender, _to: sizes.append(len(data))
+    for _ in range(20):
+        a.send(b, "q", bytes(20_000))
+        b.send(a, "q", bytes(20_000))
+        world.run(20 * MS)
+    world.run(5 * SECOND)
+    assert max(sizes) == 1_200
 
 
 @pytest.mark.usefixtures("_keyed")

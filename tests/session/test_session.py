@@ -480,6 +480,23 @@ def test_a_packet_and_both_acks_share_or_split_datagrams_within_the_limit() -> N
     assert sent[0].store_ack is not None
 
 
+@pytest.mark.parametrize("overhead_bytes", [0, 36, 200])
+def test_datagrams_leave_room_for_what_their_channel_adds(monkeypatch: pytest.MonkeyPatch, overhead_bytes: int) -> None:
+    """Full packets, acks with few ranges or many: with the overhead none is larger than the peers agreed."""
+    monkeypatch.setattr("tests.session.pair.OVERHEAD_BYTES", overhead_bytes)
+    pair = Pair.opened()
+    content = bytes(content_limit_bytes(1_200, overhead_bytes))
+    for number in range(2, 129, 2):
+        pair.inject("b", encode_packet(number, Delivery.EXPRESS, True, b""))
+        pair.b.send_packet(Delivery.EXPRESS, content, None)
+        pair.drain()
+    sent = [transmit for _, transmit in pair.sent["b"][1:]]
+    full = [transmit.packet for transmit in sent if transmit.packet is not None]
+    assert len(full) >= 10
+    assert {packet.size_bytes for packet in full} == {1_200 - 24}
+    assert max(len(transmit.payload) for transmit in sent) <= 1_200 - overhead_bytes
+
+
 def test_a_content_that_no_datagram_holds_is_the_callers_mistake() -> None:
     """It is refused before it has a number."""
     pair = Pair.opened()
