@@ -244,7 +244,7 @@ def test_what_was_checked_stays_so_for_an_older_connect() -> None:
     world = World(1)
     node = world.node("b")
     answers: list[bytes] = []
-    world.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
+    world.network.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
     first = Introduction(b"n" * 16, "n", "", node.address)
     again = replace(first, receiver=node.live.node_id, remembered=node.live.handshakes.history.point)
     for own in (first, again, first):
@@ -391,10 +391,10 @@ def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None
 @pytest.mark.usefixtures("_keyed")
 def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
     """Full packets both ways, with the acks of a bad network on them."""
-    world = World(1, Network(loss=0.2, reorder=0.5))
+    world = World(1, Faults(loss=0.2, reorder=0.5))
     a, b = world.node("a"), world.node("b")
     sizes: list[int] = []
-    world.tap = lambda data, _sender, _to: sizes.append(len(data))
+    world.network.tap = lambda data, _sender, _to: sizes.append(len(data))
     for _ in range(20):
         a.send(b, "q", bytes(20_000))
         b.send(a, "q", bytes(20_000))
