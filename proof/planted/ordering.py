@@ -19,7 +19,7 @@ BUGS = Bugs()
 # ---- what frees a packet
 
 
-@BUGS.by_both("transactional messages are freed by the store ack", PLAIN, "let go")
+@BUGS.by_both("transactional messages are freed by the store ack", PLAIN, "accepted a2 of a1, a2")
 def _transactional_by_store_ack(patch: Patch) -> None:
     patch.setitem(FREED_BY, Delivery.TRANSACTIONAL, Ack.STORE)
 

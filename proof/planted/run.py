@@ -14,7 +14,7 @@ from typing import NamedTuple
 from proof.planted.bug import Bug, ForGood
 from proof.planted.catalogue import BUGS, bug_named
 from proof.search.scope import Scope
-from proof.search.search import Search
+from proof.search.search import Search, SearchResult
 from triack.base.errors import ChaosError
 from triack.tools.chaos.campaign import run_campaign
 
@@ -117,7 +117,7 @@ def hunt(bug: Bug, seeds_max: int = SEEDS_MAX) -> Found:
     bug.plant(ForGood())
     found = Found(bug)
     if bug.scope is not None:
-        found = found._replace(said=search_for(bug.scope))
+        found = found._replace(said=search_for(bug.scope).violation or "")
     if bug.seeds:
         campaign = run_campaign(0, seeds_max, jobs=1, fail_fast=True)
         for failure in campaign.failures:
@@ -126,9 +126,9 @@ def hunt(bug: Bug, seeds_max: int = SEEDS_MAX) -> Found:
     return found
 
 
-def search_for(scope: Scope) -> str:
-    """Search a small world as it is now. Returns the promise that breaks in it, or nothing."""
-    return Search(scope).run(STATES, fair_runs=FAIR_RUNS).violation or ""
+def search_for(scope: Scope) -> SearchResult:
+    """Search a small world with what is planted now."""
+    return Search(scope).run(STATES, fair_runs=FAIR_RUNS)
 
 
 if __name__ == "__main__":
