@@ -57,7 +57,7 @@ def _new_number(patch: Patch) -> None:
 
 @BUGS.by_search("silence never closes a session", RECEIVER_DIES, "still waits")
 def _silence(patch: Patch) -> None:
-    patch.setitem(session._EXPIRIES, Timer.ACK_LIMIT, lambda session, now_ns: None)
+    patch.setitem(session._EXPIRIES, Timer.ACK_LIMIT, lambda self, _now_ns: None)
 
 
 @BUGS.by_search("a session is open as soon as the connect comes", PLAIN, "without hearing")

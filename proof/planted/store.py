@@ -46,6 +46,6 @@ def _sync_only(patch: Patch, level: str) -> None:
 
     class Careless(apsw.Connection):
         def pragma(self, name: str, *value: Any, **options: Any) -> Any:
-            return super().pragma(name, *((level,) if name == "synchronous" else value), **options)
+            return super().pragma(name, *((level,) if value and name == "synchronous" else value), **options)
 
     patch.setattr(apsw, "Connection", Careless)

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from proof import __main__ as commands
-from proof.planted.bug import Bug, Patch
+from proof.planted.bug import Bug, Patch, Plant
 from proof.planted.catalogue import bug_named
 from proof.planted.run import Found, hunt_all
 from proof.planted.worlds import PLAIN
@@ -51,10 +51,10 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("plant", "why"), [(gone, "ChaosError: .* no wall_years"), (broken, "TypeError: .*positional")]
 )
-def test_a_bug_that_does_not_fit_is_an_error(plant: object, why: str) -> None:
+def test_a_bug_that_does_not_fit_is_an_error(plant: Plant, why: str) -> None:
     """With its name and the reason: it is no bug that a seed could find."""
     with pytest.raises(ChaosError, match=f"plant 'bad': {why}"):
-        hunt_all([Bug("bad", plant)], seeds_max=3)  # type: ignore[arg-type]
+        hunt_all([Bug("bad", plant)], seeds_max=3)
 
 
 def test_a_bug_is_not_found_by_half_or_by_another_sentence() -> None:

@@ -8,7 +8,6 @@ from proof.planted.session import BUGS
 from tests.proof.planted.changes import changes_of
 from triack.session.rtt import RoundTrip
 from triack.session.sending import SendWindow
-from triack.session.settings import SessionSettings
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
@@ -19,7 +18,7 @@ def test_each_still_changes_something(bug: Bug, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_window_off_by_one_has_room_for_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """And no less than the right one has."""
-    window = SendWindow(3, RoundTrip(SessionSettings()), None)
+    window = SendWindow(3, RoundTrip(), None)
     right = window.room
     changes_of(bug_named("the window is off by one"), monkeypatch)
     assert (right, window.room) == (3, 4)
