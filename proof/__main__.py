@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from proof.disk.run import prove_all
 from proof.drains import measure
 from proof.figures import everything
-from proof.planted import SEEDS_MAX, Found, run_planted
+from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
 from proof.search.run import STATES, run_all
 from proof.search.run import as_json as figures_of
@@ -37,20 +38,20 @@ def main() -> None:
 
 @main.command()
 @click.option("--seeds", type=_COUNT, default=SEEDS_MAX, show_default=True, metavar="N", help="Tried for each bug.")
+@_jobs_option
 @_json_option
 @verbose_option
-def planted(seeds: int, *, as_json: bool) -> None:
+def planted(seeds: int, jobs: int, *, as_json: bool) -> None:
     """Plant known bugs, and see each one found."""
 
     def say(found: Found) -> None:
-        how = f"seed {found.seed} {found.rule}: {found.sentence}" if found.seed >= 0 else "[red]not found[/]"
-        _console.print(f"{found.bug.name}: {how}")
+        _console.print(f"{'' if found.whole else '[red]not found:[/] '}{found.bug.name}: {escape(found.told)}")
 
-    results = run_planted(seeds_max=seeds, say=say)
-    found = sum(result.seed >= 0 for result in results)
+    results = hunt_all(seeds_max=seeds, jobs=jobs, say=say)
+    found = sum(result.whole for result in results)
     _console.print(f"{found} of {len(results)} planted bugs found")
     if as_json:
-        click.echo(json.dumps({"planted": len(results), "found": found, "by": {r.bug.name: r.rule for r in results}}))
+        click.echo(json.dumps({"planted": len(results), "found": found, "by": {r.bug.name: r.by for r in results}}))
     sys.exit(0 if found == len(results) else EXIT_FAIL)
 
 

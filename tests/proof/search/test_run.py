@@ -1,4 +1,4 @@
-"""The exhaustive search: nothing is found where nothing is wrong, and every planted mistake with the steps to it."""
+"""The exhaustive search: nothing is found where nothing is wrong, and every planted bug with the steps to it."""
 
 import os
 import subprocess
@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
+from proof.planted.bug import Bug
+from proof.planted.catalogue import BUGS
+from proof.planted.run import search_for
 from proof.search.run import run_all, run_scope
 from proof.search.scopes import SCOPES
 from proof.search.search import Search
-from tests.proof.search.mutations import MUTATIONS, Mutation
 
 STATES = 6_000
 
@@ -44,13 +46,14 @@ def test_a_whole_world_is_searched_to_its_end() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_planted_mistake_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.scope is not None], ids=lambda bug: bug.name)
+def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its sentence and the shortest way to it."""
-    mutation.plant(monkeypatch)
-    result = Search(mutation.scope).run(60_000, fair_runs=200)
+    assert bug.scope is not None
+    bug.plant(monkeypatch)
+    result = search_for(bug.scope)
     assert result.violation is not None
-    assert mutation.says in result.violation
+    assert bug.says in result.violation
     assert result.trace
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
+from proof.planted.catalogue import bug_named
+from proof.planted.worlds import EXPRESS, PLAIN
 from proof.search.identity import digest, thaw
 from proof.search.scope import Scope
 from proof.search.search import Search
-from tests.proof.search.mutations import EXPRESS, MUTATIONS, PLAIN
 from triack.ordering.incoming import IncomingSequence
 
 FIRST = "[session ack to 0, packet 1: number 1 after 0 of sequence 1, a1]"
@@ -31,9 +32,8 @@ def test_what_is_left_out_hides_nothing(scope: Scope) -> None:
 
 def test_a_trace_tells_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line a step: who does what, what it sends, and at last what is wrong."""
-    (mutation,) = (mutation for mutation in MUTATIONS if mutation.name == "order ack before the commit")
-    mutation.plant(monkeypatch)
-    result = Search(mutation.scope).run(1_000)
+    bug_named("the order ack speaks of what is not yet committed").plant(monkeypatch)
+    result = Search(PLAIN).run(1_000)
     assert [line.replace("DATA of session a01 ", "") for line in result.trace] == [
         "a starts and sends CONNECT of session a01",
         "b starts and sends nothing",
@@ -64,9 +64,8 @@ def test_an_engine_that_fails_is_found_in_the_search_and_when_the_faults_stop(
 
 def test_a_promise_that_breaks_when_the_faults_stop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence is that of the promise, and no error's name."""
-    (mutation,) = (mutation for mutation in MUTATIONS if mutation.name == "order ack before the commit")
-    mutation.plant(monkeypatch)
-    result = Search(mutation.scope).run(1, fair_runs=1)
+    bug_named("the order ack speaks of what is not yet committed").plant(monkeypatch)
+    result = Search(PLAIN).run(1, fair_runs=1)
     assert result.violation is not None
     assert result.violation.startswith("order ack to ")
     assert result.trace[-1] == "from here on nothing is lost"

@@ -1,13 +1,13 @@
-"""The witness by itself: what it refuses although no planted mistake of the search leads there first."""
+"""The witness by itself: what it refuses although no planted bug of the search leads there first."""
 
 from dataclasses import replace
 
 import pytest
 
+from proof.planted.worlds import PLAIN
 from proof.search.datagrams import Datagram
 from proof.search.host import Host
 from proof.search.witness import Violation
-from tests.proof.search.mutations import PLAIN
 from triack.session.frames import PacketFrame, StoreAckFrame
 
 

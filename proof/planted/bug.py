@@ -1,0 +1,94 @@
+"""What a planted bug is: a small, realistic mistake that is put into the running Triack, and where it must be found.
+
+A bug changes classes and tables through a ``Patch`` before anything is made of them. It never changes files.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from proof.search.scope import Scope
+from triack.base.errors import ChaosError
+
+__all__ = ["Bug", "Bugs", "ForGood", "Patch", "Plant"]
+
+
+class Patch(Protocol):
+    """What changes the running program; ``pytest.MonkeyPatch`` does, and takes it back when its test is over."""
+
+    def setattr(self, target: object, name: str, value: object, /) -> None:
+        """Give a class or module another value by a name that it has."""
+
+    def setitem(self, table: Mapping[Any, Any], key: Any, value: Any, /) -> None:
+        """Put another value in a table under a key that it has."""
+
+
+Plant: TypeAlias = Callable[[Patch], None]
+
+
+class ForGood:
+    """Changes the process it is in, and takes nothing back."""
+
+    def setattr(self, target: object, name: str, value: object, /) -> None:
+        """Give a class or module another value by a name that it has.
+
+        Raises:
+            ChaosError: it has no such name.
+        """
+        if not hasattr(target, name):
+            raise ChaosError(f"patch {target!r}: it has no {name}")
+        setattr(target, name, value)
+
+    def setitem(self, table: Mapping[Any, Any], key: Any, value: Any, /) -> None:
+        """Put another value in a table under a key that it has.
+
+        Raises:
+            ChaosError: it has no such key, or takes nothing.
+        """
+        if key not in table or not isinstance(table, dict):
+            raise ChaosError(f"patch a table: it has no {key!r}")
+        table[key] = value
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """One mistake.
+
+    Attributes:
+        name: what it is called.
+        plant: makes it.
+        seeds: whether a campaign of ``triack chaos`` must find it.
+        scope: the small world in which the exhaustive search must find it, or None.
+        says: words of the sentence with which the search does.
+    """
+
+    name: str
+    plant: Plant
+    seeds: bool = True
+    scope: Scope | None = None
+    says: str = ""
+
+
+class Bugs(list[Bug]):
+    """The bugs of one room. Each function that plants one says above it where it must be found."""
+
+    def by_seeds(self, name: str) -> Callable[[Plant], Plant]:
+        """List a bug that a campaign finds."""
+        return self._lister(name, seeds=True)
+
+    def by_search(self, name: str, scope: Scope, says: str) -> Callable[[Plant], Plant]:
+        """List a bug that the exhaustive search finds."""
+        return self._lister(name, seeds=False, scope=scope, says=says)
+
+    def by_both(self, name: str, scope: Scope, says: str) -> Callable[[Plant], Plant]:
+        """List a bug that each of them finds."""
+        return self._lister(name, seeds=True, scope=scope, says=says)
+
+    def _lister(
+        self, name: str, *, seeds: bool, scope: Scope | None = None, says: str = ""
+    ) -> Callable[[Plant], Plant]:
+        def add(plant: Plant) -> Plant:
+            self.append(Bug(name, plant, seeds, scope, says))
+            return plant
+
+        return add

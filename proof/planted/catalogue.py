@@ -1,0 +1,17 @@
+"""All planted bugs, room by room.
+
+A proof that finds nothing proves nothing; one that finds all of these has at least looked there. A new kind of mistake
+belongs into the list, as soon as it was made once.
+"""
+
+from proof.planted import ordering, queues, session, store
+from proof.planted.bug import Bug
+
+__all__ = ["BUGS", "bug_named"]
+
+BUGS: tuple[Bug, ...] = (*session.BUGS, *ordering.BUGS, *queues.BUGS, *store.BUGS)
+
+
+def bug_named(name: str) -> Bug:
+    """The bug of that name. Raises KeyError."""
+    return {bug.name: bug for bug in BUGS}[name]

@@ -1,0 +1,167 @@
+"""Mistakes of ``ordering/``, and of the table that says what frees a packet."""
+
+from typing import Any
+
+from proof.planted.bug import Bugs, Patch
+from proof.planted.worlds import EXPRESS, PLAIN, RECEIVER_DIES, RECOVERABLE
+from triack.base.delivery import FREED_BY, Ack, Delivery
+from triack.ordering.duplicates import DuplicateFilter
+from triack.ordering.incoming import IncomingSequence, Outcome
+from triack.ordering.outgoing import Entry, OutgoingSequence
+from triack.ordering.tiers import ResendTimer
+from triack.ordering.wire import SequenceHeader
+
+__all__ = ["BUGS"]
+
+BUGS = Bugs()
+
+
+# ---- what frees a packet
+
+
+@BUGS.by_both("transactional messages are freed by the store ack", PLAIN, "accepted a2 of a1, a2")
+def _transactional_by_store_ack(patch: Patch) -> None:
+    patch.setitem(FREED_BY, Delivery.TRANSACTIONAL, Ack.STORE)
+
+
+@BUGS.by_search("transactional messages are freed by the session ack", PLAIN, "let go")
+def _transactional_by_session_ack(patch: Patch) -> None:
+    patch.setitem(FREED_BY, Delivery.TRANSACTIONAL, Ack.SESSION)
+
+
+@BUGS.by_seeds("recoverable messages are freed by the session ack")
+def _recoverable_by_session_ack(patch: Patch) -> None:
+    patch.setitem(FREED_BY, Delivery.RECOVERABLE, Ack.SESSION)
+
+
+# ---- the receiving end of a sequence
+
+
+@BUGS.by_both("the order ack speaks of what is not yet committed", PLAIN, "order ack")
+def _order_ack(patch: Patch) -> None:
+    accept = IncomingSequence._accept
+
+    def hasty(self: IncomingSequence[Any], header: SequenceHeader, context: Any) -> Any:
+        accepted = accept(self, header, context)
+        self.committed = self.position
+        return accepted
+
+    patch.setattr(IncomingSequence, "_accept", hasty)
+
+
+@BUGS.by_both("a gap is not noticed", PLAIN, "number 1 is not on disk")
+def _gap(patch: Patch) -> None:
+    judge = IncomingSequence._judge
+
+    def lax(self: IncomingSequence[Any], header: SequenceHeader) -> Outcome:
+        outcome = judge(self, header)
+        return Outcome.ACCEPTED if outcome is Outcome.HELD else outcome
+
+    patch.setattr(IncomingSequence, "_judge", lax)
+
+
+@BUGS.by_seeds("the last packet is accepted again")
+def _last_again(patch: Patch) -> None:
+    judge = IncomingSequence._judge
+
+    def lax(self: IncomingSequence[Any], header: SequenceHeader) -> Outcome:
+        return Outcome.ACCEPTED if (header.sequence, header.number) == self.position else judge(self, header)
+
+    patch.setattr(IncomingSequence, "_judge", lax)
+
+
+@BUGS.by_seeds("held packets come out without those before them")
+def _held(patch: Patch) -> None:
+    poll_held = IncomingSequence._poll_held
+
+    def hasty(self: IncomingSequence[Any]) -> Any:
+        held = poll_held(self)
+        if held is not None:
+            return held
+        sequence, number = self.position
+        self.position = (sequence, number + 1)
+        held = poll_held(self)
+        self.position = (sequence, number)
+        return held
+
+    patch.setattr(IncomingSequence, "_poll_held", hasty)
+
+
+@BUGS.by_seeds("a packet that was passed over is called stored")
+def _passed_over(patch: Patch) -> None:
+    def has_accepted(self: IncomingSequence[Any], header: SequenceHeader) -> bool:
+        return (header.sequence, header.number) <= self.position
+
+    patch.setattr(IncomingSequence, "has_accepted", has_accepted)
+
+
+# ---- duplicate filters
+
+
+@BUGS.by_both("the duplicate filter is not kept", RECOVERABLE, "accepted twice")
+def _filter_not_kept(patch: Patch) -> None:
+    patch.setattr(DuplicateFilter, "decode", classmethod(lambda cls, data: cls()))
+
+
+@BUGS.by_search("the duplicate filter forgets", EXPRESS, "accepted twice")
+def _filter_forgets(patch: Patch) -> None:
+    patch.setattr(DuplicateFilter, "handle_packet", lambda self, header: True)
+
+
+@BUGS.by_seeds("a recoverable packet that was passed over is called stored")
+def _nothing_skipped(patch: Patch) -> None:
+    patch.setattr(DuplicateFilter, "has_skipped", lambda self, header: False)
+
+
+@BUGS.by_seeds("what a crashed sender sends again is never called stored")
+def _all_skipped(patch: Patch) -> None:
+    def has_skipped(self: DuplicateFilter, header: SequenceHeader) -> bool:
+        return header.number <= self._seen.cumulative
+
+    patch.setattr(DuplicateFilter, "has_skipped", has_skipped)
+
+
+# ---- the sending end of a sequence
+
+
+@BUGS.by_seeds("a packet says that nothing goes before it")
+def _previous(patch: Patch) -> None:
+    previous_of = OutgoingSequence.previous_of
+
+    def too_low(self: OutgoingSequence, entry: Entry) -> int:
+        previous = previous_of(self, entry)
+        follows = FREED_BY[self.delivery] is Ack.ORDER and entry.number - 1 in self.entries
+        return max(0, previous - 1) if follows else previous
+
+    patch.setattr(OutgoingSequence, "previous_of", too_low)
+
+
+@BUGS.by_seeds("an order ack frees one packet too many")
+def _frees_too_many(patch: Patch) -> None:
+    handle_order_ack = OutgoingSequence.handle_order_ack
+
+    def generous(self: OutgoingSequence, sequence: int, number: int, now_ns: int) -> list[Entry]:
+        beyond = number + 1 if number + 1 < self.next_number else number
+        return handle_order_ack(self, sequence, beyond, now_ns)
+
+    patch.setattr(OutgoingSequence, "handle_order_ack", generous)
+
+
+@BUGS.by_both("packets of a closed session are not sent again", RECEIVER_DIES, "still waits")
+def _not_sent_again(patch: Patch) -> None:
+    def forget(self: OutgoingSequence) -> None:
+        for entry in self.entries.values():
+            entry.packet = 0
+
+    patch.setattr(OutgoingSequence, "handle_session_closed", forget)
+
+
+@BUGS.by_seeds("a resend tier is skipped")
+def _tier(patch: Patch) -> None:
+    handle_expired = ResendTimer.handle_expired
+
+    def leap(self: ResendTimer, now_ns: int, *, resends: bool) -> None:
+        self.attempt += 2 * resends
+        handle_expired(self, now_ns, resends=resends)
+
+    patch.setattr(ResendTimer, "handle_expired", leap)

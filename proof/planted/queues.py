@@ -1,0 +1,237 @@
+"""Mistakes of ``queues/``: what is committed, what leaves when, and what comes back after a restart."""
+
+from dataclasses import replace
+
+from proof.planted.bug import Bugs, Patch
+from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
+from triack.base.commit import Commit, OutgoingQueueRow
+from triack.ordering.outgoing import Entry
+from triack.ordering.wire import SequenceHeader
+from triack.queues.engine import Engine
+from triack.queues.group_commit import Arrivals, GroupCommit
+from triack.queues.history import History
+from triack.queues.inbox import Inbox
+from triack.queues.incoming_transfer import Arrival, IncomingTransfer
+from triack.queues.introduction import HistoryPoint
+from triack.queues.link import Conversation
+from triack.queues.mailbox import Mailbox, QueuedPacket, Run
+from triack.queues.outbox import Outbox, _GivenUp
+from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.packing import Unpacked
+
+__all__ = ["BUGS"]
+
+BUGS = Bugs()
+
+
+# ---- before the commit has returned
+
+
+@BUGS.by_both("the store ack leaves before the commit returns", PLAIN, "store ack")
+def _early_store_ack(patch: Patch) -> None:
+    def hasty(self: Arrivals, conversation: Conversation, packet: int) -> None:
+        conversation.session.handle_stored([packet])
+
+    patch.setattr(Arrivals, "store_ack", hasty)
+
+
+@BUGS.by_seeds("packets are sent before the commit that holds them")
+def _early_packets(patch: Patch) -> None:
+    pack_durable = Outbox.pack_durable
+
+    def hasty(self: Outbox, group: GroupCommit, now_ms: int) -> None:
+        pack_durable(self, group, now_ms)
+        for outgoing, entries in group.departures.started:
+            if outgoing.address:
+                outgoing.start(entries)
+                self._look_at(outgoing)
+
+    patch.setattr(Outbox, "pack_durable", hasty)
+
+
+@BUGS.by_search("a message is handed out before its commit", READING, "before it was on disk")
+def _early_message(patch: Patch) -> None:
+    add_row = Inbox._add_row
+
+    def hasty(self: Inbox, mailbox: Mailbox, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
+        add_row(self, mailbox, packet, body, group)
+        mailbox.put(*group.arrivals.queued.pop()[1:])
+
+    patch.setattr(Inbox, "_add_row", hasty)
+
+
+@BUGS.by_both("a packet that is only held is called stored", PLAIN, "store ack")
+def _held_is_stored(patch: Patch) -> None:
+    handle_ordered = Inbox._handle_ordered
+
+    def eager(
+        self: Inbox,
+        transfer: IncomingTransfer,
+        arrival: Arrival,
+        header: SequenceHeader,
+        now_ns: int,
+        group: GroupCommit,
+    ) -> None:
+        handle_ordered(self, transfer, arrival, header, now_ns, group)
+        if header.number in transfer.sequence._held:
+            group.arrivals.store_ack(*arrival)
+
+    patch.setattr(Inbox, "_handle_ordered", eager)
+
+
+# ---- what the commit holds
+
+
+@BUGS.by_both("the position is not in the commit of the messages", RECEIVER_DIES, "accepted twice")
+def _position_missing(patch: Patch) -> None:
+    complete = Inbox.complete
+
+    def torn(self: Inbox, group: GroupCommit) -> None:
+        complete(self, group)
+        for transfer in list(group.arrivals.accepted)[:1]:
+            del group.commit.positions[(transfer.origin, transfer.lane)]
+
+    patch.setattr(Inbox, "complete", torn)
+
+
+@BUGS.by_seeds("an ack deletes one row too many")
+def _row_too_many(patch: Patch) -> None:
+    free = Outbox._free
+
+    def greedy(self: Outbox, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
+        free(self, outgoing, entries, group)
+        if entries and outgoing.durable:
+            first, last = group.commit.outgoing_deletes[-1]
+            group.commit.outgoing_deletes[-1] = (first, last + 1)
+
+    patch.setattr(Outbox, "_free", greedy)
+
+
+@BUGS.by_seeds("acknowledging one message removes its whole packet")
+def _whole_packet(patch: Patch) -> None:
+    take_changes = Mailbox.take_changes
+
+    def greedy(self: Mailbox) -> tuple[list[QueuedPacket], list[int]]:
+        changed, orphans = take_changes(self)
+        begun = [packet for packet in changed if packet.acked and not packet.done]
+        return [packet for packet in changed if packet not in begun], orphans + [
+            key for one in begun for key in one.keys
+        ]
+
+    patch.setattr(Mailbox, "take_changes", greedy)
+
+
+@BUGS.by_seeds("expired messages just disappear")
+def _no_dead_letter(patch: Patch) -> None:
+    dead_letter = Outbox._dead_letter
+
+    def forget(self: Outbox, item: _GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
+        dead_letter(self, item, replace(content, bodies=[]), group, now_ms)
+
+    patch.setattr(Outbox, "_dead_letter", forget)
+
+
+@BUGS.by_seeds("what the application keeps misses its commit")
+def _state_missing(patch: Patch) -> None:
+    set_state = Engine.set_state
+
+    def forgetful(self: Engine, key: str, value: bytes | None) -> None:
+        if value is None or len(self._group.commit.state) % 2:
+            set_state(self, key, value)
+
+    patch.setattr(Engine, "set_state", forgetful)
+
+
+@BUGS.by_seeds("commits are not numbered")
+def _not_numbered(patch: Patch) -> None:
+    def number(self: History, commit: Commit) -> None:
+        commit.serial = self._last
+
+    patch.setattr(History, "number", number)
+
+
+# ---- after a restart
+
+
+@BUGS.by_both("a stream's position is forgotten by a restart", RECEIVER_DIES, "accepted twice")
+def _position_forgotten(patch: Patch) -> None:
+    patch.setattr(Inbox, "_restore_transfer", lambda self, row, now_ns: None)
+
+
+@BUGS.by_both("numbers are used again after a restart", SENDER_DIES, "two packets")
+def _numbers_again(patch: Patch) -> None:
+    add = Outbox._add
+
+    def first_again(self: Outbox, row: OutgoingQueueRow) -> OutgoingQueue:
+        return add(self, row._replace(next_number=1))
+
+    patch.setattr(Outbox, "_add", first_again)
+
+
+@BUGS.by_seeds("what was acknowledged in a packet is forgotten by a restart")
+def _progress_forgotten(patch: Patch) -> None:
+    patch.setattr(QueuedPacket, "decode_progress", lambda self, progress: None)
+
+
+@BUGS.by_both("messages come again after a restart without a word", READING, "not marked redelivered")
+def _not_marked(patch: Patch) -> None:
+    put = Mailbox.put
+
+    def plain(self: Mailbox, packet: QueuedPacket, head: bytes) -> None:
+        packet.redelivered = False
+        put(self, packet, head)
+
+    patch.setattr(Mailbox, "put", plain)
+
+
+@BUGS.by_search("a store denies its newest commit", HISTORY, "older copy")
+def _history(patch: Patch) -> None:
+    has = History.has
+
+    def off_by_one(self: History, point: HistoryPoint) -> bool:
+        return has(self, HistoryPoint(point.start, point.serial + bool(point.start)))
+
+    patch.setattr(History, "has", off_by_one)
+
+
+# ---- what is said, and what is handed out
+
+
+@BUGS.by_search("an order ack is said only once", RECEIVER_DIES, "still waits")
+def _said_once(patch: Patch) -> None:
+    send = Inbox._send_order_ack
+
+    def once(self: Inbox, transfer: IncomingTransfer, conversation: Conversation, now_ns: int) -> None:
+        if transfer.acked != transfer.sequence.committed:
+            send(self, transfer, conversation, now_ns)
+
+    patch.setattr(Inbox, "_send_order_ack", once)
+
+
+@BUGS.by_seeds("what was given back comes last")
+def _comes_last(patch: Patch) -> None:
+    next_run = Mailbox._next_run
+
+    def late(self: Mailbox) -> Run | None:
+        if not self._ready:
+            return next_run(self)
+        again, self._again = self._again, []
+        run = next_run(self)
+        self._again = again
+        return run
+
+    patch.setattr(Mailbox, "_next_run", late)
+
+
+@BUGS.by_seeds("a removal leaves no record")
+def _no_record(patch: Patch) -> None:
+    patch.setattr(Outbox, "_record_removed", lambda self, item, now_ns: None)
+
+
+@BUGS.by_seeds("a node whose disk failed spins")
+def _spins(patch: Patch) -> None:
+    def too_soon(self: Engine) -> int | None:
+        deadlines = (self._deadlines.earliest(), self.inbox.next_deadline(), self.outbox.next_deadline())
+        return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
+
+    patch.setattr(Engine, "next_deadline", too_soon)

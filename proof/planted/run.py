@@ -1,0 +1,137 @@
+"""Plants each bug in a process of its own, and lets the proofs that must find it look for it.
+
+``python -m proof.planted.run "the window is off by one"`` looks for one, in this process.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import NamedTuple
+
+from proof.planted.bug import Bug, ForGood
+from proof.planted.catalogue import BUGS, bug_named
+from proof.search.scope import Scope
+from proof.search.search import Search, SearchResult
+from triack.base.errors import ChaosError
+from triack.tools.chaos.campaign import run_campaign
+
+__all__ = ["SEEDS_MAX", "STATES", "Found", "hunt", "hunt_all", "search_for"]
+
+SEEDS_MAX = 600
+"""Seeds tried for each bug; the rarest needs several hundred."""
+STATES = 60_000
+"""States searched for each bug: no world of ``worlds`` shows its bugs later."""
+FAIR_RUNS = 200
+
+
+class Found(NamedTuple):
+    """How a bug was found.
+
+    Attributes:
+        bug: which one.
+        seed: the first seed that failed, -1 if none did, or none was to be tried.
+        rule, sentence: what that seed broke.
+        said: what the search said; empty if it found nothing, or was not to look.
+    """
+
+    bug: Bug
+    seed: int = -1
+    rule: str = ""
+    sentence: str = ""
+    said: str = ""
+
+    @property
+    def by_seeds(self) -> bool:
+        """Whether a campaign found it."""
+        return self.seed >= 0
+
+    @property
+    def by_search(self) -> bool:
+        """Whether the search found it, by the sentence that it was to say."""
+        return self.bug.scope is not None and bool(self.said) and self.bug.says in self.said
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything found it that must."""
+        return self.by_seeds >= self.bug.seeds and self.by_search >= (self.bug.scope is not None)
+
+    @property
+    def by(self) -> str:
+        """In a word or two: the rule that a seed broke, or the world of the search; empty when it was not found."""
+        if self.by_seeds or self.bug.scope is None:
+            return self.rule
+        return self.bug.scope.name if self.by_search else ""
+
+    @property
+    def told(self) -> str:
+        """For people."""
+        told = []
+        if self.bug.seeds:
+            told.append(f"seed {self.seed} {self.rule}: {self.sentence}" if self.by_seeds else "found by no seed")
+        if self.bug.scope is not None:
+            told.append(f"search of {self.bug.scope.name}: {self.said or 'nothing'}")
+            if self.said and not self.by_search:
+                told[-1] += f" (not {self.bug.says!r})"
+        return "; ".join(told)
+
+
+def hunt_all(
+    bugs: Iterable[Bug] = BUGS,
+    *,
+    seeds_max: int = SEEDS_MAX,
+    jobs: int = 0,
+    say: Callable[[Found], None] = lambda _found: None,
+) -> list[Found]:
+    """Plant each bug in a fresh process, and look for it there.
+
+    Args:
+        bugs: which ones.
+        seeds_max: seeds that may be tried for each.
+        jobs: processes at a time; 0 for one per core.
+        say: called with each result, in the order of the bugs.
+
+    Raises:
+        ChaosError: a bug cannot be planted any more, or nothing runs with it.
+    """
+    results = []
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as hunters:
+        for found in hunters.map(partial(_hunt_apart, seeds_max=seeds_max), bugs):
+            say(found)
+            results.append(found)
+    return results
+
+
+def _hunt_apart(bug: Bug, seeds_max: int) -> Found:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        try:
+            return process.submit(hunt, bug, seeds_max).result()
+        except Exception as cause:
+            raise ChaosError(f"plant {bug.name!r}: {type(cause).__name__}: {cause}") from cause
+
+
+def hunt(bug: Bug, seeds_max: int = SEEDS_MAX) -> Found:
+    """Plant a bug in this process, for good, and look for it."""
+    bug.plant(ForGood())
+    found = Found(bug)
+    if bug.scope is not None:
+        found = found._replace(said=search_for(bug.scope).violation or "")
+    if bug.seeds:
+        campaign = run_campaign(0, seeds_max, jobs=1, fail_fast=True)
+        for failure in campaign.failures:
+            rule, sentence = failure.violations[0]
+            found = found._replace(seed=failure.seed, rule=rule, sentence=sentence)
+    return found
+
+
+def search_for(scope: Scope) -> SearchResult:
+    """Search a small world with what is planted now."""
+    return Search(scope).run(STATES, fair_runs=FAIR_RUNS)
+
+
+if __name__ == "__main__":
+    result = hunt(bug_named(sys.argv[1]))
+    sys.stdout.write(f"{result.bug.name}: {result.told}\n")
+    sys.exit(0 if result.whole else 1)

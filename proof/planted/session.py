@@ -1,0 +1,89 @@
+"""Mistakes of ``session/`` and of how sessions are opened."""
+
+from proof.planted.bug import Bugs, Patch
+from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
+from triack.base.datagram import Channel
+from triack.queues.handshake import Handshakes
+from triack.queues.link import Link
+from triack.session import session
+from triack.session.frames import Hello
+from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
+from triack.session.session_ack import SessionAck
+from triack.session.states import State
+from triack.session.timers import Timer
+
+__all__ = ["BUGS"]
+
+BUGS = Bugs()
+
+
+@BUGS.by_both("the window is off by one", WINDOW, "unacknowledged")
+def _window(patch: Patch) -> None:
+    def room(self: SendWindow) -> int:
+        span = self.cumulative + SPAN_WINDOWS * self.limit - (self.next_number - 1)
+        return max(0, min(self.limit + 1 - self.unacked, span))
+
+    patch.setattr(SendWindow, "room", property(room))
+
+
+@BUGS.by_both("a session ack names a packet that has not come", PLAIN, "never arrived")
+def _session_ack(patch: Patch) -> None:
+    handle_packet = SessionAck.handle_packet
+
+    def generous(self: SessionAck, number: int, size_bytes: int, *, counter: int, asks: bool, now_ns: int) -> bool:
+        expected = self.received.highest + 1
+        if number > expected:
+            self.received.add(expected)
+        return handle_packet(self, number, size_bytes, counter=counter, asks=asks, now_ns=now_ns)
+
+    patch.setattr(SessionAck, "handle_packet", generous)
+
+
+@BUGS.by_search("a packet is sent again under a new number", LOSSY, "sent again as packet")
+def _new_number(patch: Patch) -> None:
+    handle_sent = SendWindow.handle_sent
+
+    def renumber(self: SendWindow, sent: SessionPacket, counter: int, now_ns: int) -> None:
+        again = sent.state is not PacketState.QUEUED
+        handle_sent(self, sent, counter, now_ns)
+        if again:
+            del self._packets[sent.number], self._in_flight[sent.number]
+            sent.number = self.highest_sent = self.next_number
+            self.next_number += 1
+            self._packets[sent.number] = self._in_flight[sent.number] = sent
+
+    patch.setattr(SendWindow, "handle_sent", renumber)
+
+
+@BUGS.by_search("silence never closes a session", RECEIVER_DIES, "still waits")
+def _silence(patch: Patch) -> None:
+    patch.setitem(session._EXPIRIES, Timer.ACK_LIMIT, lambda self, _now_ns: None)
+
+
+@BUGS.by_search("a session is open as soon as the connect comes", PLAIN, "without hearing")
+def _open_with_connect(patch: Patch) -> None:
+    handle_connect = Handshakes.handle_connect
+
+    def eager(self: Handshakes, hello: Hello, channel: Channel, sender: str, now_ns: int) -> None:
+        handle_connect(self, hello, channel, sender, now_ns)
+        for conversation in self.conversations.values():
+            if conversation.session.state is State.ACCEPTING:
+                conversation.session.state = State.OPEN
+
+    patch.setattr(Handshakes, "handle_connect", eager)
+
+
+@BUGS.by_search("every session has the same connection id", OLD_DATAGRAMS, "went from open to accepting")
+def _connection_id(patch: Patch) -> None:
+    patch.setattr(Handshakes, "_connection_id", lambda self: 7)
+
+
+@BUGS.by_seeds("nobody connects again")
+def _reconnect(patch: Patch) -> None:
+    handle_closed = Link.handle_closed
+
+    def never(self: Link, now_ns: int, *, unanswered: bool) -> None:
+        handle_closed(self, now_ns, unanswered=unanswered)
+        self.retry_at_ns += (now_ns << self._attempts) - now_ns
+
+    patch.setattr(Link, "handle_closed", never)

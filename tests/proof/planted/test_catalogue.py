@@ -1,0 +1,32 @@
+"""The catalogue: enough bugs, each with a name of its own and somewhere to be found."""
+
+import pytest
+
+from proof.planted.catalogue import BUGS, bug_named
+from proof.planted.worlds import ALL
+
+
+def test_there_are_enough() -> None:
+    """36 that seeds find, 22 that the search finds, and 13 of them are the same."""
+    assert len({bug.name for bug in BUGS}) == len(BUGS) == 45
+    assert sum(bug.seeds for bug in BUGS) == 36
+    assert sum(bug.scope is not None for bug in BUGS) == 22
+
+
+def test_each_must_be_found_somewhere() -> None:
+    """And the search must say something of it that belongs to it."""
+    for bug in BUGS:
+        assert bug.seeds or bug.scope is not None
+        assert bool(bug.says) == (bug.scope is not None)
+
+
+def test_every_world_is_there_for_a_bug() -> None:
+    """None is searched for nothing."""
+    assert {bug.scope for bug in BUGS if bug.scope is not None} == set(ALL)
+
+
+def test_a_bug_is_had_by_its_name() -> None:
+    """And by no other."""
+    assert bug_named("nothing is synced").name == "nothing is synced"
+    with pytest.raises(KeyError):
+        bug_named("all is well")

@@ -1,0 +1,19 @@
+"""The small worlds of planted bugs: each is sound as long as nothing is planted."""
+
+import pytest
+
+from proof.planted.worlds import ALL
+from proof.search.scope import Scope
+from proof.search.search import Search
+
+
+def test_each_has_a_name_of_its_own() -> None:
+    """By which a report tells where a bug was found."""
+    assert len({scope.name for scope in ALL}) == len(ALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", ALL, ids=lambda scope: scope.name)
+def test_nothing_is_found_where_nothing_is_planted(scope: Scope) -> None:
+    """What the search says of a bug, it says because of the bug."""
+    assert Search(scope).run(2_000, fair_runs=50).violation is None
