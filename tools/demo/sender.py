@@ -13,7 +13,7 @@ MARK_MESSAGES = 500
 """Every so many messages one is watched until it is ordered."""
 
 
-class _Sender:
+class Sender:
     """Sends all messages, and knows how far they have come."""
 
     def __init__(self, options: Report) -> None:
@@ -57,7 +57,7 @@ class _Sender:
 
 async def _work(options: Report, stopping: asyncio.Event) -> None:
     async with triack.open("sender", data=options["data"], log=options["log"], insecure=True) as node:
-        sender = _Sender(options)
+        sender = Sender(options)
 
         async def stopped() -> None:
             await stopping.wait()

@@ -40,3 +40,31 @@ def test_an_error_exits_with_2(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, [str(tmp_path / "nowhere"), "--engine", "local"])
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [f"triack replay: no such directory: {tmp_path / 'nowhere'}"]
+
+
+def test_what_is_missing_or_torn_is_said() -> None:
+    """It is no broken promise, but a person must know it; and where the page is, whatever its name looks like."""
+    text = shown(Verdict(torn_lines=2, peers_without_log=["be" * 16], report="[red]page.html", records=1234, nodes=1))
+    assert text.startswith("PASS  1,234 records of 1 nodes, engine \n")
+    assert "2 torn last lines skipped, as a crash leaves them\n" in text
+    assert f"no log of peer {'be' * 16} was given" in text
+    assert "report: [red]page.html\n" in text
+
+
+def test_only_the_first_findings_are_shown() -> None:
+    """The count is exact, the sentence says what was promised, and what a finding does not know it does not say."""
+    verdict = Verdict(engine="local")
+    findings = [Violation("window", "a" * 32, "5e", number=number, evidence=f"[{number}]") for number in range(12)]
+    verdict.conclude([*findings, Violation("lost", origin="b" * 32, lane=1, sequence=5)], None)
+    text = shown(verdict)
+    assert f"window 12  {CHECKS['window']}\n" in text
+    assert "  lost: origin bbbbbbbb lane 1 sequence 5: \n" in text
+    assert "  window: node aaaaaaaa, session 5e, number 8: [8]\n" in text
+    assert "[9]" not in text
+    assert "... and 3 more; --report FILE writes all of them\n" in text
+
+
+def shown(verdict: Verdict) -> str:
+    out = StringIO()
+    show(verdict, Console(file=out, width=200))
+    return out.getvalue()

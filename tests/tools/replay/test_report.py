@@ -38,3 +38,33 @@ def test_a_report_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReplayError) as refused:
         replay(healthy().save(tmp_path / "logs"), engine="local", report=tmp_path / "out" / "page.html")
     assert str(refused.value) == f"cannot write the report {tmp_path}/out/page.html: File exists"
+
+
+def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
+    """All are in the data beside it; who is missing is said, and what must be zero and is not stands out."""
+    pytest.importorskip("matplotlib")
+    from triack.tools.replay.report import write_report
+
+    verdict = Verdict(lost=3, peers_without_log=[BETA])
+    many = [Violation("window", number=number, evidence=f"window {number} & more") for number in range(21)]
+    verdict.conclude([*many, Violation("lost", lane=1, evidence="gone")], None)
+    write_report(tmp_path / "page.html", verdict, Timeline())
+    text = (tmp_path / "page.html").read_text()
+    assert "22 violations were found." in text
+    assert f"No log of peer <code>{BETA}</code>" in text
+    assert '<td class="n bad">3</td>' in text
+    assert text.count("&amp; more") == 20
+    assert "window 20 " not in text
+    assert "<code>lane 1</code></td><td>gone</td>" in text
+    data = [json.loads(line) for line in (tmp_path / "violations.jsonl").read_text().splitlines()]
+    assert [it["evidence"] for it in data] == ["gone", *(f"window {number} & more" for number in range(21))]
+
+
+def test_a_page_of_kept_promises_lists_no_violations(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    replay(healthy().save(tmp_path / "logs"), engine="local", report=tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "Every promise was kept." in text
+    assert "<h2>Violations</h2>" not in text
+    assert "bad" not in text.partition("<body>")[2]
+    assert (tmp_path / "violations.jsonl").read_text() == ""

@@ -1,7 +1,6 @@
 """Reading logs into a frame: what is left out, what is numbered, what is called damaged."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest

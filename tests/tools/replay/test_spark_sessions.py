@@ -39,9 +39,7 @@ def test_the_evidence_has_the_numbers(planted: Planted, name: str, said: list[st
 
 
 def test_a_wild_range_does_not_eat_the_memory(spark: "SparkSession", tmp_path: Path) -> None:
-    """An ack for all numbers there are is looked at as far as any window goes, and a range that ends before it begins
-    not at all; what was sent is acknowledged where the record stands.
-    """
+    """It is looked at as far as any window goes, and a range that ends before it begins not at all."""
     from pyspark.sql import functions as f
 
     from triack.tools.replay import spark_records, spark_sessions
