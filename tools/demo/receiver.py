@@ -26,6 +26,7 @@ class Receiver:
         self.last_ns = 0
 
     def progress(self) -> Report:
+        """What was seen so far."""
         return {
             "delivered": self.delivered,
             "duplicates": self.duplicates,

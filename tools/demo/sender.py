@@ -28,6 +28,7 @@ class Sender:
         self.first_ns = 0
 
     def progress(self) -> Report:
+        """How many messages the node has taken, and how many are in order at the other end."""
         return {"sent": self.sent, "ordered": self.ordered}
 
     async def send(self, node: triack.Node) -> None:

@@ -57,8 +57,10 @@ async def test_nothing_is_shown_without_a_console(capsys: pytest.CaptureFixture[
 
 
 async def test_what_fails_meanwhile_is_not_hidden() -> None:
-    out = StringIO()
-    with pytest.raises(OSError, match="no more"):
+    async def fail(out: StringIO) -> None:
         async with shown(Transfer(), 1, Console(file=out)):
             await until(out, "\n")
             raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        await fail(StringIO())
