@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,10 @@ run_child(work)
 def test_a_child_works_until_its_input_ends() -> None:
     """Not when something comes in: only the end says that the parent is gone. It closes in good order then."""
     with subprocess.Popen(
-        [sys.executable, "-c", WORK, '{"messages": 3}'], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", WORK, '{"messages": 3}'],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

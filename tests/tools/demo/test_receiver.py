@@ -43,11 +43,12 @@ async def receive(count: int, *bodies: int | bytes) -> dict[str, Any]:
         ((0, 1, 1, 2, 0, 3, 3), (4, 3, 0, 0)),
         ((0, 2, 1, 3), (4, 0, 1, 0)),
         ((3, 2, 1, 0), (4, 0, 3, 0)),
+        ((0, 3, 1, 2), (4, 0, 2, 0)),
         ((0, 1, 3), (3, 0, 0, 0)),
         ((0, 1, 2, 3, 4), (4, 0, 0, 1)),
         ((0, b"", 1, b"x" * 100, BODIES.make(2)[:-1], 2, Bodies(100, seed=4).make(3), 3), (4, 0, 0, 4)),
     ],
-    ids=["all", "one-lacks", "repeated", "overtaken", "backwards", "gap", "one-too-many", "corrupt"],
+    ids=["all", "one-lacks", "repeated", "overtaken", "backwards", "two-overtaken", "gap", "one-too-many", "corrupt"],
 )
 async def test_what_the_application_sees_is_counted(
     bodies: tuple[int | bytes, ...], seen: tuple[int, int, int, int]

@@ -54,13 +54,13 @@ def test_what_is_missing_or_torn_is_said() -> None:
 def test_only_the_first_findings_are_shown() -> None:
     """The count is exact, the sentence says what was promised, and what a finding does not know it does not say."""
     verdict = Verdict(engine="local")
-    findings = [Violation("window", "a" * 32, "5e", number=number, evidence=f"[{number}]") for number in range(12)]
+    findings = [Violation("window", "a" * 32, "5e", number=number, evidence=f"[b]{number}") for number in range(12)]
     verdict.conclude([*findings, Violation("lost", origin="b" * 32, lane=1, sequence=5)], None)
     text = shown(verdict)
     assert f"window 12  {CHECKS['window']}\n" in text
     assert "  lost: origin bbbbbbbb lane 1 sequence 5: \n" in text
-    assert "  window: node aaaaaaaa, session 5e, number 8: [8]\n" in text
-    assert "[9]" not in text
+    assert "  window: node aaaaaaaa, session 5e, number 8: [b]8\n" in text
+    assert "[b]9" not in text
     assert "... and 3 more; --report FILE writes all of them\n" in text
 
 

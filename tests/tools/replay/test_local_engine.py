@@ -125,12 +125,17 @@ def test_a_long_record_has_wide_buckets() -> None:
     """Sums are added, peaks are not."""
     world = ready()
     for cls in CLASS_LANES:
-        world.send(cls, world.queue(cls, 3))
+        for number in world.queue(cls, 3):
+            world.send(cls, range(number, number + 1))
+            world.clock.tick(100 * MS)
         world.clock.tick(3_600_000 * MS)
-        world.commit(cls, range(1, 4))
+        for number in (1, 2, 3):
+            world.commit(cls, range(number, number + 1))
+            world.clock.tick(100 * MS)
     timeline = timeline_of(world.all_records())
     assert timeline.bucket_ns >= 3 * 3_600_000 * MS // TIMELINE_BUCKETS
     assert max(timeline.committed) <= TIMELINE_BUCKETS
+    assert len(timeline.committed) <= 2 * len(CLASS_LANES)
     assert sum(timeline.committed.values()) == 9 * PER_PACKET
     assert max(timeline.unacked[world.alpha.node, world.session].values()) == 9
 

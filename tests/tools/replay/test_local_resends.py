@@ -40,6 +40,11 @@ def test_only_what_a_later_session_overtakes_was_skipped(session: str, number: i
     assert skipped((TX, session, 1, number)) == 0
 
 
+def test_a_session_that_went_on_before_overtakes_nothing() -> None:
+    """The later packet left before the one that is asked about: it was its turn."""
+    assert skipped((TX, "t", 0, 2)) == 0
+
+
 @pytest.mark.parametrize("freed", ["acked", "removed", "order-acked"])
 def test_what_was_freed_needs_no_resend(freed: str) -> None:
     assert skipped((TX, "t", 1, 2), freed) == 0

@@ -132,7 +132,12 @@ def test_a_packet_weighs_what_its_own_record_says() -> None:
 
 def test_repetitions_are_found_in_any_order() -> None:
     assert list(repeats([(5, 9), (1, 4), (10, 10)])) == []
-    assert list(repeats([(1, 10), (3, 4), (8, 12), (11, 11)])) == [(3, 4), (8, 10), (11, 11)]
+    assert list(repeats([(1, 10), (3, 4), (8, 12), (11, 11), (12, 15)])) == [
+        (3, 4),
+        (8, 10),
+        (11, 11),
+        (12, 12),
+    ]
 
 
 def test_only_doubtful_parts_of_a_stream_are_looked_at() -> None:
