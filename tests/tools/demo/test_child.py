@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -34,6 +35,7 @@ def test_a_child_works_until_its_input_ends() -> None:
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        assert select([process.stdout], [], [], 30)[0], "nothing was told in 30 s"
         assert process.stdout.readline() == b'{"messages": 3}\n'
         process.stdin.write(b"not the end")
         process.stdin.flush()
