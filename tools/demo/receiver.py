@@ -11,7 +11,7 @@ from triack.tools.demo.child import Report, run_child, tell, tell_regularly
 QUEUE = "demo"
 
 
-class _Receiver:
+class Receiver:
     """Receives, and checks each message as the application sees it."""
 
     def __init__(self, options: Report) -> None:
@@ -26,6 +26,7 @@ class _Receiver:
         self.last_ns = 0
 
     def progress(self) -> Report:
+        """What was seen so far."""
         return {
             "delivered": self.delivered,
             "duplicates": self.duplicates,
@@ -64,7 +65,7 @@ class _Receiver:
 
 
 async def _work(options: Report, stopping: asyncio.Event) -> None:
-    receiver = _Receiver(options)
+    receiver = Receiver(options)
 
     async def stopped() -> None:
         await stopping.wait()

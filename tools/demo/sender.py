@@ -13,7 +13,7 @@ MARK_MESSAGES = 500
 """Every so many messages one is watched until it is ordered."""
 
 
-class _Sender:
+class Sender:
     """Sends all messages, and knows how far they have come."""
 
     def __init__(self, options: Report) -> None:
@@ -28,6 +28,7 @@ class _Sender:
         self.first_ns = 0
 
     def progress(self) -> Report:
+        """How many messages the node has taken, and how many are in order at the other end."""
         return {"sent": self.sent, "ordered": self.ordered}
 
     async def send(self, node: triack.Node) -> None:
@@ -57,7 +58,7 @@ class _Sender:
 
 async def _work(options: Report, stopping: asyncio.Event) -> None:
     async with triack.open("sender", data=options["data"], log=options["log"], insecure=True) as node:
-        sender = _Sender(options)
+        sender = Sender(options)
 
         async def stopped() -> None:
             await stopping.wait()

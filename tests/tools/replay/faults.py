@@ -23,6 +23,12 @@ FAULTS: dict[str, Fault] = {}
 
 LANE = CLASS_LANES[TX]
 
+# The checks, by what they are about.
+SESSION_CHECKS = ("window", "store_ack_before_commit", "ack_unreceived", "ack_unsent", "half_window", "idle_delay")
+STREAM_CHECKS = ("order", "gaps", "duplicates_delivered", "lost", "order_ack_before_commit")
+RESEND_CHECKS = ("close_without_full_resend", "resend_tiers")
+LOG_CHECKS = ("log_gap",)
+
 
 def fault(plant: Fault) -> Fault:
     FAULTS[plant.__name__] = plant
@@ -505,6 +511,11 @@ def tiers_as_they_should_be() -> World:
     world.order_ack(1)
     scheduled(world, 1, 30 * MS)
     return world
+
+
+def breaking(*checks: str) -> list[str]:
+    """The names of the faults that break one of these checks."""
+    return [name for name, plant in FAULTS.items() if any(check in checks for check, *_ in plant(ready()))]
 
 
 def rename(world: World, tag: str) -> World:

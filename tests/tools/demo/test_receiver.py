@@ -1,0 +1,66 @@
+"""The receiver sees what a broken transport would do to an application."""
+
+import json
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from triack.tools.demo.bodies import Bodies
+from triack.tools.demo.receiver import Receiver
+
+BODIES = Bodies(100, seed=3)
+
+
+class Node:
+    """Hands these bodies out."""
+
+    def __init__(self, *bodies: bytes) -> None:
+        self._bodies = bodies
+
+    async def receive(self, queue: str) -> AsyncIterator[SimpleNamespace]:
+        assert queue == "demo"
+        for body in self._bodies:
+            yield SimpleNamespace(body=body)
+
+
+async def receive(count: int, *bodies: int | bytes) -> dict[str, Any]:
+    """What the receiver has seen in the end, without the time."""
+    receiver = Receiver({"messages": count, "size": 100, "seed": 3})
+    node: Any = Node(*(BODIES.make(body) if isinstance(body, int) else body for body in bodies))
+    await receiver.receive(node)
+    seen = receiver.progress()
+    assert (seen.pop("last_ns") > 0) == (seen["delivered"] == count)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("bodies", "seen"),
+    [
+        ((0, 1, 2, 3), (4, 0, 0, 0)),
+        ((0, 1, 2), (3, 0, 0, 0)),
+        ((0, 1, 1, 2, 0, 3, 3), (4, 3, 0, 0)),
+        ((0, 2, 1, 3), (4, 0, 1, 0)),
+        ((3, 2, 1, 0), (4, 0, 3, 0)),
+        ((0, 3, 1, 2), (4, 0, 2, 0)),
+        ((0, 1, 3), (3, 0, 0, 0)),
+        ((0, 1, 2, 3, 4), (4, 0, 0, 1)),
+        ((0, b"", 1, b"x" * 100, BODIES.make(2)[:-1], 2, Bodies(100, seed=4).make(3), 3), (4, 0, 0, 4)),
+    ],
+    ids=["all", "one-lacks", "repeated", "overtaken", "backwards", "two-overtaken", "gap", "one-too-many", "corrupt"],
+)
+async def test_what_the_application_sees_is_counted(
+    bodies: tuple[int | bytes, ...], seen: tuple[int, int, int, int]
+) -> None:
+    """Different ones, repeated ones, ones behind a later one, and ones that nobody sent."""
+    names = ("delivered", "duplicates", "out_of_order", "corrupt")
+    assert await receive(4, *bodies) == dict(zip(names, seen, strict=True))
+
+
+async def test_the_last_one_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The clock stops with it; what comes after it is still seen, but told with the next report."""
+    await receive(2, 1, 0, 0)
+    (line,) = capsys.readouterr().out.splitlines()
+    told = json.loads(line)
+    assert (told["delivered"], told["duplicates"], told["out_of_order"]) == (2, 0, 1)

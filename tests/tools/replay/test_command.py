@@ -1,0 +1,70 @@
+"""``triack replay``: what a person reads, what a program reads, and how it ends."""
+
+import json
+from io import StringIO
+from pathlib import Path
+
+from click.testing import CliRunner
+from rich.console import Console
+
+from tests.tools.replay.builder import healthy
+from tests.tools.replay.faults import FAULTS, ready
+from triack.tools.replay.command import command, show
+from triack.tools.replay.schema import CHECKS, Verdict, Violation
+
+
+def test_json_is_the_last_line(tmp_path: Path) -> None:
+    """A pass exits with 0 and ends with one JSON object."""
+    healthy().save(tmp_path)
+    result = CliRunner().invoke(command, [str(tmp_path), "--engine", "local", "--json"])
+    last = json.loads(result.stdout.splitlines()[-1])
+    assert result.exit_code == 0
+    assert {"seconds", "messages_per_second", "report", "engine"} <= last.keys()
+    assert (last["verdict"], last["sent"], last["violations"]) == ("pass", 1020, {})
+
+
+def test_a_broken_promise_exits_with_1_and_is_shown(tmp_path: Path) -> None:
+    """A person reads which promise was broken, where, and the evidence."""
+    world = ready()
+    FAULTS["order_ack_too_early"](world)
+    world.save(tmp_path)
+    result = CliRunner().invoke(command, [str(tmp_path), "--engine", "local"])
+    assert result.exit_code == 1
+    assert "FAIL" in result.stdout
+    assert "order_ack_before_commit" in result.stdout
+    assert "order ack up to 4, committed up to 0" in " ".join(result.stdout.split())
+
+
+def test_an_error_exits_with_2(tmp_path: Path) -> None:
+    """What cannot be read is one clear line on stderr."""
+    result = CliRunner().invoke(command, [str(tmp_path / "nowhere"), "--engine", "local"])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [f"triack replay: no such directory: {tmp_path / 'nowhere'}"]
+
+
+def test_what_is_missing_or_torn_is_said() -> None:
+    """It is no broken promise, but a person must know it; and where the page is, whatever its name looks like."""
+    text = shown(Verdict(torn_lines=2, peers_without_log=["be" * 16], report="[red]page.html", records=1234, nodes=1))
+    assert text.startswith("PASS  1,234 records of 1 nodes, engine \n")
+    assert "2 torn last lines skipped, as a crash leaves them\n" in text
+    assert f"no log of peer {'be' * 16} was given" in text
+    assert "report: [red]page.html\n" in text
+
+
+def test_only_the_first_findings_are_shown() -> None:
+    """The count is exact, the sentence says what was promised, and what a finding does not know it does not say."""
+    verdict = Verdict(engine="local")
+    findings = [Violation("window", "a" * 32, "5e", number=number, evidence=f"[b]{number}") for number in range(12)]
+    verdict.conclude([*findings, Violation("lost", origin="b" * 32, lane=1, sequence=5)], None)
+    text = shown(verdict)
+    assert f"window 12  {CHECKS['window']}\n" in text
+    assert "  lost: origin bbbbbbbb lane 1 sequence 5: \n" in text
+    assert "  window: node aaaaaaaa, session 5e, number 8: [b]8\n" in text
+    assert "[b]9" not in text
+    assert "... and 3 more; --report FILE writes all of them\n" in text
+
+
+def shown(verdict: Verdict) -> str:
+    out = StringIO()
+    show(verdict, Console(file=out, width=200))
+    return out.getvalue()

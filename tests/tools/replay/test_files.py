@@ -1,0 +1,143 @@
+"""Finding logs, and reading lines that are whole."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tools.replay.builder import ALPHA, healthy
+from triack.base.errors import ReplayError
+from triack.tools.replay.files import find_damage, find_logs, parse_records, read_records, torn_record
+from triack.tools.replay.run import replay
+
+
+def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
+    """A crash in the middle of a write loses that record and nothing else."""
+    directories = healthy().save(tmp_path)
+    with (tmp_path / "beta" / "beta-000002-000002.jsonl.open").open("a") as file:
+        file.write('{"v": 1, "event": "pack')
+    verdict = replay(directories, engine="local")
+    assert (verdict.verdict, verdict.torn_lines) == ("pass", 1)
+
+
+def test_a_damaged_line_names_its_file_and_number(tmp_path: Path) -> None:
+    """Damage in the middle ends the replay: a verdict over half a record would prove nothing."""
+    directories = healthy().save(tmp_path)
+    damage(tmp_path / "alpha" / "alpha-000001-000001.jsonl", 3, '{"v": 1, "ev\n')
+    with pytest.raises(ReplayError, match=r"alpha-000001-000001\.jsonl line 3 is damaged"):
+        replay(directories, engine="local")
+
+
+def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    """A log of a later schema is not guessed at."""
+    world = healthy()
+    world.beta.records[5]["v"] = 2
+    with pytest.raises(ReplayError, match="has schema version 2"):
+        replay(world.save(tmp_path), engine="local")
+
+
+@pytest.mark.parametrize(("name", "said"), [("empty", "no session log"), ("nowhere", "no such directory")])
+def test_no_logs_is_an_error(tmp_path: Path, name: str, said: str) -> None:
+    """Nothing to read is no pass."""
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ReplayError, match=said):
+        replay([tmp_path / name], engine="local")
+
+
+def test_no_path_is_an_error() -> None:
+    """A library user may have found nothing to give."""
+    with pytest.raises(ReplayError, match=r"^no directory with session logs was given$"):
+        replay([], engine="local")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"v": 1, "event": "node_started", "node": 7}', "field 'node' is missing or of the wrong type"),
+        ('{"v": 1, "ev', "Invalid control character at: line 1 column 13 (char 12)"),
+    ],
+)
+def test_a_first_line_that_does_not_fit_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    """It says where the segment belongs, so both engines look at it before they start."""
+    directories = healthy().save(tmp_path)
+    file = tmp_path / "alpha" / "alpha-000001-000001.jsonl"
+    damage(file, 1, f"{text}\n")
+    with pytest.raises(ReplayError) as refused:
+        replay(directories, engine="local")
+    assert str(refused.value) == f"{file} line 1 is damaged: {reason}"
+
+
+def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Here it is a directory that is called like a log."""
+    directories = healthy().save(tmp_path)
+    (tmp_path / "alpha" / "alpha-000009-000001.jsonl").mkdir()
+    with pytest.raises(ReplayError) as refused:
+        replay(directories, engine="local")
+    assert str(refused.value) == f"cannot read {tmp_path}/alpha/alpha-000009-000001.jsonl: Is a directory"
+
+
+def damage(file: Path, line: int, text: str) -> None:
+    lines = file.read_text().splitlines(keepends=True)
+    lines[line - 1] = text
+    file.write_text("".join(lines))
+
+
+def test_segments_come_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
+    """By node, start and first record, and each once, however often and by whatever way it was named."""
+    alpha, beta = healthy().save(tmp_path)
+    (beta / "beta-000001-000001.jsonl").rename(beta / "zeta.jsonl")
+    (beta / "notes.txt").write_text("no log")
+    (beta / "beta-000003-000001.jsonl.open").write_text("")
+    found = find_logs([beta, alpha / "../alpha", tmp_path, beta / "zeta.jsonl"])
+    assert [log.path.name for log in found] == [
+        "alpha-000001-000001.jsonl",
+        "alpha-000001-000002.jsonl.open",
+        "alpha-000002-000001.jsonl",
+        "alpha-000002-000002.jsonl.open",
+        "zeta.jsonl",
+        "beta-000001-000002.jsonl.open",
+        "beta-000002-000001.jsonl",
+        "beta-000002-000002.jsonl.open",
+    ]
+    assert found[0].order == (ALPHA, 1, 1)
+
+
+def test_a_torn_line_is_kept_whole(tmp_path: Path) -> None:
+    """However long it is; it may even be all that there is of a log."""
+    (tmp_path / "a.jsonl").write_text('{"v": 1' + " " * 70_000)
+    healthy().save(tmp_path)
+    (file,) = tmp_path.glob("alpha/*-000002-000002.jsonl.open")
+    whole = json.dumps({"v": 1, "event": "node_started"})
+    with file.open("a") as log:
+        log.write(whole)
+    torn, *_, last = find_logs([tmp_path / "a.jsonl", tmp_path / "alpha"])
+    assert (len(torn.torn), torn_record(torn), list(read_records(torn))) == (70_007, None, [])
+    assert (last.torn, torn_record(last)) == (whole, {"v": 1, "event": "node_started"})
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("[1]", "is damaged: not a JSON object"),
+        ("7", "is damaged: not a JSON object"),
+        ('{"v": "1"}', "has schema version '1'; this replay reads version 1"),
+        ('{"v": true}', "is damaged: field 'v' is missing or of the wrong type"),
+    ],
+)
+def test_damage_is_found_by_its_line(tmp_path: Path, line: str, reason: str) -> None:
+    """For an engine that knows only that there is some; without any, it is the schema that does not fit."""
+    healthy().save(tmp_path)
+    logs = find_logs([tmp_path])
+    assert str(find_damage(logs)) == "a log line does not fit the schema of session logs"
+    damage(logs[2].path, 4, line + "\n")
+    assert str(find_damage(logs)) == f"{logs[2].path} line 4 {reason}"
+
+
+def test_a_log_in_memory_is_read_alike(tmp_path: Path) -> None:
+    healthy().save(tmp_path)
+    log = find_logs([tmp_path / "beta"])[0]
+    records = list(read_records(log))
+    assert parse_records(log.path.read_bytes() + b'{"v": 1, "ev') == records
+    assert parse_records(b"") == []
+    with pytest.raises(ValueError, match="Expecting"):
+        parse_records(b'{"v": 1\n{"v": 1}\n')

@@ -1,0 +1,80 @@
+"""What a replay needs is said before the work, and what fails in it is said in its own words."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tools.replay.builder import healthy
+from triack.base.errors import ReplayError
+from triack.tools.replay.run import replay
+
+
+def test_an_engine_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    """And those that do exist."""
+    with pytest.raises(ReplayError, match=r"^no engine 'steam'; there are spark and local$"):
+        replay(healthy().save(tmp_path), engine="steam")
+
+
+def test_without_java_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Spark engine without Java says what to install, and what works without."""
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ReplayError, match=r"needs Java 17 .* --engine local"):
+        replay(healthy().save(tmp_path))
+
+
+def test_without_pyspark_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Spark engine without PySpark says what to install, and what works without."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(ReplayError, match=r"^replay on Spark needs PySpark: .* --engine local$"):
+        replay(healthy().save(tmp_path))
+
+
+def test_without_matplotlib_no_report_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said before the work, not after it."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ReplayError, match=r"^the report needs matplotlib: pip install 'triack\[replay\]'$"):
+        replay([tmp_path / "nowhere"], engine="local", report=tmp_path / "page.html")
+
+
+def test_a_java_that_does_not_start_is_said_in_its_own_words(tmp_path: Path) -> None:
+    """Its chatter stays off the terminal, but for the last line that is a reason."""
+    pytest.importorskip("pyspark")
+    healthy().save(tmp_path / "logs")
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    trace = "Exception in thread main: out of luck\\n\\tat java.Main(Main.java)\\n\\t... 3 more\\n"
+    java.write_text(f"#!/bin/sh\nprintf 'chatter\\n{trace}' >&2\nexit 1\n")
+    java.chmod(0o755)
+    finished = subprocess.run(
+        [sys.executable, "-m", "triack", "replay", tmp_path / "logs"],
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert finished.returncode == 2
+    said = "triack replay: Spark did not start: Exception in thread main: out of luck; try --engine local"
+    assert finished.stderr.decode().splitlines() == [said]
+
+
+def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nobody answers, neither the replay nor who wants to stop Spark; that is no broken promise."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    from triack.tools.replay import spark_engine
+
+    class Dead:
+        def stop(self) -> None:
+            socket.create_connection(("127.0.0.1", 9))
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(spark_engine, "open_spark", lambda master, size_bytes: Dead())
+    monkeypatch.setattr(spark_engine, "replay_spark", lambda spark, logs, timeline: spark.stop())
+    with pytest.raises(ReplayError, match=r"^Spark failed: .*Connection refused; --engine local needs no Spark$"):
+        replay(healthy().save(tmp_path))
