@@ -63,7 +63,7 @@ def test_moving_for_ever_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session moves its deadline with every packet: stale entries are bounded, and seldom cleared away."""
     cleared: list[int] = []
 
-    def clear(heap: list[object]) -> None:
+    def clear(heap: list[tuple[int, int, str]]) -> None:
         cleared.append(len(heap))
         heapify(heap)
 

@@ -175,7 +175,7 @@ def handed_out_before_the_commit(patch: Patch) -> None:
 
     def eager(self: Any, mailbox: Mailbox, parcel: Any, body: bytes, pending: Any) -> None:
         add_row(self, mailbox, parcel, body, pending)
-        mailbox.put(*pending.arrived.pop()[1:])
+        mailbox.put(*pending.arrivals.queued.pop()[1:])
 
     patch.setattr(Inbox, "_add_row", eager)
 

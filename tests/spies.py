@@ -1,0 +1,19 @@
+"""Who is looked at: for the promise that what is at rest costs nothing."""
+
+from typing import Any
+
+import pytest
+
+
+def watch(patch: pytest.MonkeyPatch, kind: type, *names: str) -> list[Any]:
+    """Return a list that gets every object of a class, each time one of these methods or properties is used."""
+    looked: list[Any] = []
+    for name in names:
+        real = vars(kind)[name]
+
+        def look(self: Any, *args: Any, real: Any = real) -> Any:
+            looked.append(self)
+            return real.fget(self) if isinstance(real, property) else real(self, *args)
+
+        patch.setattr(kind, name, property(look) if isinstance(real, property) else look)
+    return looked
