@@ -9,7 +9,7 @@ def watch(patch: pytest.MonkeyPatch, kind: type, *names: str) -> list[Any]:
     """Return a list that gets every object of a class, each time one of these methods or properties is used."""
     looked: list[Any] = []
     for name in names:
-        real = vars(kind)[name]
+        real: Any = vars(kind)[name]
 
         def look(self: Any, *args: Any, real: Any = real) -> Any:
             looked.append(self)
