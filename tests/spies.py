@@ -13,7 +13,8 @@ def watch(patch: pytest.MonkeyPatch, kind: type, *names: str) -> list[Any]:
 
         def look(self: Any, *args: Any, real: Any = real) -> Any:
             looked.append(self)
-            return real.fget(self) if isinstance(real, property) else real(self, *args)
+            found = real.__get__(self)
+            return found if isinstance(real, property) else found(*args)
 
         patch.setattr(kind, name, property(look) if isinstance(real, property) else look)
     return looked
