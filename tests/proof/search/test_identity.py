@@ -49,7 +49,7 @@ class Child(Slotted):
         self.b = b
 
 
-SHARED = [1]
+SHARED = Plain(1)
 PAIRS = [
     (1, 2),
     (1, "1"),
@@ -66,7 +66,7 @@ PAIRS = [
     (Child(1, 2), Child(1, 3)),
     (Child(1, 2), Child(2, 2)),
     (deque([1]), deque([1, 1])),
-    ([[1], [1]], [SHARED, SHARED]),
+    ([Plain(1), Plain(1)], [SHARED, SHARED]),
 ]
 
 
@@ -109,7 +109,7 @@ def test_a_loop_has_an_end() -> None:
 
 def test_a_copy_is_the_same_and_goes_its_own_way() -> None:
     """A thawed node does what the other would do, and changes nothing of it."""
-    first, second, packets = opened(PLAIN)
+    _, second, packets = opened(PLAIN)
     frozen, before = freeze(second), digest(second)
     copy: Host = thaw(frozen)
     assert digest(copy) == before
@@ -119,7 +119,6 @@ def test_a_copy_is_the_same_and_goes_its_own_way() -> None:
     assert second.act(DELIVER, packets[0])
     assert digest(copy) == digest(second)
     assert thaw(frozen).engine.settings is second.engine.settings
-    del first
 
 
 def test_a_field_of_any_machine_counts() -> None:

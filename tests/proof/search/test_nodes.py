@@ -35,7 +35,7 @@ def test_a_state_remembers_what_the_search_asks() -> None:
 
 def test_a_step_is_taken_once() -> None:
     """By the engine; then it is remembered, with what was sent."""
-    first, second, packets = opened(PLAIN)
+    _, second, packets = opened(PLAIN)
     datagrams = Datagrams()
     nodes = Nodes(PLAIN, 1, datagrams)
     number, packet = nodes.number(second), datagrams.number(packets[0])
@@ -51,7 +51,6 @@ def test_a_step_is_taken_once() -> None:
     steps = nodes.steps
     assert nodes.own_steps(number) is own
     assert nodes.steps == steps
-    del first
 
 
 def test_what_changes_nothing_is_no_step() -> None:
@@ -73,7 +72,7 @@ def test_what_changes_nothing_is_no_step() -> None:
 
 def test_what_nobody_can_take_is_not_live() -> None:
     """A packet for a connection that has died; a connect always is."""
-    first, second, packets = opened(RECEIVER_DIES)
+    _, second, packets = opened(RECEIVER_DIES)
     datagrams = Datagrams()
     nodes = Nodes(RECEIVER_DIES, 1, datagrams)
     connect = started(RECEIVER_DIES)[2][0]
@@ -81,20 +80,16 @@ def test_what_nobody_can_take_is_not_live() -> None:
     assert nodes.live(nodes.number(second), packet | call) == packet | call
     second.act(("crash", False))
     assert nodes.live(nodes.number(second), packet | call) == call
-    del first
 
 
 def test_what_leaves_the_scope_is_no_step() -> None:
-    """The search does not go there."""
-    scope = replace(PLAIN, packets=1)
-    _, second, packets = opened(scope)
+    """The search does not go there: neither for what comes by itself nor for what arrives."""
+    _, second, packets = opened(PLAIN)
     datagrams = Datagrams()
-    nodes = Nodes(replace(scope, parts=scope.parts), 1, datagrams)
-    number = nodes.number(second)
-    second.scope = replace(scope, packets=-1)
-    beyond = nodes.number(second)
-    assert nodes.hear(number, datagrams.number(packets[0])) is not None
-    del beyond
+    for packets_max, goes in ((8, True), (-1, False)):
+        second.scope = replace(PLAIN, packets=packets_max)
+        nodes = Nodes(second.scope, 1, datagrams)
+        assert (nodes.hear(nodes.number(second), datagrams.number(packets[0])) is not None) is goes
 
 
 def test_a_broken_promise_and_a_broken_engine_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
