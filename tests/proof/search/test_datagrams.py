@@ -7,7 +7,7 @@ from tests.proof.search.hosts import DELIVER, opened, started
 from tests.proof.search.mutations import PLAIN
 from triack.base.datagram import HEADER_BYTES, Kind
 from triack.ordering.wire import encode_order_ack
-from triack.session.frames import CloseFrame, PacketFrame, PingFrame, StoreAckFrame
+from triack.session.frames import CloseFrame, Frame, PacketFrame, PingFrame, StoreAckFrame
 from triack.session.states import CloseReason
 
 
@@ -88,7 +88,7 @@ def test_everything_can_be_told_in_words() -> None:
     assert str(connect) == "CONNECT of session a01"
     (accept,) = second.act(DELIVER, connect)
     one, _ = first.act(DELIVER, accept)
-    frames = [PingFrame(), CloseFrame(CloseReason.IDLE), StoreAckFrame(3, [(5, 6), (9, 9)])]
+    frames: list[Frame] = [PingFrame(), CloseFrame(CloseReason.IDLE), StoreAckFrame(3, [(5, 6), (9, 9)])]
     assert str(replace(one, frames=frames)) == "DATA of session a01 [ping, goodbye: idle, store ack to 3 and 5-6 9-9]"
     assert describe_packet(encode_order_ack(b"o" * 16, 1, 1, 7)) == "order ack to 7"
     assert describe_packet(b"\xff\xff") == "unreadable"

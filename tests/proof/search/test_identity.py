@@ -1,7 +1,7 @@
 """When two nodes are the same: everything that they hold counts, and nothing else."""
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -38,14 +38,13 @@ class Slotted:
         self.a = a
 
 
-@dataclass(slots=True)
 class Child(Slotted):
     """With one more."""
 
-    b: object = field(default=0)
+    __slots__ = ("b",)
 
     def __init__(self, a: object, b: object) -> None:
-        self.a = a
+        super().__init__(a)
         self.b = b
 
 
@@ -100,7 +99,7 @@ def test_a_loop_has_an_end() -> None:
         first = last = Plain()
         for _ in range(length - 1):
             last.one = Plain()
-            last = last.one  # type: ignore[assignment]
+            last = last.one
         last.one = first
         return first
 
