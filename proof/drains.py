@@ -108,16 +108,16 @@ KINDS: dict[str, Callable[[_Node, _Node, int], None]] = {
 }
 
 
-def _time_ns(action: Callable[[], object]) -> float:
+def _time_ns(action: Callable[[], object], rounds: int) -> float:
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         start_ns = time.perf_counter_ns()
         action()
         times.append(time.perf_counter_ns() - start_ns)
     return median(times)
 
 
-def _one(kind: str, count: int) -> dict[str, Any]:
+def _one(kind: str, count: int, rounds: int) -> dict[str, Any]:
     book: dict[str, _Node] = {}
     node, peer = _Node(0, book), _Node(1, book)
     KINDS[kind](node, peer, count)
@@ -137,20 +137,27 @@ def _one(kind: str, count: int) -> dict[str, Any]:
         node.engine.next_deadline()
 
     node.now_ns += MS
-    return {"kind": kind, "count": count, "idle_us": _time_ns(idle) / 1e3, "busy_us": _time_ns(busy) / 1e3}
+    idle_us, busy_us = _time_ns(idle, rounds) / 1e3, _time_ns(busy, rounds) / 1e3
+    return {"kind": kind, "count": count, "idle_us": idle_us, "busy_us": busy_us}
 
 
-def measure(say: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure(say: Callable[[str], None], counts: tuple[int, ...] = COUNTS, rounds: int = ROUNDS) -> list[dict[str, Any]]:
     """Measure every kind at every count.
 
+    Args:
+        say: is told of each row.
+        counts: how many there are of a kind, at most as many as in ``COUNTS``.
+        rounds: polls of one figure.
+
     Returns:
-        Rows with ``kind``, ``count``, ``idle_us``, ``busy_us``, and ``ratio``: idle against the same with one.
+        Rows with ``kind``, ``count``, ``idle_us``, ``busy_us``, and ``ratio``: idle against the same with the
+        first of the counts.
     """
     rows = []
     for kind in KINDS:
         single_us = 0.0
-        for count in COUNTS:
-            row = _one(kind, count)
+        for count in counts:
+            row = _one(kind, count, rounds)
             single_us = single_us or row["idle_us"]
             row["ratio"] = row["idle_us"] / single_us
             say(

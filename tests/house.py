@@ -392,7 +392,8 @@ def folder_rule(root: Path) -> Iterator[str]:
 def mirror_rule(files: Iterable[str]) -> Iterator[str]:
     """The tests are the same tree again: each module has its file, and each file names its module.
 
-    ``tests/room/test_room.py`` is about the room as a whole, unless a module has that name.
+    What is about a room as a whole is in ``stories/`` of the room, or in ``tests/room/test_room.py``, unless a module
+    has that name.
     """
     files = set(files)
     folders = {file.rpartition("/")[0] for file in files}
@@ -404,6 +405,8 @@ def mirror_rule(files: Iterable[str]) -> Iterator[str]:
                 yield f"{file}:1: has no tests in {test}"
         elif name.startswith("test_") and folder != "tests":
             of = folder.removeprefix("tests/")
+            if of.endswith("/stories") and of.removesuffix("/stories") in folders:
+                continue
             named = name.removeprefix("test_")
             if f"{of}/{named}" not in files and not (of in folders and f"{of.split('/')[-1]}.py" == named):
                 yield f"{file}:1: names no module of {of}"

@@ -291,9 +291,12 @@ def test_mirror_rule_bites() -> None:
     """A module without tests is found, and a test of nothing; a room may have tests of its own."""
     fine = ["session/rtt.py", "tests/session/test_rtt.py", "tests/session/test_session.py", "tests/test_docs.py"]
     fine += ["api/__init__.py", "tests/api/test_api.py", "tests/session/pair.py", "proof/disk/run.py"]
+    fine += ["tests/session/stories/test_transfer.py"]
     assert list(mirror_rule([*fine, "tests/proof/disk/test_run.py", "docs/plot.py"])) == []
-    assert list(mirror_rule([*fine, "tests/session/test_wish.py", "tests/proof/test_real.py"])) == [
+    wrong = ["tests/session/test_wish.py", "tests/proof/test_real.py", "tests/no/stories/test_any.py"]
+    assert list(mirror_rule([*fine, *wrong])) == [
         "proof/disk/run.py:1: has no tests in tests/proof/disk/test_run.py",
+        "tests/no/stories/test_any.py:1: names no module of no/stories",
         "tests/proof/test_real.py:1: names no module of proof",
         "tests/session/test_wish.py:1: names no module of session",
     ]

@@ -310,9 +310,13 @@ def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.Mon
         throw(world, b, claim(b, number.to_bytes(16, "big"), HistoryPoint(7, 1), number))
     assert b.live.drops[DropReason.ROLLBACK] == 50
     assert len(b.rollbacks) == len(b.log("rollback_detected")) == 10
+    assert b.live.drops[DropReason.HALTED_OVERFLOW] == 40
     b.send(a, "q", b"new")
     assert world.run(10 * SECOND, lambda: len(b.rollbacks) == 11)
     assert world.run(10 * SECOND, lambda: a.rollbacks == ["peer"])
+    world.run(SECOND)
+    b.drain()
+    assert sum(record["count"] for record in b.log("dropped") if record["reason"] == "halted-overflow") == 40
 
 
 def test_numbers_beyond_any_disk_are_refused() -> None:

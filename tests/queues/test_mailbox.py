@@ -342,13 +342,18 @@ def test_too_many_unfinished_express_messages_give_way_and_are_counted() -> None
 
 def test_a_node_counts_what_its_queues_give_up() -> None:
     """Under the reason's name, like everything that is dropped."""
-    node = World(1).node("a").live
+    world = World(1)
+    sim = world.node("a")
+    node = sim.live
     box = node.make_queue("q")
     for number in range(PARTIAL_MAX + 3):
         body = pack([b"x" * 600], 400, number, 1)[0][0].body
         packet = QueuedPacket([], ORIGIN, 1, 1, number + 1, Delivery.EXPRESS, 1, len(body), [body])
         box.put(packet, body[:HEAD_BYTES])
     assert node.drops == {DropReason.PARTIAL_OVERFLOW: 3}
+    world.run(SECOND)
+    sim.drain()
+    assert [(record["reason"], record["count"]) for record in sim.log("dropped")] == [("partial-overflow", 3)]
 
 
 def test_messages_with_properties_are_looked_at_before_each_is_handed_out() -> None:

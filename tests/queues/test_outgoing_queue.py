@@ -1,25 +1,9 @@
 """One outgoing stream: tickets, packets, expiries."""
 
+from tests.queues.lanes import make_lane
 from triack.base.delivery import Delivery
-from triack.ordering.settings import OrderSettings
-from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.stages import Stage
-
-
-def make_lane(
-    content_bytes: int = 500, next_number: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL
-) -> OutgoingQueue:
-    return OutgoingQueue(
-        1,
-        "udp://b:1",
-        "q",
-        delivery,
-        sequence=1,
-        next_number=next_number,
-        content_bytes=content_bytes,
-        settings=OrderSettings(),
-    )
 
 
 def test_tickets_and_packets_agree_over_batches_and_fragments() -> None:

@@ -6,18 +6,9 @@ import pytest
 
 from proof.planted.worlds import PLAIN
 from proof.search.datagrams import Datagram
-from proof.search.host import Host
 from proof.search.witness import Violation
+from tests.proof.search.hosts import opened
 from triack.session.frames import PacketFrame, StoreAckFrame
-
-
-def opened() -> tuple[Host, Host, list[Datagram]]:
-    """Two nodes in a session, and the packets that are on their way from the first to the second."""
-    first, second = Host(PLAIN, 0), Host(PLAIN, 1)
-    (connect,) = first.begin()
-    second.begin()
-    (accept,) = second.act(("deliver", None), connect)
-    return first, second, first.act(("deliver", None), accept)
 
 
 def packet(datagram: Datagram) -> PacketFrame:
@@ -28,21 +19,21 @@ def packet(datagram: Datagram) -> PacketFrame:
 
 def test_a_packet_of_another_session_is_not_to_be_taken() -> None:
     """Although it comes to the right connection."""
-    _, second, (datagram, _) = opened()
+    _, second, (datagram, _) = opened(PLAIN)
     with pytest.raises(Violation, match="session a01 took a packet of session bad"):
         second.act(("deliver", None), replace(datagram, session=0xBAD))
 
 
 def test_nothing_leaves_for_a_connection_without_a_session() -> None:
     """Nobody could have given it that number."""
-    first, _, (datagram, _) = opened()
+    first, _, (datagram, _) = opened(PLAIN)
     with pytest.raises(Violation, match="a datagram leaves for connection bad, which no session has"):
         first.witness.note_sending(replace(datagram, connection=0xBAD))
 
 
 def test_a_packet_never_changes() -> None:
     """What is sent again is what was sent, and the sentence says what both are, even when one says nothing."""
-    first, _, datagrams = opened()
+    first, _, datagrams = opened(PLAIN)
     one, two = map(packet, datagrams)
     for content, now in ((two.content, "number 2 after 1 of sequence 1, a2"), (b"\xff", "unreadable")):
         other = replace(datagrams[0], frames=[replace(one, content=content)])
@@ -54,7 +45,7 @@ def test_a_packet_never_changes() -> None:
 
 def test_what_never_arrived_is_not_stored() -> None:
     """A store ack of it would let the sender forget it."""
-    _, second, datagrams = opened()
+    _, second, datagrams = opened(PLAIN)
     (ack,) = second.act(("deliver", None), datagrams[0])
     with pytest.raises(Violation, match="store ack of packet 2, which never arrived in session a01"):
         second.witness.note_sending(replace(ack, frames=[StoreAckFrame(0, [(2, 2)])]))

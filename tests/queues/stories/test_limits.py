@@ -1,20 +1,13 @@
-"""Whole nodes without I/O: failing disks, resend tiers, backlogs beyond memory, and fairness."""
+"""Whole nodes at their limits: disks that fail, many queues at once, messages that always fail."""
 
-from itertools import pairwise
-
-import pytest
-
-from tests.queues.hostile import without_order_acks
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings
 from triack.queues.mailbox import Lease
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.session.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
@@ -78,129 +71,7 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
     assert not a.log("session_opened")
 
 
-# Resend tiers.
-
-
-def test_the_resend_tiers_are_kept() -> None:
-    """Session and store acks come, order acks never: 3 resends in each of three tiers, the rest in the last."""
-    order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=5.0, seq_resend_79_s=20.0, seq_resend_10_s=60.0)
-    world = World(1)
-    world.network.alter = without_order_acks
-    a, b = world.node("a", NodeSettings(order=order)), world.node("b")
-    a.send(b, "q", b"never acknowledged in order")
-    world.run(300 * SECOND)
-    resends = a.log("resend_scheduled")
-    expected = [1, 1, 1, 5, 5, 5, 20, 20, 20, 60, 60, 60]
-    assert [record["interval_ns"] // SECOND for record in resends[:12]] == expected
-    assert [record["attempt"] for record in resends] == list(range(1, len(resends) + 1))
-    times = [a.log("packet_sent")[0]["at_ns"], *(record["at_ns"] for record in resends)]
-    waits = [later - earlier for earlier, later in pairwise(times)]
-    assert [round(wait / SECOND) for wait in waits[:12]] == expected
-    assert len(a.log("session_opened")) == 1
-    assert len([record for record in a.log("packet_sent") if record["class"] == "transactional"]) >= 12
-    assert b.read_all("q") == [b"never acknowledged in order"]
-    world.network.alter = None
-    assert world.run(61 * SECOND, lambda: not a.busy)
-
-
-def test_a_new_session_begins_with_the_first_tier() -> None:
-    """However patient the resends had become."""
-    order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=10.0)
-    world = World(1)
-    world.network.alter = without_order_acks
-    a, b = world.node("a", NodeSettings(order=order)), world.node("b")
-    a.send(b, "q", b"x")
-    world.run(8 * SECOND)
-    assert a.log("resend_scheduled")[-1]["attempt"] == 3
-    b.restart()
-    world.run(30 * SECOND)
-    opened_ns = a.log("session_opened")[1]["at_ns"]
-    resends = [record for record in a.log("resend_scheduled") if record["at_ns"] > opened_ns]
-    assert [record["attempt"] for record in resends[:2]] == [1, 2]
-
-
-# Beyond memory.
-
-
-def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None:
-    """Bodies in memory stay under the limit; what was paged out comes back in its place."""
-    settings = NodeSettings(body_cache_bytes=20_000)
-    world = World(1)
-    a, b = world.node("a", settings), world.node("b")
-    world.cut(a, b)
-    most = 0
-    for at in range(0, 1_000, 50):
-        a.send(b, "q", *numbered(at, at + 50, 200))
-        world.run(10 * MS)
-        most = max(most, a.outbox.cached_bytes)
-    assert most <= 20_000
-    world.heal()
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    assert a.reads > 0
-    assert a.outbox.cached_bytes == 0
-    assert b.read_all("q") == numbered(0, 1_000, 200)
-
-
-def test_a_backlog_survives_crashes_with_its_bodies_on_the_disk_only() -> None:
-    """After a restart nothing is in memory; it is fetched as it is sent."""
-    settings = NodeSettings(body_cache_bytes=1)
-    world = World(1, Faults(loss=0.1))
-    a, b = world.node("a", settings), world.node("b")
-    world.cut(a, b)
-    a.send(b, "q", *numbered(0, 500, 200))
-    world.run(SECOND)
-    a.restart()
-    world.heal()
-    world.run(150 * MS)
-    a.restart()
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == numbered(0, 500, 200)
-
-
-def test_a_smaller_datagram_after_a_restart_still_carries_the_backlog() -> None:
-    """Packets on the disk were made for the larger one."""
-    world = World(1)
-    a = world.node("a", NodeSettings(session=SessionSettings(max_datagram_bytes=1_400)))
-    b = world.node("b")
-    world.cut(a, b)
-    a.send(b, "q", *numbered(0, 10, 1_200))
-    world.run(SECOND)
-    a.settings = NodeSettings()
-    a.restart()
-    a.send(b, "q", *numbered(10, 20, 1_200))
-    world.heal()
-    assert world.run(30 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == numbered(0, 20, 1_200)
-
-
 # Many at once.
-
-
-@pytest.mark.parametrize("delivery", [EXPRESS, TRANSACTIONAL])
-def test_a_long_lane_does_not_starve_a_short_one(delivery: Delivery) -> None:
-    """One message behind a backlog for another queue arrives long before the backlog has gone."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
-    a.send(b, "long", *numbered(0, 3_000, 1_000), delivery=delivery)
-    world.run(30 * MS)
-    a.send(b, "short", b"hello", delivery=delivery)
-    assert world.run(10 * SECOND, lambda: b.length("short") == 1)
-    assert b.length("long") < 1_000
-
-
-def test_equal_backlogs_advance_side_by_side() -> None:
-    """Neither of three lanes is ever a whole window ahead of another."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
-    for queue in ("x", "y", "z"):
-        a.send(b, queue, *numbered(0, 300, 1_000))
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    sent = {record["lane"]: 0 for record in a.log("queued")}
-    assert len(sent) == 3
-    for record in a.log("packet_sent"):
-        if "lane" in record:
-            sent[record["lane"]] += 1
-            assert max(sent.values()) - min(sent.values()) <= 40
 
 
 def test_many_queues_in_every_class_share_one_session() -> None:
@@ -216,17 +87,6 @@ def test_many_queues_in_every_class_share_one_session() -> None:
         got = b.read_all(f"q{queue}")
         assert (got if queue % 3 == TRANSACTIONAL else sorted(got)) == numbered(0, 50)
     assert len(a.log("session_opened")) == 1
-
-
-def test_one_dead_peer_does_not_hold_up_another() -> None:
-    """Each address has its own session and its own wait."""
-    world = World(1)
-    a, b, dead = world.node("a"), world.node("b"), world.node("dead")
-    dead.crash()
-    a.send(dead, "q", *numbered(0, 500))
-    world.run(SECOND)
-    a.send(b, "q", *numbered(0, 500))
-    assert world.run(2 * SECOND, lambda: b.length("q") == 500)
 
 
 def test_messages_to_itself_need_no_network() -> None:

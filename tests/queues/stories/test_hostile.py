@@ -193,6 +193,9 @@ def test_packets_beyond_any_window_are_dropped_and_counted() -> None:
     evil.frames(encode_packet(2**64 - 1, Delivery.EXPRESS, False, b""))
     world.run(SECOND)
     assert node.live.drops == {"beyond-window": 2}
+    world.run(SECOND)
+    evil.frames(encode_ping())
+    assert sum(record["count"] for record in node.log("dropped") if record["reason"] == "beyond-window") == 2
     assert node.read_all("q") == [b"hello"]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import triack
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guide.md"
 OBJECTS = {
     "node": triack.Node,
     "receipt": triack.Receipt,

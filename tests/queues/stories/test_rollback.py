@@ -11,7 +11,7 @@ import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from tests.queues.hostile import open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
-from tests.queues.test_queues import Swarm
+from tests.queues.stories.test_swarm import Swarm
 from tests.queues.world import SimNode, World, numbered
 from triack.base.commit import Commit
 from triack.base.datagram import Kind

@@ -1,0 +1,260 @@
+"""The shell around the engine: it does what the engine says, in that order, and tells it what became of it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.node.nodes import WAIT, until
+from triack.base.commit import Read
+from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
+from triack.base.reasons import DropReason
+from triack.node.driver import Driver
+from triack.node.platform import Machine, ThreadWorker
+from triack.queues.effects import Effect, Send, StartJob, TellSilent, WriteRecords
+from triack.queues.engine import Engine
+from triack.store.store import Store
+from triack.transport.inbox import Received
+
+HERE = "memory://here"
+
+
+class Script:
+    """An engine that wants what the test says, and writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.plan: list[list[Effect]] = []
+        self.deadline_ns: int | None = None
+        self.polls: list[int] = []
+        self.told: list[tuple[object, ...]] = []
+        self.drops: Counter[DropReason] = Counter()
+        self.failure: TriackError | None = None
+        self.busy_storing = False
+        self.idle = True
+        self.outbox = self
+
+    def poll(self, now_ns: int) -> list[Effect]:
+        self.polls.append(now_ns)
+        self.deadline_ns = None
+        return self.plan.pop(0) if self.plan else []
+
+    def next_deadline(self) -> int | None:
+        return self.deadline_ns
+
+    def handle_done(self, job: object, now_ns: int) -> None:
+        self.told.append(("done", job))
+
+    def handle_store_failed(self, job: object, error: TriackError, now_ns: int) -> None:
+        self.failure = error
+        self.told.append(("failed", job, error))
+
+    def handle_datagram(self, data: bytes, sender: str, now_ns: int) -> None:
+        self.told.append(("datagram", data, sender))
+
+    def handle_path_lost(self, sender: str, now_ns: int) -> None:
+        self.told.append(("path lost", sender))
+
+    def volatile(self, *, all_classes: bool) -> bool:
+        return False
+
+    def drain(self, now_ns: int) -> None:
+        self.told.append(("drain",))
+
+    def stop(self, error: TriackError, now_ns: int) -> None:
+        self.told.append(("stop",))
+        self.plan.append([WriteRecords(b"last words\n")])
+
+    def finish(self, now_ns: int) -> bytes:
+        return b"stopped\n"
+
+
+class Place:
+    """An endpoint and a log that write down what they are given."""
+
+    def __init__(self, did: list[object]) -> None:
+        self.address = HERE
+        self.drops: Counter[DropReason] = Counter()
+        self.arrived: asyncio.Queue[list[Received]] = asyncio.Queue()
+        self.broken: Exception | None = None
+        self._did = did
+
+    async def send(self, datagrams: list[bytes], to: str) -> None:
+        await asyncio.sleep(0)
+        if self.broken is not None:
+            raise self.broken
+        self._did.append((to, *datagrams))
+
+    async def receive(self) -> list[Received]:
+        burst = await self.arrived.get()
+        if not burst:
+            raise TransportError("closed")
+        return burst
+
+    async def close(self) -> None:
+        self.arrived.put_nowait([])
+
+    def append(self, data: bytes) -> None:
+        self._did.append(data)
+
+
+class Log:
+    def __init__(self, did: list[object]) -> None:
+        self._did = did
+
+    def append(self, records: bytes) -> None:
+        self._did.append(records)
+
+    def close(self) -> None:
+        self._did.append("log closed")
+
+
+class Bench(Machine):
+    """A driver of a scripted engine, and everything that it did, in order."""
+
+    def __init__(self) -> None:
+        self.engine = Script()
+        self.did: list[object] = []
+        self.place = Place(self.did)
+        self.job: Callable[[], None] = lambda: None
+        self.driver = Driver(
+            "n", cast("Engine", self.engine), self, Worker(self), Store(None), Log(self.did), cast("Any", self.place)
+        )
+
+    async def open_endpoint(self, scheme: str, listen: str | None) -> Any:
+        self.did.append(f"open {scheme}")
+        if scheme == "tcp":
+            raise TransportError("no more files")
+        return Place(self.did)
+
+    async def go(self, *effects: Effect) -> None:
+        """Let the engine want these, and wait until they are done."""
+        self.engine.plan.append(list(effects))
+        async with asyncio.timeout(WAIT):
+            await self.driver.progress()
+
+
+class Worker(ThreadWorker):
+    """Says when a job starts."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self._bench = bench
+
+    def start(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
+        self._bench.did.append("job")
+        return super().start(job)
+
+
+@asynccontextmanager
+async def bench() -> AsyncIterator[Bench]:
+    found = Bench()
+    await found.driver.progress()
+    yield found
+    await found.driver.close(0)
+
+
+async def test_effects_are_done_one_by_one_in_their_order() -> None:
+    """Each is over before the next begins, although sending waits."""
+    async with bench() as it:
+        read = Read("messages", [])
+        await it.go(
+            WriteRecords(b"1"), StartJob(read), WriteRecords(b"2"), Send(HERE, [b"x", b"y"]), WriteRecords(b"3")
+        )
+        assert it.did == [b"1", "job", b"2", (HERE, b"x", b"y"), b"3"]
+        await until(lambda: it.engine.told)
+        assert it.engine.told == [("done", read)]
+
+
+async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
+    """Once for each scheme."""
+    async with bench() as it:
+        await it.go(Send("udp://b:1", [b"x"]), Send("udp://c:1", [b"y"]), Send(HERE, [b"z"]))
+        assert it.did == ["open udp", ("udp://b:1", b"x"), ("udp://c:1", b"y"), (HERE, b"z")]
+
+
+@pytest.mark.parametrize("error", [AddressError("no such host"), TransportError("closed")])
+async def test_what_cannot_be_sent_is_counted_and_the_rest_goes_on(error: TriackError) -> None:
+    """By its name, each datagram."""
+    async with bench() as it:
+        it.place.broken = error
+        await it.go(Send(HERE, [b"x", b"y"]), Send("tcp://c:1", [b"z"]), WriteRecords(b"on"))
+        assert it.engine.drops == {DropReason.CANNOT_SEND: 3}
+        assert it.did[-1] == b"on"
+        it.place.broken = None
+        it.place.drops[DropReason.RECEIVE_OVERFLOW] = 2
+        assert it.driver.drops == {"receive-overflow": 2}
+
+
+async def test_what_arrives_is_handed_over_and_polled_for() -> None:
+    """Nothing but an address says that the path to it is gone."""
+    async with bench() as it:
+        polls = len(it.engine.polls)
+        it.place.arrived.put_nowait([Received(b"x", "memory://b"), Received(b"", "memory://c")])
+        await until(lambda: len(it.engine.polls) > polls)
+        assert it.engine.told == [("datagram", b"x", "memory://b"), ("path lost", "memory://c")]
+
+
+async def test_it_polls_when_the_next_deadline_has_come_and_not_before() -> None:
+    async with bench() as it:
+        await it.go()
+        it.engine.plan.append([])
+        polls = len(it.engine.polls)
+        await asyncio.sleep(0.05)
+        assert len(it.engine.polls) == polls
+        # The deadline is asked for after the poll, which has cleared the last one.
+        due_ns = it.monotonic_ns() + 40_000_000
+        it.engine.next_deadline = lambda: due_ns if len(it.engine.polls) <= polls + 1 else None  # type: ignore[method-assign]
+        await it.driver.progress()
+        assert len(it.engine.polls) == polls + 1
+        await until(lambda: len(it.engine.polls) > polls + 1)
+        assert it.engine.polls[-1] >= due_ns
+
+
+@pytest.mark.parametrize("error", [StoreFailed("full"), OSError("full")])
+async def test_a_store_that_fails_ends_the_engine_and_the_node_is_told(error: Exception) -> None:
+    """With an error of ours, whatever it was."""
+    async with bench() as it:
+        failures: list[TriackError] = []
+        it.driver.on_failure = failures.append
+        job = Read("messages", [1])
+
+        def fail(read: Read) -> None:
+            raise error
+
+        it.driver._store.read = fail  # type: ignore[method-assign] # noqa: SLF001
+        await it.go(StartJob(job))
+        await until(lambda: failures)
+        assert it.engine.told == [("failed", job, failures[0])]
+        assert isinstance(failures[0], StoreFailed if isinstance(error, StoreFailed) else StoreError)
+        assert "full" in str(failures[0])
+
+
+async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
+    """The node fails with the bug's name; who waits for progress goes on."""
+    async with bench() as it:
+        failures: list[TriackError] = []
+        it.driver.on_failure = failures.append
+        it.engine.plan = [None]  # type: ignore[list-item]
+        async with asyncio.timeout(WAIT):
+            await it.driver.progress()
+            await it.driver.progress()
+        assert [str(error) for error in failures] == ["node n: TypeError: 'NoneType' object is not iterable"]
+
+
+async def test_the_operator_reads_of_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    async with bench() as it:
+        await it.go(TellSilent("udp://b:1"))
+    assert "udp://b:1" in "".join(capsys.readouterr())
+
+
+async def test_the_last_records_are_the_last_of_all(tmp_path: Path) -> None:
+    """What the engine wants after its stop is done, the store is closed, then the log ends; twice does nothing bad."""
+    async with bench() as it:
+        pass
+    assert it.engine.told == [("drain",), ("stop",)]
+    assert it.did == [b"last words\n", "job", b"stopped\n", "log closed"]
+    await it.driver.progress()

@@ -1,0 +1,37 @@
+"""Settings of sequences that cannot be are refused where they are made, by name."""
+
+import pytest
+
+from tests.base.refusals import refuse_wrong_values
+from triack.base.errors import UsageError
+from triack.base.units import SECOND
+from triack.ordering.settings import OrderSettings
+
+
+def test_a_value_that_cannot_be_is_refused() -> None:
+    refuse_wrong_values(OrderSettings)
+
+
+@pytest.mark.parametrize("name", ["order_ack_every", "max_held_packets", "seq_resend_13_s", "seq_resend_10_s"])
+def test_nothing_would_ever_be_sent_again_or_asked_for_with_none(name: str) -> None:
+    with pytest.raises(UsageError, match=f"OrderSettings: {name} must be .*, not 0"):
+        OrderSettings(**{name: 0})
+
+
+def test_an_order_ack_need_not_wait() -> None:
+    """Neither for the end of a burst nor for its start."""
+    settings = OrderSettings(order_ack_idle_s=0, seq_max_ack_delay_s=0)
+    assert (settings.order_ack_idle_ns, settings.seq_max_ack_delay_ns) == (0, 0)
+
+
+def test_defaults_are_those_of_msmq() -> None:
+    """[MS-MQQB] 3.1.2: half a second and ten for acks; 30 s, 5 min, 30 min and 6 h for resends."""
+    settings = OrderSettings()
+    assert (settings.order_ack_idle_ns, settings.seq_max_ack_delay_ns) == (SECOND // 2, 10 * SECOND)
+    resends = (
+        settings.seq_resend_13_ns,
+        settings.seq_resend_46_ns,
+        settings.seq_resend_79_ns,
+        settings.seq_resend_10_ns,
+    )
+    assert [wait_ns // SECOND for wait_ns in resends] == [30, 300, 1_800, 21_600]

@@ -1,0 +1,120 @@
+"""Time for one timer, in any order; and what decides nothing is taken out."""
+
+from dataclasses import replace
+
+import pytest
+
+from proof.planted.worlds import PLAIN
+from proof.search.host import NOW_NS, Host
+from proof.search.identity import digest
+from proof.search.inside import TimerKey, conversations, expire, settle, timers
+from proof.search.scope import Part, Scope
+from tests.proof.search.hosts import DELIVER, opened, started
+from triack.base.units import SECOND
+from triack.session.states import State
+
+EVERYTHING = Scope("all timers", "", (Part(ready=1, sessions=9, patience=9), Part(sessions=9, patience=9)))
+
+
+def named(host: Host, name: str) -> TimerKey:
+    (found,) = (key for key in timers(host.engine) if key[2] == name)
+    return found
+
+
+def names(host: Host) -> set[str]:
+    return {name for _, _, name in timers(host.engine)}
+
+
+def test_whatever_waits_is_known() -> None:
+    """Of sessions, of order acks, of resends, of links."""
+    first, second, (packet,) = opened(EVERYTHING)
+    assert {"PROBE", "CLEANUP", "ACK_LIMIT"} <= names(first)
+    assert "retry" not in names(first)
+    second.act(DELIVER, packet)
+    assert "idle" in names(second)
+    assert [kind for kind, _, name in timers(second.engine) if name == "idle"] == ["order ack"]
+    first.act(("break", None))
+    assert names(first) == {"retry"}
+
+
+def test_a_session_that_never_hears_ends_when_its_limit_runs_out() -> None:
+    """Although the clock stands still."""
+    first = opened(EVERYTHING)[0]
+    expire(first.engine, named(first, "ACK_LIMIT"), NOW_NS)
+    first.drain()
+    assert conversations(first.engine) == {}
+    assert first.engine.closes == {"ack-timeout": 1}
+
+
+def test_an_order_ack_leaves_when_its_wait_runs_out() -> None:
+    """And not before its commit."""
+    _, second, (packet,) = opened(EVERYTHING)
+    second.act(DELIVER, packet)
+    assert second.act(("timer", named(second, "idle"))) == []
+    told = " ".join(map(str, second.act(("disk", None))))
+    assert "order ack to 1" in told
+
+
+def test_a_link_tries_again_when_its_wait_runs_out() -> None:
+    """As often as it is asked to."""
+    first, _, _ = started(EVERYTHING)
+    for _ in range(3):
+        first.act(("break", None))
+        assert conversations(first.engine) == {}
+        (connect,) = first.act(("timer", named(first, "retry")))
+        assert str(connect).startswith("CONNECT")
+
+
+def test_a_packet_goes_out_again_when_its_tier_runs_out() -> None:
+    """In the session that is open."""
+    first, second, (packet,) = opened(EVERYTHING)
+    assert "tier" not in names(first)
+    for ack in second.act(DELIVER, packet) + second.act(("disk", None)):
+        first.act(DELIVER, ack)
+    (again,) = first.act(("timer", named(first, "tier")))
+    assert "number 1 after 0 of sequence 1, a1" in str(again)
+
+
+def test_one_timer_runs_out_and_no_other() -> None:
+    """All others are armed as before."""
+    first = opened(EVERYTHING)[0]
+    before = names(first)
+    first.act(("timer", named(first, "PROBE")))
+    assert names(first) >= before - {"PROBE"}
+    assert [conversation.session.state for conversation in conversations(first.engine).values()] == [State.OPEN]
+
+
+def settled(host: Host) -> bytes:
+    host.settle()
+    return digest(host.engine)
+
+
+def test_what_was_counted_decides_nothing() -> None:
+    """Drops, the order of deadlines, how long a link has waited."""
+    one, other = (started(EVERYTHING)[0] for _ in range(2))
+    one.engine.handle_datagram(b"noise", "memory://b", NOW_NS)
+    (link,) = one.engine.outbox.links.values()
+    link._attempts = 5  # noqa: SLF001 - as if it had been tried
+    (talk,) = conversations(one.engine).values()
+    one.engine._deadlines.set(talk, 1)  # noqa: SLF001
+    assert digest(one.engine) != digest(other.engine)
+    assert settled(one) == settled(other)
+
+
+def test_what_was_sent_decides() -> None:
+    """A node that has sent a packet is not the one that has not."""
+    one, other = (opened(EVERYTHING)[0] for _ in range(2))
+    assert settled(one) == settled(other)
+    one.act(("timer", named(one, "PROBE")))
+    assert settled(one) != settled(other)
+
+
+@pytest.mark.parametrize("later_ns", [0, SECOND])
+def test_settled_nodes_have_their_deadlines_still(later_ns: int) -> None:
+    """A fair run needs them; they count from where the clock stands."""
+    host = opened(replace(PLAIN, echoes=True))[0]
+    counters = {connection: talk.counter for connection, talk in host.witness.talks.items()}
+    settle(host.engine, counters, NOW_NS + later_ns)
+    deadline_ns = host.engine.next_deadline()
+    assert deadline_ns is not None
+    assert 0 < deadline_ns - NOW_NS - later_ns <= SECOND

@@ -1,0 +1,120 @@
+"""An engine alone: what it wants done is looked at, and done when the test says so."""
+
+import json
+from random import Random
+from typing import Any
+
+from triack.base.commit import StoreContent
+from triack.base.delivery import Delivery
+from triack.base.units import SECOND
+from triack.queues.effects import Effect, Job, Send, StartJob, WriteRecords
+from triack.queues.engine import Engine
+from triack.queues.group_commit import GroupCommit
+from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.packing import Outgoing
+from triack.queues.settings import NodeSettings
+from triack.transport.insecure import InsecureChannels
+
+
+class Bare:
+    """One engine at ``memory://name``, and the bodies that its commits have held.
+
+    Attributes:
+        job: what the store has in hand.
+        effects: everything that the engine has wanted since its start.
+    """
+
+    def __init__(self, name: str = "a", settings: NodeSettings | None = None) -> None:
+        self.address = f"memory://{name}"
+        self.now_ns = SECOND
+        self.job: Job | None = None
+        self.effects: list[Effect] = []
+        self._bodies: dict[int, bytes] = {}
+        self.engine = Engine(
+            StoreContent(name.encode() * 16, 1, start=1),
+            name=name,
+            address=self.address,
+            settings=settings or NodeSettings(),
+            queues=None,
+            channels=InsecureChannels(),
+            random=Random(name),
+            now_ns=self.now_ns,
+            wall_offset_ns=0,
+            recording=True,
+        )
+
+    def submit(
+        self, to: str, *bodies: bytes, delivery: Delivery = Delivery.TRANSACTIONAL, reach_by_ms: int = 0
+    ) -> OutgoingQueue:
+        """Submit messages for a queue ``q``; nothing else happens."""
+        outgoing = self.engine.lane_for(to, "q", delivery)
+        for body in bodies:
+            self.engine.submit(outgoing, Outgoing(body, None, reach_by_ms), len(body))
+        return outgoing
+
+    def poll(self, later_ns: int = 0) -> list[Effect]:
+        """What the engine wants, so much later."""
+        self.now_ns += later_ns
+        effects = self.engine.poll(self.now_ns)
+        for effect in effects:
+            if isinstance(effect, StartJob):
+                assert self.job is None
+                self.job = effect.job
+        self.effects += effects
+        return effects
+
+    def finish_job(self) -> None:
+        """The store has done what it has in hand."""
+        job, self.job = self.job, None
+        assert job is not None
+        if isinstance(job, GroupCommit):
+            self._bodies |= {row.key: row.body for row in job.commit.outgoing}
+            self._bodies |= {row.key: row.body for row in job.commit.messages}
+        else:
+            job.bodies.update({key: self._bodies[key] for key in job.keys})
+        self.engine.handle_done(job, self.now_ns)
+
+    def hear(self, effects: list[Effect], sender: "Bare") -> None:
+        """Take what another engine sends."""
+        for effect in effects:
+            if isinstance(effect, Send) and effect.address == self.address:
+                for datagram in effect.datagrams:
+                    self.engine.handle_datagram(datagram, sender.address, self.now_ns)
+
+
+def settle(one: Bare, other: Bare) -> None:
+    """Let both do everything that they want, at once, until neither wants anything."""
+    busy = True
+    while busy:
+        busy = False
+        for node, peer in ((one, other), (other, one)):
+            effects = node.poll()
+            peer.hear(effects, node)
+            if node.job is not None:
+                node.finish_job()
+            busy = busy or bool(effects)
+
+
+def rest(one: Bare, other: Bare) -> None:
+    """Settle, and let every short delay run out until nothing is owed."""
+    for _ in range(6):
+        settle(one, other)
+        one.now_ns += SECOND
+        other.now_ns += SECOND
+    settle(one, other)
+
+
+def kinds(effects: list[Effect]) -> list[str]:
+    """What kind of effects they are, in order."""
+    return [type(effect).__name__ for effect in effects]
+
+
+def records(effects: list[Effect]) -> list[dict[str, Any]]:
+    """The records of the session log that they write."""
+    data = b"".join(effect.data for effect in effects if isinstance(effect, WriteRecords))
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def events(effects: list[Effect]) -> list[str]:
+    """The events of these records."""
+    return [record["event"] for record in records(effects)]

@@ -1,0 +1,20 @@
+"""An outgoing queue by itself."""
+
+from triack.base.delivery import Delivery
+from triack.ordering.settings import OrderSettings
+from triack.queues.outgoing_queue import OutgoingQueue
+
+
+def make_lane(
+    content_bytes: int = 500, next_number: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL
+) -> OutgoingQueue:
+    return OutgoingQueue(
+        1,
+        "udp://b:1",
+        "q",
+        delivery,
+        sequence=1,
+        next_number=next_number,
+        content_bytes=content_bytes,
+        settings=OrderSettings(),
+    )

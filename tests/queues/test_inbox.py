@@ -1,0 +1,171 @@
+"""What arrives: order acks that speak of what is durable, and only of what has changed."""
+
+import pytest
+
+from tests.queues.hostile import Hostile
+from tests.queues.world import SimNode, World, numbered
+from tests.spies import watch
+from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason, RejectReason
+from triack.base.units import MS, SECOND
+from triack.ordering.settings import OrderSettings
+from triack.queues import link
+from triack.queues.group_commit import GroupCommit
+from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox
+from triack.queues.incoming_transfer import IncomingTransfer
+from triack.queues.mailbox import Mailbox
+from triack.queues.settings import NodeSettings
+from triack.queues.stages import Stage
+
+SLOW = NodeSettings(order=OrderSettings(order_ack_idle_s=2.0))
+"""Time to see what happens before an order ack is due."""
+
+
+def acked(node: SimNode) -> list[int]:
+    """The numbers of which order acks have spoken."""
+    return [record["number"] for record in node.log("order_ack_sent")]
+
+
+# Order acks.
+
+
+def test_a_position_that_is_half_on_disk_is_acknowledged_twice() -> None:
+    """What is durable at once, since somebody waits; the rest when its commit has returned, asked for once."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", SLOW)
+    a.send(b, "q", b"warm")
+    world.run(5 * SECOND)
+    b.commit_ns = 200 * MS
+    for body in (b"1", b"2"):
+        a.watch(a.send(b, "q", body), Stage.ORDERED)
+        world.run(50 * MS)
+    assert acked(b) == [1]
+    world.run(150 * MS)
+    assert acked(b) == [1, 2]
+    world.run(200 * MS)
+    assert acked(b) == [1, 2, 3]
+
+
+def test_an_order_ack_without_a_way_leaves_when_a_session_opens() -> None:
+    """At once, and not because its packet comes again."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", SLOW)
+    a.send(b, "q", b"1")
+    assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
+    world.cut(a, b)
+    b.live.handle_path_lost(a.address, world.now_ns)
+    b.drain()
+    world.run(5 * SECOND)
+    assert acked(b) == []
+    world.heal()
+    assert world.run(10 * SECOND, lambda: len(b.log("session_opened")) == 2)
+    world.run(MS)
+    assert acked(b) == [1]
+    assert b.log("order_ack_sent")[0]["at_ns"] == b.log("session_opened")[1]["at_ns"]
+    told = [record["event"] for record in b.log("session_opened", "packet_received", "order_ack_sent")]
+    assert told.index("order_ack_sent") > 1
+
+
+def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of fifty has something new: no other is asked what it owes, nor when."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    for number in range(50):
+        a.send(b, f"q{number}", b"x")
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    world.run(5 * SECOND)
+    looked = watch(monkeypatch, IncomingTransfer, "owes_ack")
+    world.run(10 * SECOND)
+    assert looked == []
+    a.send(b, "q7", b"y")
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    assert {transfer.queue for transfer in looked} == {"q7"}
+    assert len(looked) < 10
+
+
+def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the next commit, for bodies and for records: only the one that was read."""
+    world = World(1)
+    node = world.node("a")
+    for number in range(50):
+        node.send(node, f"q{number}", b"x")
+    world.run(SECOND)
+    looked = watch(monkeypatch, Mailbox, "take_changes", "take_runs", "poll_fetch")
+    node.drain()
+    assert looked == []
+    node.read("q7")
+    world.run(SECOND)
+    assert [box.name for box in looked] == ["q7", "q7"]
+
+
+# What is refused, and what is too much.
+
+
+@pytest.mark.parametrize(
+    ("queues", "name", "reason"),
+    [
+        (["orders"], "orders", None),
+        (["orders"], DEAD_LETTER_QUEUE, None),
+        (["orders"], "other", RejectReason.QUEUE_NOT_FOUND),
+        (None, "any", None),
+        (None, ".hidden", RejectReason.BAD_QUEUE_NAME),
+    ],
+)
+def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: str | None) -> None:
+    """Those that are declared, or any with a name that is one."""
+    assert World(1).node("a", queues=queues).live.inbox.accepts(name) == reason
+
+
+def test_arrivals_make_only_so_many_queues() -> None:
+    """The node itself may make more."""
+    inbox: Inbox = World(1).node("a", NodeSettings(max_queues=2)).live.inbox
+    assert inbox.accepts("one") is None
+    inbox.make_queue("one", GroupCommit())
+    assert inbox.accepts("two") == RejectReason.TOO_MANY_QUEUES
+    assert inbox.accepts("one") is None
+    inbox.make_queue("two", GroupCommit())
+    assert inbox.accepts("two") is None
+
+
+def test_a_queue_is_made_once() -> None:
+    """In the commit of whoever was first; its number is never used again."""
+    inbox, group = World(1).node("a").live.inbox, GroupCommit()
+    one = inbox.make_queue("one", group)
+    assert inbox.make_queue("one", group) is one
+    two = inbox.make_queue("two", group)
+    assert group.commit.queues == [(one.queue_id, "one"), (two.queue_id, "two")]
+    assert len({box.queue_id for box in inbox.mailboxes.values()}) == len(inbox.mailboxes) == 3
+
+
+def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window of them is on its way, so many wait, and each of the others is dropped by its name."""
+    monkeypatch.setattr(link, "CONTROL_MAX", 8)
+    world = World(1)
+    node = world.node("b", queues=["orders"])
+    evil = Hostile(world, node)
+    for number in range(1, 101):
+        evil.frames(evil.message(number, queue="nope"))
+    window = node.live.settings.session.max_unacked_packet
+    assert node.live.drops == {DropReason.CONTROL_OVERFLOW: 100 - window - 8}
+    world.run(2 * SECOND)
+    assert [(record["reason"], record["count"]) for record in node.log("dropped")] == [
+        ("control-overflow", 100 - window - 8)
+    ]
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_runs_of_one_stream_are_one_record(delivery: Delivery) -> None:
+    """However many packets a commit holds, what is committed side by side is told of in one line."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"warm", delivery=delivery)
+    world.run(3 * SECOND)
+    b.commit_ns = 100 * MS
+    a.send(b, "q", *numbered(0, 40, 500), delivery=delivery)
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    lines = b.log("committed")[1:]
+    assert sum(record["count"] for record in lines) == 40
+    assert [record["first"] for record in lines] == [2, *(record["last"] + 1 for record in lines[:-1])]
+    packets = lines[-1]["last"] - 1
+    assert packets == 20
+    assert (len(lines) == packets) if delivery is Delivery.EXPRESS else (len(lines) < 5)

@@ -1,0 +1,38 @@
+"""Settings of nodes that cannot be are refused where they are made, by name."""
+
+import pytest
+
+from tests.base.refusals import refuse_wrong_values
+from triack.base.errors import UsageError
+from triack.base.units import MS
+from triack.queues.settings import NodeSettings
+
+
+def test_a_value_that_cannot_be_is_refused() -> None:
+    refuse_wrong_values(NodeSettings)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"stream_datagram_bytes": 65_536}, "must be 576 to 65535, not 65536"),
+        ({"reconnect_max_s": 0}, "above 0, not 0"),
+        ({"max_sessions": 0}, "at least 1, not 0"),
+    ],
+)
+def test_limits(values: dict[str, int], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        NodeSettings(**values)  # type: ignore[arg-type]
+
+
+def test_zero_where_it_has_a_meaning() -> None:
+    """No second chance, no body in memory, no time to close."""
+    settings = NodeSettings(max_redeliveries=0, body_cache_bytes=0, close_timeout_s=0)
+    assert (settings.max_redeliveries, settings.body_cache_bytes, settings.close_timeout_ns) == (0, 0, 0)
+
+
+def test_machines_get_nanoseconds() -> None:
+    """Beside the seconds; settings that say the same are the same."""
+    settings = NodeSettings(reconnect_min_s=0.05, reconnect_max_s=2)
+    assert (settings.reconnect_min_ns, settings.reconnect_max_ns) == (50 * MS, 2_000 * MS)
+    assert settings == NodeSettings(reconnect_min_s=0.05, reconnect_max_s=2.0)
