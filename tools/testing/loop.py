@@ -104,12 +104,12 @@ class _Timer(asyncio.TimerHandle):
 class Task(asyncio.Task[Any]):
     """A task whose place in a set depends on when it was made, not on where it is in memory."""
 
-    def __init__(self, serial: int, coro: Any, **options: Any) -> None:
-        self._serial = serial
+    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+        self._number = number
         super().__init__(coro, **options)
 
     def __hash__(self) -> int:
-        return self._serial
+        return self._number
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -135,9 +135,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._time.events_max = self._max_events = max_events
         self._turns = (0, 0)
         self._ready: deque[_Handle | _Timer] = deque()
-        self._settling: list[tuple[int, asyncio.Future[None]]] = []
+        self._watching: list[tuple[int, asyncio.Future[None]]] = []
         self._signals: dict[tuple[Process | None, int], _Handle] = {}
-        self._serial = itertools.count()
+        self._numbers = itertools.count()
         self._random = time.chance("threads")
         self._generators = weakref.WeakValueDictionary[int, AsyncGenerator[Any, Any]]()
         self._task_factory: Any = None
@@ -233,7 +233,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """There is none."""
 
     def _note_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        self._generators[next(self._serial)] = generator
+        self._generators[next(self._numbers)] = generator
 
     def _end_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         if not self._closed:
@@ -270,7 +270,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._ending:
             self.stop()
             return
-        if self._settling and self._wake_settled():
+        if self._watching and self._tell_progress():
             return
         time = self._time
         if time.next_event_ns() is None:
@@ -285,18 +285,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if time.events % EVENTS_PER_COLLECTION == 0:
             gc.collect()
 
-    def _wake_settled(self) -> bool:
-        due = [future for events, future in self._settling if events < self._time.events]
-        self._settling = [waiting for waiting in self._settling if waiting[0] >= self._time.events]
+    def _tell_progress(self) -> bool:
+        due = [future for events, future in self._watching if events < self._time.events]
+        self._watching = [waiting for waiting in self._watching if waiting[0] >= self._time.events]
         for future in due:
             if not future.done():
                 future.set_result(None)
         return bool(due)
 
-    async def settled(self) -> None:
+    async def progress(self) -> None:
         """Wait until something more has happened and everything that follows from it at the same instant, too."""
         future = self.create_future()
-        self._settling.append((self._time.events, future))
+        self._watching.append((self._time.events, future))
         await future
 
     def release(self, process: Process) -> None:
@@ -386,7 +386,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._task_factory is not None:
             task: asyncio.Task[Any] = self._task_factory(self, coro, context=context)
         else:
-            task = Task(next(self._serial), coro, loop=self, context=context, **options)
+            task = Task(next(self._numbers), coro, loop=self, context=context, **options)
         if name is not None:
             task.set_name(str(name))
         self.tasks[task] = None

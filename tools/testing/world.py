@@ -125,7 +125,7 @@ class World(Ground):
         try:
             async with asyncio.timeout(timeout):
                 while not holds():
-                    await self.loop.settled()
+                    await self.loop.progress()
         except TimeoutError:
             died = "".join(f"; {line}" for line in self._deaths())
             raise WaitTimeout(f"still not true after {timeout:g} s of virtual time{died}") from None
