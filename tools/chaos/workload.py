@@ -192,7 +192,7 @@ class Reader:
         if self._forward is not None:
             parts = [Part(self._forward.index, number, number + 1) for number in numbers]
             self._forward.give(engine, parts, [self._forward])
-        engine.await_commit(lambda error: None if error else self._history.settled(self.index, numbers))
+        engine.await_commit(lambda error: None if error else self._history.acknowledged(self.index, numbers))
 
 
 class Workload:

@@ -72,7 +72,7 @@ def test_everything_is_sent_accepted_and_read(make: Callable[..., Scene], delive
     seen = scene.history.streams[0]
     assert seen.fates == dict.fromkeys(range(50), Fate.ACCEPTED)
     assert seen.handed == dict.fromkeys(range(50), 1)
-    assert seen.settled == set(range(50))
+    assert seen.acknowledged == set(range(50))
     scene.history.finish()
     assert scene.history.violations == []
     kept = scene.hosts[1].state.get("done/0")
@@ -119,7 +119,7 @@ def test_what_a_reader_gives_back_comes_again(make: Callable[..., Scene]) -> Non
     scene = make(StreamPlan(0, 1, "q", "transactional", 40, 100), failure_rate=0.3)
     scene.world.run(30 * SECOND)
     seen = scene.history.streams[0]
-    assert sorted(seen.settled) == list(range(40))
+    assert sorted(seen.acknowledged) == list(range(40))
     assert max(seen.handed.values()) > 1
     assert seen.returned == set()
     assert scene.history.violations == []
