@@ -19,6 +19,7 @@ from typing import NamedTuple
 __all__ = ["Batch", "History", "Part", "StreamHistory", "body_of", "identify"]
 
 HEAD_BYTES = 14
+"""Three digits, a colon, eight digits, a colon and a space: no body is shorter."""
 
 
 class Fate(IntEnum):

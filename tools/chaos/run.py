@@ -20,6 +20,7 @@ LIVENESS_NS = 30 * SECOND
 REST_NS = 120 * SECOND
 """And acknowledged in order, read and forgotten within this: lost order acks wait for their resend tier."""
 SLICE_NS = 100 * MS
+"""Between two looks whether all has arrived."""
 CALM_DELAY_NS = 5 * MS
 """One way, when the faults are over: a window of one packet must still move within the 30 seconds."""
 EVENTS_MAX = 500_000

@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
+from triack.base.units import SECOND
 from triack.node.platform import MACHINE
 from triack.testing.errors import NotSimulated, TooMuchHappens
 from triack.tools.sim.world import Livelock
@@ -35,8 +36,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Context = dict[str, Any]
 
-NS_PER_SECOND = 1_000_000_000
 TURNS_PER_INSTANT = 100_000
+"""Far more than any service needs at one instant."""
 EVENTS_PER_COLLECTION = 50_000
 """What the garbage collector ends, and when, must not depend on what else is in memory: it runs at fixed moments."""
 THREAD_NS = 1_000_000
@@ -309,7 +310,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """The virtual clock in seconds."""
-        return self._time.now_ns / NS_PER_SECOND
+        return self._time.now_ns / SECOND
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
@@ -330,8 +331,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """Plan for ``delay`` seconds from now, never less."""
-        delay_ns = max(0, round(delay * NS_PER_SECOND))
-        if delay_ns / NS_PER_SECOND < delay:
+        delay_ns = max(0, round(delay * SECOND))
+        if delay_ns / SECOND < delay:
             delay_ns += 1
         return self._plan(self._time.now_ns + delay_ns, callback, args, context)
 
@@ -339,8 +340,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """Plan for the first instant at which ``time()`` is not less than ``when``."""
-        at_ns = round(when * NS_PER_SECOND)
-        while at_ns / NS_PER_SECOND < when:
+        at_ns = round(when * SECOND)
+        while at_ns / SECOND < when:
             at_ns += 1
         return self._plan(at_ns, callback, args, context)
 
@@ -348,7 +349,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, at_ns: int, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
     ) -> asyncio.TimerHandle:
         self._check_closed()
-        timer = _Timer(at_ns / NS_PER_SECOND, callback, args, self, context)
+        timer = _Timer(at_ns / SECOND, callback, args, self, context)
 
         def be_due() -> None:
             timer.event = 0
@@ -424,7 +425,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             else:
                 future.set_result(result)
 
-        self.call_later(self._random.randrange(THREAD_NS) / NS_PER_SECOND, work)
+        self.call_later(self._random.randrange(THREAD_NS) / SECOND, work)
         return future
 
     @contextmanager

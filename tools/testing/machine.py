@@ -21,6 +21,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 STOP_SECONDS = 60.0
+"""Longer than any node takes to close; virtual time costs nothing."""
 
 
 class Machine(Hardware):

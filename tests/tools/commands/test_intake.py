@@ -65,7 +65,7 @@ async def test_lines_after_a_gap_are_refused(node: triack.Node) -> None:
     """Nothing of them enters."""
     intake = intake_of(node)
     await intake.accept(chunk(1, b"1"))
-    with pytest.raises(ProtocolError, match="^bad-frame: line 3 after line 1$"):
+    with pytest.raises(ProtocolError, match=r"^bad-frame: line 3 after line 1$"):
         await intake.accept(chunk(3, b"3"))
     await intake.accept(chunk(2, b"2"))
     assert await length(node, 2) == 2

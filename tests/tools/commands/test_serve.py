@@ -35,7 +35,7 @@ def test_it_can_be_found_while_it_runs_and_not_after(tmp_path: Path) -> None:
     with Server(tmp_path / "a") as server:
         served = handover.read(server.data)
         assert served is not None
-        assert (served.pid, served.ADDR) == (server.pid, server.address)
+        assert (served.pid, served.listen) == (server.pid, server.address)
         assert server.stop() == 0
         assert handover.read(server.data) is None
 
