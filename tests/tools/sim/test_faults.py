@@ -64,6 +64,9 @@ def test_bursts_are_as_long_as_asked_on_average() -> None:
     while not fates.is_lost(faults, "a"):
         pass
     assert not fates.is_lost(Faults(burst=1e-9), "b")
+    assert fates.is_lost(Faults(burst=1.0, burst_length=1), "b")
+    assert fates.is_lost(Faults(burst_length=1), "b")
+    assert not fates.is_lost(Faults(), "b")
     assert fates.is_lost(Faults(), "a")
 
 
@@ -111,6 +114,7 @@ def test_corruption_flips_one_bit_anywhere() -> None:
     assert about(len(flips))
     assert all(bits.bit_count() == 1 for _, bits in flips)
     assert len({at for at, _ in flips}) > 90
+    assert {bits for _, bits in flips} == {1 << bit for bit in range(8)}
 
 
 def test_truncation_leaves_a_beginning() -> None:
