@@ -229,7 +229,9 @@ def test_a_process_ends_before_its_planned_effect_and_has_none_after_it() -> Non
         for record in (b"one\n", b"", b"two\n", b"three\n", b"four\n"):
             log.append(record)
         assert (bytes(log.records), ended, process.is_dead) == (b"one\ntwo\n", [3], True)
+        process.effects.left = 0
         assert not process.take_effect()
+        assert ended == [3], "a dead process ends nobody"
         hardware.disk.close()
 
 
