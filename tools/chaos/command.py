@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["chaos"]
 
 SEEDS = 200
+"""Enough to meet every kind of fault many times."""
 EXIT_FAIL = 1
+"""A promise was broken."""
 PLAIN_EVERY_S = 5.0
+"""Where there is no terminal, a line now and then shows that it goes on."""
 SHOWN_FAILURES = 10
+"""Each is a line; what fails more often fails for one reason."""
 
 _COUNT = click.IntRange(min=1)
 

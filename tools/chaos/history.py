@@ -19,6 +19,7 @@ from typing import NamedTuple
 __all__ = ["Batch", "History", "Part", "StreamHistory", "body_of", "identify"]
 
 HEAD_BYTES = 14
+"""Three digits, a colon, eight digits, a colon and a space: no body is shorter."""
 
 
 class Fate(IntEnum):
@@ -55,7 +56,7 @@ class StreamHistory:
         fates: by number, as far as submitted.
         handed: how often each number was handed out as fresh.
         newest: the greatest number handed out.
-        settled: numbers whose acknowledgement is on disk; ``done`` is the greatest.
+        acknowledged: numbers whose acknowledgement is on disk; ``done`` is the greatest.
         returned: numbers that the reader gave back and that have not come again.
         buried: numbers found in the dead-letter queue.
         excused: why not everything has to arrive; empty if it must.
@@ -70,7 +71,7 @@ class StreamHistory:
     fates: dict[int, Fate] = field(default_factory=dict)
     handed: dict[int, int] = field(default_factory=dict)
     newest: int = -1
-    settled: set[int] = field(default_factory=set)
+    acknowledged: set[int] = field(default_factory=set)
     done: int = -1
     returned: set[int] = field(default_factory=set)
     buried: set[int] = field(default_factory=set)
@@ -134,7 +135,7 @@ class History:
         seen = self.streams[stream]
         if body != body_of(stream, number, len(body)):
             self._found("queue", stream, f"{number} was altered on its way")
-        if number in seen.settled and seen.durable:
+        if number in seen.acknowledged and seen.durable:
             self._found("hand-over", stream, f"{number} comes again after its acknowledgement was on disk")
         if seen.ordered and reader is not None:
             self._check_position(stream, number, reader)
@@ -169,10 +170,10 @@ class History:
         """The reader could not use a message: it comes again, before anything younger."""
         self.streams[stream].returned.add(number)
 
-    def settled(self, stream: int, numbers: list[int]) -> None:
+    def acknowledged(self, stream: int, numbers: list[int]) -> None:
         """A reader's acknowledgements are on disk."""
         seen = self.streams[stream]
-        seen.settled.update(numbers)
+        seen.acknowledged.update(numbers)
         seen.done = max(seen.done, *numbers)
 
     def buried(self, stream: int, number: int, body: bytes) -> None:
@@ -204,7 +205,7 @@ class History:
             handed: what was handed out in that older state, or None if nobody knows: any of it may come again.
         """
         seen = self.streams[stream]
-        seen.settled.clear()
+        seen.acknowledged.clear()
         seen.done = -1
         seen.is_strict = False
         if handed is not None:

@@ -108,7 +108,6 @@ class Plan:
         network: how bad it is until ``faults_end_ns``.
         faults: what goes wrong, by time.
         faults_end_ns: when the faults stop and everything must come to a good end.
-        torn_disk: whether power loss tears the writes that were not synced.
         dead_path: a directed pair of hosts that never reach each other, not even after the faults stop.
     """
 

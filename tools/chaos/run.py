@@ -17,9 +17,10 @@ __all__ = ["Outcome", "run_plan", "run_seed"]
 
 LIVENESS_NS = 30 * SECOND
 """After the faults everything that can be reached is on its destination's disk within this time (promise L5)."""
-SETTLE_NS = 120 * SECOND
+REST_NS = 120 * SECOND
 """And acknowledged in order, read and forgotten within this: lost order acks wait for their resend tier."""
 SLICE_NS = 100 * MS
+"""Between two looks whether all has arrived."""
 CALM_DELAY_NS = 5 * MS
 """One way, when the faults are over: a window of one packet must still move within the 30 seconds."""
 EVENTS_MAX = 500_000
@@ -121,10 +122,10 @@ class _Scene:
         self.seen["heal-ms"] = (self.world.now_ns - start_ns) // MS
         if not self._arrived():
             self._explain("not everything arrived within 30 s after the faults")
-        while not self._idle() and self.world.now_ns < start_ns + SETTLE_NS:
+        while not self._idle() and self.world.now_ns < start_ns + REST_NS:
             self.world.run(SLICE_NS)
         if not self._idle():
-            self._explain("not everything was settled within 120 s after the faults")
+            self._explain("not everything was at rest within 120 s after the faults")
 
     def _explain(self, sentence: str) -> None:
         left = {seen.name: len(self.work.history.missing(i)) for i, seen in enumerate(self.work.history.streams)}

@@ -18,13 +18,16 @@ from triack.tools.sim.world import World
 __all__ = ["Reader", "Sender", "Workload"]
 
 MESSAGE_OVERHEAD_BYTES = 64
+"""What a message costs beside its body, as the node counts it for its limits."""
 CLASSES = {delivery.label: delivery for delivery in Delivery}
 READ_MOST = (1, 10, 1_000)
+"""Readers that take one at a time, a few, or all that there is."""
 PAIR_CHANCE = 0.2
 """How often a batch takes messages of another stream along, in the same commit."""
 LARGE_EVERY = 16
 """One message in so many is large, in a stream that has large ones."""
 LAST_GAP_NS = 300 * MS
+"""The last messages leave at once, as the 30 seconds for their arrival have begun."""
 CLAIM_CHANCE = 0.3
 """How often somebody waits for a receipt."""
 
@@ -192,7 +195,7 @@ class Reader:
         if self._forward is not None:
             parts = [Part(self._forward.index, number, number + 1) for number in numbers]
             self._forward.give(engine, parts, [self._forward])
-        engine.await_commit(lambda error: None if error else self._history.settled(self.index, numbers))
+        engine.await_commit(lambda error: None if error else self._history.acknowledged(self.index, numbers))
 
 
 class Workload:

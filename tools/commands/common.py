@@ -20,6 +20,7 @@ __all__ = ["data_option", "first_of", "log_to_stderr", "name_for", "node_options
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXIT_SIGNAL = 128
+"""As shells have it: a command that a signal ended exits with 128 and the number of the signal."""
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 

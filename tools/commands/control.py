@@ -155,7 +155,6 @@ class _Receiving:
         self._out_bytes = 0
         self._handed = 0
         self._acked = 0
-        self._confirmed = 0
         self._changed = asyncio.Event()
         self._to_confirm = asyncio.Event()
 

@@ -19,8 +19,11 @@ from triack.tools.commands.frames import Link, dial
 __all__ = ["Served", "find", "find_soon", "make_socket_path", "publish", "read", "retract", "wait"]
 
 NODE_FILE = "node.json"
+"""Beside the store, so that whoever is given the directory finds it."""
 SOCKET_FILE = "control"
+"""The one file in its folder."""
 SOCKET_FOLDER_PREFIX = "triack-"
+"""So that a folder that was left behind says whose it was."""
 SOCKET_PATH_BYTES_MAX = 107
 """What Linux takes for the path of a socket: 108 bytes with the zero at its end (unix(7))."""
 RETRY_S = 0.05

@@ -24,6 +24,7 @@ POLL_S = 0.05
 BACKLOG_CHUNKS = 256
 """Chunks of one producer that are not finished; at that many it waits, as their receipts are kept in memory."""
 DEAD_LETTERS = "dead-letter"
+"""The queue in which a node keeps what it could not deliver."""
 
 # First and last line, and why they will not arrive.
 Failure = tuple[int, int, str]

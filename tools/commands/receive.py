@@ -20,6 +20,7 @@ from triack.tools.commands.pipes import LineSink
 __all__ = ["receive"]
 
 STDOUT = 1
+"""The file descriptor, which is written to without Python's buffers: what was written is known."""
 CONFIRM_S = 5.0
 """With nothing left to write: how long to wait for the last confirmations."""
 GRACE_S = 1.0

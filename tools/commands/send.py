@@ -25,9 +25,11 @@ from triack.transport.address import Destination
 __all__ = ["send"]
 
 STDIN = 0
+"""The file descriptor, which is read without Python's buffers."""
 UNSAFE_CHUNKS = 8
 """Chunks that the serving node does not have for good; at that many it stops reading, as it keeps them."""
 LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
+"""What happened to express lines that a node which is gone had taken."""
 
 _log = structlog.get_logger("triack")
 

@@ -9,6 +9,7 @@ from triack.tools.commands.pipes import Chunk, LineTooLong
 __all__ = ["Tally"]
 
 RANGES_SHOWN = 20
+"""What fits into a few lines of a terminal."""
 
 
 class Tally:

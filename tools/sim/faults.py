@@ -129,6 +129,8 @@ class Fates:
 
     def _damaged(self, faults: Faults, datagram: bytes) -> bytes:
         random = self._damage
+        if not datagram:
+            return datagram
         if faults.corrupt and random.random() < faults.corrupt:
             at = random.randrange(len(datagram) * 8)
             spoiled = bytearray(datagram)

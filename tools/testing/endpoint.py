@@ -18,7 +18,9 @@ from triack.transport.udp import MAX_DATAGRAM_BYTES
 __all__ = ["Links", "SimEndpoint"]
 
 FIRST_FREE_PORT = 49_152
+"""Where the ports begin that a system gives away itself (RFC 6335, section 6)."""
 LOOPBACK = "127.0.0.1"
+"""All machines of a world share it, and with it tests use the addresses of a real machine."""
 
 Pair = tuple[str, str]
 """The names of two machines: from, to."""

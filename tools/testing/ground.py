@@ -2,8 +2,9 @@
 
 import contextvars
 
+from triack.base.units import SECOND
 from triack.testing.endpoint import Links
-from triack.testing.loop import NS_PER_SECOND, VirtualLoop
+from triack.testing.loop import VirtualLoop
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS
 from triack.tools.sim.world import World as Time
@@ -40,7 +41,7 @@ class Ground:
     @property
     def now(self) -> float:
         """Seconds since the world began."""
-        return (self.time.now_ns - START_NS) / NS_PER_SECOND
+        return (self.time.now_ns - START_NS) / SECOND
 
     def tell(self, what: str) -> None:
         """Keep a line for the story of the test."""

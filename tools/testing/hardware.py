@@ -1,7 +1,7 @@
 """A simulated machine without what runs on it: its disk, its clock, its addresses."""
 
+from triack.base.units import SECOND
 from triack.testing.ground import Ground
-from triack.testing.loop import NS_PER_SECOND
 from triack.tools.sim.disk import Disk, DiskFaults
 from triack.tools.sim.world import WALL_NS
 
@@ -35,12 +35,12 @@ class Hardware:
 
     def clock(self) -> float:
         """Its wall clock, as ``time.time`` would give it; for services that let themselves be given a clock."""
-        return self.wall_ns() / NS_PER_SECOND
+        return self.wall_ns() / SECOND
 
     def jump_clock(self, seconds: float) -> None:
         """Set its wall clock forward, or back. Virtual time goes on as before."""
         self.world.tell(f"{self.name}: clock jumps by {seconds:g} s")
-        self._wall_offset_ns += round(seconds * NS_PER_SECOND)
+        self._wall_offset_ns += round(seconds * SECOND)
 
     def draw_disk_delay(self) -> float:
         """How long the disk takes this time, in seconds."""

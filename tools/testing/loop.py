@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
+from triack.base.units import SECOND
 from triack.node.platform import MACHINE
 from triack.testing.errors import NotSimulated, TooMuchHappens
 from triack.tools.sim.world import Livelock
@@ -35,8 +36,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Context = dict[str, Any]
 
-NS_PER_SECOND = 1_000_000_000
 TURNS_PER_INSTANT = 100_000
+"""Far more than any service needs at one instant."""
 EVENTS_PER_COLLECTION = 50_000
 """What the garbage collector ends, and when, must not depend on what else is in memory: it runs at fixed moments."""
 THREAD_NS = 1_000_000
@@ -104,12 +105,12 @@ class _Timer(asyncio.TimerHandle):
 class Task(asyncio.Task[Any]):
     """A task whose place in a set depends on when it was made, not on where it is in memory."""
 
-    def __init__(self, serial: int, coro: Any, **options: Any) -> None:
-        self._serial = serial
+    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+        self._number = number
         super().__init__(coro, **options)
 
     def __hash__(self) -> int:
-        return self._serial
+        return self._number
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -135,9 +136,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._time.events_max = self._max_events = max_events
         self._turns = (0, 0)
         self._ready: deque[_Handle | _Timer] = deque()
-        self._settling: list[tuple[int, asyncio.Future[None]]] = []
+        self._watching: list[tuple[int, asyncio.Future[None]]] = []
         self._signals: dict[tuple[Process | None, int], _Handle] = {}
-        self._serial = itertools.count()
+        self._numbers = itertools.count()
         self._random = time.chance("threads")
         self._generators = weakref.WeakValueDictionary[int, AsyncGenerator[Any, Any]]()
         self._task_factory: Any = None
@@ -233,7 +234,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """There is none."""
 
     def _note_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        self._generators[next(self._serial)] = generator
+        self._generators[next(self._numbers)] = generator
 
     def _end_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         if not self._closed:
@@ -270,7 +271,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._ending:
             self.stop()
             return
-        if self._settling and self._wake_settled():
+        if self._watching and self._tell_progress():
             return
         time = self._time
         if time.next_event_ns() is None:
@@ -285,18 +286,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if time.events % EVENTS_PER_COLLECTION == 0:
             gc.collect()
 
-    def _wake_settled(self) -> bool:
-        due = [future for events, future in self._settling if events < self._time.events]
-        self._settling = [waiting for waiting in self._settling if waiting[0] >= self._time.events]
+    def _tell_progress(self) -> bool:
+        due = [future for events, future in self._watching if events < self._time.events]
+        self._watching = [waiting for waiting in self._watching if waiting[0] >= self._time.events]
         for future in due:
             if not future.done():
                 future.set_result(None)
         return bool(due)
 
-    async def settled(self) -> None:
+    async def progress(self) -> None:
         """Wait until something more has happened and everything that follows from it at the same instant, too."""
         future = self.create_future()
-        self._settling.append((self._time.events, future))
+        self._watching.append((self._time.events, future))
         await future
 
     def release(self, process: Process) -> None:
@@ -309,7 +310,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """The virtual clock in seconds."""
-        return self._time.now_ns / NS_PER_SECOND
+        return self._time.now_ns / SECOND
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
@@ -330,8 +331,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """Plan for ``delay`` seconds from now, never less."""
-        delay_ns = max(0, round(delay * NS_PER_SECOND))
-        if delay_ns / NS_PER_SECOND < delay:
+        delay_ns = max(0, round(delay * SECOND))
+        if delay_ns / SECOND < delay:
             delay_ns += 1
         return self._plan(self._time.now_ns + delay_ns, callback, args, context)
 
@@ -339,8 +340,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """Plan for the first instant at which ``time()`` is not less than ``when``."""
-        at_ns = round(when * NS_PER_SECOND)
-        while at_ns / NS_PER_SECOND < when:
+        at_ns = round(when * SECOND)
+        while at_ns / SECOND < when:
             at_ns += 1
         return self._plan(at_ns, callback, args, context)
 
@@ -348,7 +349,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, at_ns: int, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
     ) -> asyncio.TimerHandle:
         self._check_closed()
-        timer = _Timer(at_ns / NS_PER_SECOND, callback, args, self, context)
+        timer = _Timer(at_ns / SECOND, callback, args, self, context)
 
         def be_due() -> None:
             timer.event = 0
@@ -386,7 +387,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._task_factory is not None:
             task: asyncio.Task[Any] = self._task_factory(self, coro, context=context)
         else:
-            task = Task(next(self._serial), coro, loop=self, context=context, **options)
+            task = Task(next(self._numbers), coro, loop=self, context=context, **options)
         if name is not None:
             task.set_name(str(name))
         self.tasks[task] = None
@@ -424,7 +425,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             else:
                 future.set_result(result)
 
-        self.call_later(self._random.randrange(THREAD_NS) / NS_PER_SECOND, work)
+        self.call_later(self._random.randrange(THREAD_NS) / SECOND, work)
         return future
 
     @contextmanager

@@ -21,6 +21,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 STOP_SECONDS = 60.0
+"""Longer than any node takes to close; virtual time costs nothing."""
 
 
 class Machine(Hardware):
@@ -155,7 +156,7 @@ class Machine(Hardware):
         """
         self._check_up("plan a crash")
         self._process.effects.left = -1 if effects is None else effects
-        self._process.doom = self.lose_power if power else self.crash
+        self._process.on_end = self.lose_power if power else self.crash
 
     def _die(self, how: str, end_disk: Callable[[], None]) -> None:
         self.world.tell(f"{self.name}: {how}")

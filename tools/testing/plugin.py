@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["triack_world"]
 
 FIXTURE = "triack_world"
+"""What a test asks for to run in a simulated world."""
 MARKER = "triack(seed=0, seeds=1, check=True, max_events=2000000): how the simulated world of a test is made"
+"""As pytest lists it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -101,7 +101,7 @@ class SimWorker:
             result = job()
         except ProcessCrashed:
             self._jobs.clear()
-            self._process.doom()
+            self._process.on_end()
             return
         except Exception as error:  # noqa: BLE001 - it is whoever waits that handles it
             if not future.done():
@@ -141,7 +141,7 @@ class SimProcess(Process, real.Machine):
 
     Args:
         machine: where it runs.
-        doom: what ends it when its effects do.
+        on_end: called when its effects end; it ends the process. May be replaced.
 
     Attributes:
         is_dead: whether it has crashed, or the world has ended.
@@ -151,13 +151,13 @@ class SimProcess(Process, real.Machine):
         logs: the session logs of its nodes.
     """
 
-    def __init__(self, machine: Hardware, doom: Callable[[], None]) -> None:
+    def __init__(self, machine: Hardware, on_end: Callable[[], None]) -> None:
         super().__init__()
         self.machine = machine
         self.is_dead = False
         self.was_paused = False
         self.effects = Effects()
-        self.doom = doom
+        self.on_end = on_end
         self.logs: list[SimLog] = []
         self.context = contextvars.copy_context()
         self.context.run(real.MACHINE.set, self)
@@ -213,7 +213,7 @@ class SimProcess(Process, real.Machine):
     def take_effect(self) -> bool:
         """Whether something that reaches beyond this process happens: not when it is dead, nor when it dies of it."""
         if not self.is_dead and self.effects.end_process():
-            self.doom()
+            self.on_end()
         return not self.is_dead
 
     def _before_disk_effect(self, effect: str) -> None:

@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from triack.base.errors import WaitTimeout
+from triack.base.units import SECOND
 from triack.node.platform import MACHINE
 from triack.testing.check import check_logs
 from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
 from triack.testing.ground import Ground
-from triack.testing.loop import NS_PER_SECOND
 from triack.testing.machine import Machine
 from triack.testing.process import Nowhere, SimLog
 from triack.tools.sim.faults import Faults
@@ -25,8 +25,11 @@ __all__ = ["World"]
 T = TypeVar("T")
 
 MAX_EVENTS = 2_000_000
+"""Far more than a test of services takes: what comes so far goes round in circles."""
 TOLD_MAX = 50
+"""The end of a long story is what explains a failure."""
 UNTIL_SECONDS = 60.0
+"""Twice the time in which everything arrives after the last fault (promise L5)."""
 YOUNG = 1
 """The garbage collector's generations with what a world has made: none of it was promoted while the world ran."""
 LIBRARY = ("asyncio", "triack")
@@ -125,7 +128,7 @@ class World(Ground):
         try:
             async with asyncio.timeout(timeout):
                 while not holds():
-                    await self.loop.settled()
+                    await self.loop.progress()
         except TimeoutError:
             died = "".join(f"; {line}" for line in self._deaths())
             raise WaitTimeout(f"still not true after {timeout:g} s of virtual time{died}") from None
@@ -151,7 +154,7 @@ class World(Ground):
 
     def set_delay(self, seconds: float, *, jitter: float = 0.0) -> None:
         """How long a datagram takes, one way, and up to how much more."""
-        self._set(delay_ns=round(seconds * NS_PER_SECOND), jitter_ns=round(jitter * NS_PER_SECOND))
+        self._set(delay_ns=round(seconds * SECOND), jitter_ns=round(jitter * SECOND))
 
     def _set(self, **faults: float) -> None:
         for name, value in faults.items():

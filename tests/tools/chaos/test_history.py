@@ -28,11 +28,11 @@ def rules(seen: History) -> set[str]:
 
 
 def test_a_good_story_has_no_violations() -> None:
-    """Accepted, handed out in order, settled."""
+    """Accepted, handed out in order, acknowledged."""
     seen = history()
     accept(seen, 0, 10)
     hand(seen, *range(10))
-    seen.settled(0, list(range(10)))
+    seen.acknowledged(0, list(range(10)))
     assert rules(seen) == set()
 
 
@@ -135,7 +135,7 @@ def test_repetition() -> None:
     seen = history()
     accept(seen, 0, 1)
     hand(seen, 0)
-    seen.settled(0, [0])
+    seen.acknowledged(0, [0])
     hand(seen, 0, again=True)
     assert rules(seen) == {"hand-over"}
 
@@ -170,7 +170,7 @@ def test_a_position_that_was_stored_is_not_forgotten() -> None:
     seen = history()
     accept(seen, 0, 3)
     hand(seen, 0, reader=-1)
-    seen.settled(0, [0])
+    seen.acknowledged(0, [0])
     hand(seen, 1, reader=0)
     assert not seen.violations
     hand(seen, 2, reader=-1)
@@ -192,7 +192,7 @@ def test_a_reader_that_was_taken_back() -> None:
     hand(seen, 0, 1)
     mark = seen.handed_out(0)
     hand(seen, 2)
-    seen.settled(0, [0, 1, 2])
+    seen.acknowledged(0, [0, 1, 2])
     seen.take_back_reader(0, mark)
     assert seen.missing(0) == [2, 3]
     hand(seen, 2, 3)

@@ -2,11 +2,8 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 
-from triack.tools.chaos.plan import DISHONEST, Plan, draw
-from triack.tools.chaos.shrink import shrink
-from triack.tools.sim.faults import Faults
+from triack.tools.chaos.plan import DISHONEST, draw
 
 KINDS = {
     "kill",
@@ -48,30 +45,3 @@ def test_a_swarm_covers_every_option() -> None:
 def test_a_plan_can_be_told_to_people() -> None:
     """As JSON, with its seed."""
     assert json.loads(json.dumps(draw(5).describe()))["seed"] == 5
-
-
-def test_shrinking_leaves_what_the_failure_needs() -> None:
-    """The one fault that matters, a calm network and little work."""
-    plan = next(plan for plan in map(draw, range(100)) if sum(fault.kind == "kill" for fault in plan.faults) > 3)
-    needed = [fault for fault in plan.faults if fault.kind == "kill"][2]
-
-    def fails(smaller: Plan) -> bool:
-        return needed in smaller.faults and smaller.streams[0].count >= 5
-
-    found = shrink(plan, fails)
-    assert found.faults == (needed,)
-    assert found.network == Faults(delay_ns=plan.network.delay_ns)
-    assert 5 <= found.streams[0].count < 10
-    assert len(found.streams) == 1
-
-
-def test_shrinking_stops_after_so_many_runs() -> None:
-    """Even when it could go on."""
-    runs: list[Plan] = []
-
-    def fails(smaller: Plan) -> bool:
-        runs.append(smaller)
-        return True
-
-    shrink(replace(draw(0)), fails, runs_max=7)
-    assert len(runs) == 7

@@ -1,64 +1,14 @@
-"""The simulated disk: it loses, tears, lies and fails as told, SQLite runs on it, and the same seed does the same."""
+"""What a disk keeps when processes and machines end, how it is damaged and copied, and that a seed says it all."""
 
-import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from random import Random
 
 import apsw
-import pytest
 
-from triack.tools.sim.disk import Disk, FailAt, Kept, ProcessCrashed, sectors
-
-FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-
-
-@pytest.fixture
-def disk() -> Iterator[Disk]:
-    found = Disk(Random(1))
-    yield found
-    found.close()
-
-
-def open_file(disk: Disk, name: str = "log", kind: int = apsw.SQLITE_OPEN_WAL) -> apsw.VFSFile:
-    return apsw.VFSFile(disk.vfs, name, [FLAGS | kind, 0])
-
-
-def written(disk: Disk, *pieces: bytes) -> apsw.VFSFile:
-    """A new file with these pieces one after the other; nothing is synced."""
-    file = open_file(disk)
-    for piece in pieces:
-        file.xWrite(piece, file.xFileSize())
-    return file
-
-
-def open_database(disk: Disk) -> apsw.Connection:
-    database = apsw.Connection("db", vfs=disk.vfs)
-    database.pragma("locking_mode", "EXCLUSIVE")
-    database.pragma("journal_mode", "WAL")
-    database.pragma("synchronous", "FULL")
-    database.execute("CREATE TABLE IF NOT EXISTS rows (x)")
-    return database
-
-
-def rows(disk: Disk) -> list[int]:
-    database = open_database(disk)
-    found = [x for (x,) in database.execute("SELECT x FROM rows ORDER BY x")]
-    disk.kill()
-    return found
-
-
-def crash_at(disk: Disk, effect: int) -> None:
-    left = iter([False] * effect + [True])
-
-    def crash(what: str) -> None:
-        if next(left, False):
-            raise ProcessCrashed(what)
-
-    disk.on_effect = crash
-
+from tests.tools.sim.files import open_database, rows, written
+from triack.tools.sim.disk import Disk, Kept, sectors
 
 # ---- what survives
 
@@ -73,29 +23,6 @@ def test_a_write_is_seen_at_once_and_gone_with_the_power(disk: Disk) -> None:
     assert disk.files() == {"log": b"syncedlost"}
     disk.lose_power_with([])
     assert disk.files() == {"log": b"synced"}
-
-
-def test_a_new_name_is_gone_with_the_power_until_the_directory_is_synced(disk: Disk) -> None:
-    """The first sync of a new log syncs the directory, that of another file does not."""
-    open_file(disk, "database", apsw.SQLITE_OPEN_MAIN_DB).xSync(2)
-    disk.lose_power_with([])
-    assert disk.files() == {}
-    open_file(disk, "database", apsw.SQLITE_OPEN_MAIN_DB)
-    open_file(disk).xSync(2)
-    disk.lose_power_with([])
-    assert sorted(disk.files()) == ["database", "log"]
-
-
-@pytest.mark.parametrize("synced", [False, True])
-def test_a_deleted_file_comes_back_unless_the_directory_was_synced(disk: Disk, synced: bool) -> None:
-    """With what it held."""
-    written(disk, b"content").xSync(2)
-    files = apsw.VFS("shim", disk.vfs)
-    files.xDelete("log", synced)
-    files.unregister()
-    assert disk.files() == {}
-    disk.lose_power_with([])
-    assert disk.files() == ({} if synced else {"log": b"content"})
 
 
 def test_exactly_what_is_chosen_survives_in_the_chosen_order(disk: Disk) -> None:
@@ -150,112 +77,7 @@ def test_sectors_are_those_of_the_disk(disk: Disk) -> None:
     assert sectors(disk.unsynced[-1]) == [(0, 12), (12, 524), (524, 1000)]
 
 
-# ---- what fails
-
-
-def test_a_call_fails_when_it_is_told_to(disk: Disk) -> None:
-    """By its number, once or from then on, of all calls or of one kind."""
-    file = written(disk, b"one")
-    disk.fail_at = FailAt(disk.calls + 2)
-    file.xWrite(b"two", 0)
-    with pytest.raises(apsw.IOError, match="EIO"):
-        file.xWrite(b"bad", 0)
-    file.xWrite(b"3", 0)
-    assert (disk.files()["log"], disk.failed) == (b"3wo", 1)
-    disk.fail_later("sync", 1, forever=True)
-    file.xSync(2)
-    for _ in range(2):
-        file.xWrite(b"4", 0)
-        with pytest.raises(apsw.IOError, match="EIO"):
-            file.xSync(2)
-    disk.calm()
-    file.xSync(2)
-
-
-@pytest.mark.parametrize("call", ["open", "read", "write", "truncate", "sync", "delete"])
-def test_every_call_can_fail_by_chance(disk: Disk, call: str) -> None:
-    """And leaves the file as it was."""
-    file, files = written(disk, b"content"), apsw.VFS(f"shim-{call}", disk.vfs)
-    calls: dict[str, Callable[[], object]] = {
-        "open": lambda: open_file(disk),
-        "read": lambda: file.xRead(1, 0),
-        "write": lambda: file.xWrite(b"x", 0),
-        "truncate": lambda: file.xTruncate(0),
-        "sync": lambda: file.xSync(2),
-        "delete": lambda: files.xDelete("log", False),
-    }
-    setattr(disk.faults, call, 1.0)
-    with pytest.raises(apsw.CantOpenError if call == "open" else apsw.IOError):
-        calls[call]()
-    disk.calm()
-    assert disk.files() == {"log": b"content"}
-    calls[call]()
-    files.unregister()
-
-
-def test_a_file_that_is_not_there_cannot_be_deleted(disk: Disk) -> None:
-    """And SQLite learns that this is why: it does not mind."""
-    files = apsw.VFS("shim-gone", disk.vfs)
-    with pytest.raises(apsw.IOError) as caught:
-        files.xDelete("log", False)
-    assert caught.value.extendedresult == apsw.SQLITE_IOERR_DELETE_NOENT  # type: ignore[attr-defined]
-    assert disk.failed == 0
-    files.unregister()
-
-
-@pytest.mark.parametrize("kind", ["full", "short"])
-def test_a_full_disk_takes_nothing_or_a_part(disk: Disk, kind: str) -> None:
-    """And says so."""
-    file = written(disk)
-    setattr(disk.faults, kind, 1.0)
-    with pytest.raises(apsw.FullError):
-        file.xWrite(b"x" * 100, 0)
-    size = len(disk.files()["log"])
-    assert size == 0 if kind == "full" else 0 < size < 100
-
-
-def test_a_failed_sync_makes_nothing_durable_and_can_be_repeated(disk: Disk) -> None:
-    """As long as nothing was dropped."""
-    file = written(disk, b"")
-    file.xSync(2)
-    file.xWrite(b"content", 0)
-    disk.fail_later("sync", 0)
-    with pytest.raises(apsw.IOError):
-        file.xSync(2)
-    before = disk.snapshot()
-    disk.lose_power_with([])
-    assert disk.files() == {"log": b""}
-    disk.restore(before)
-    open_file(disk).xSync(2)
-    disk.lose_power_with([])
-    assert disk.files() == {"log": b"content"}
-
-
-def test_after_a_failed_sync_the_bytes_are_seen_and_never_durable(disk: Disk) -> None:
-    """If they were dropped: not even by a sync that works, unless they are written again."""
-    file = written(disk, b"dropped")
-    file.xSync(2)
-    file.xWrite(b"DROPPED", 0)
-    disk.fail_later("sync", 0, drops=True)
-    with pytest.raises(apsw.IOError):
-        file.xSync(2)
-    file.xSync(2)
-    file.xWrite(b"R", 1)
-    file.xSync(2)
-    assert disk.files() == {"log": b"DROPPED"}
-    disk.lose_power_with([])
-    assert disk.files() == {"log": b"dRopped"}
-
-
-def test_a_lying_sync_makes_nothing_durable(disk: Disk) -> None:
-    """Until it stops lying."""
-    disk.faults.lies = 1.0
-    file = written(disk, b"promised")
-    file.xSync(2)
-    assert [change.kind for change in disk.unsynced] == ["create", "write"]
-    disk.calm()
-    file.xSync(2)
-    assert [change.kind for change in disk.unsynced] == ["create"]
+# ---- what is broken
 
 
 def test_bytes_rot_as_seen_and_as_kept(disk: Disk) -> None:
@@ -271,54 +93,7 @@ def test_bytes_rot_as_seen_and_as_kept(disk: Disk) -> None:
     assert disk.files()["log"] == content[:10] + b"xyz" + content[13:500]
 
 
-# ---- processes
-
-
-def test_a_crash_comes_out_of_the_call_and_nothing_happens_after_it() -> None:
-    """At every effect of a transaction; closing the dead process' database changes nothing and says nothing."""
-    for effect in range(100):
-        disk = Disk(Random(effect))
-        database: apsw.Connection | None = None
-        crash_at(disk, effect)
-        try:
-            database = open_database(disk)
-            database.execute("BEGIN; INSERT INTO rows VALUES (1); INSERT INTO rows VALUES (2); COMMIT")
-        except ProcessCrashed:
-            disk.on_effect = None
-            before = disk.fingerprint()
-            database = None
-            gc.collect()
-            assert disk.fingerprint() == before
-            disk.kill()
-            assert rows(disk) in ([], [1, 2])
-            disk.close()
-        else:
-            assert effect > 10
-            disk.kill()
-            disk.close()
-            return
-    raise AssertionError("the transaction has no end")
-
-
-def test_a_dead_process_cannot_write(disk: Disk) -> None:
-    """Killed or crashed: each write raises, and the disk stays as it is."""
-    database = open_database(disk)
-    disk.kill()
-    before = disk.fingerprint()
-    with pytest.raises(ProcessCrashed):
-        database.execute("INSERT INTO rows VALUES (1)")
-    database.close()
-    assert disk.fingerprint() == before
-
-
-def test_a_second_process_finds_the_database_locked(disk: Disk) -> None:
-    """Until the first is gone."""
-    first = open_database(disk)
-    with pytest.raises(apsw.BusyError):
-        open_database(disk)
-    first.execute("INSERT INTO rows VALUES (1)")
-    disk.kill()
-    assert rows(disk) == [1]
+# ---- SQLite on it
 
 
 def test_sqlite_keeps_what_it_synced_and_no_more(disk: Disk) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tools.testing.swarm import Swarm
+from tests.tools.testing.stories.swarm import Swarm
 from triack.testing import World
 
 

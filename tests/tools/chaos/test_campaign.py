@@ -1,0 +1,130 @@
+"""Many seeds: promises kept on all of them, and the same seeds give the same trace, however they are run."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from triack.base.units import SECOND
+from triack.tools.chaos import campaign as campaigns
+from triack.tools.chaos.campaign import CHUNK_SEEDS, Campaign, Failure, Report, run_campaign
+
+SEEDS = 2_000
+BLOCK = 250
+# What every block of seeds must meet, or it does not look: faults, ends of processes, fates of datagrams.
+RARE = {
+    *("kill", "power-loss", "pause", "stop", "cut", "cut-one-way", "clog", "rebind", "wall-jump", "disk-error"),
+    *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed", "crashed-in-recovery"),
+    *("net-lost", "net-duplicated-late", "net-corrupted", "net-truncated", "net-held"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_two_thousand_seeds_keep_every_promise(first: int) -> None:
+    """The gate of every change: all goes wrong that can. ``triack chaos --seed N`` repeats one that fails."""
+    campaign = run_campaign(first, BLOCK, jobs=1)
+    assert not [(failure.seed, failure.violations[0]) for failure in campaign.failures]
+    assert campaign.seeds == BLOCK
+    assert not RARE - campaign.runs_with.keys()
+
+
+def trace_of(first: int, seeds: int, hash_seed: str, gc_lines: str) -> str:
+    """The trace of some seeds in a process of its own."""
+    code = f"{gc_lines}\nfrom triack.tools.chaos.campaign import run_campaign\n"
+    code += f"print(run_campaign({first}, {seeds}, jobs=1).trace)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    """Whatever the hash seed and the garbage collector do."""
+    ways = [("0", ""), ("1", "import gc; gc.disable()"), ("12345", "import gc; gc.set_threshold(1)")]
+    assert len({trace_of(40, 6, *way) for way in ways}) == 1
+    assert trace_of(46, 6, "0", "") != trace_of(40, 6, "0", "")
+
+
+def report(seed: int, violations: list[tuple[str, str]] | None = None, **seen: int) -> Report:
+    """What a run of a seed might come to."""
+    return Report(seed, violations or [], 2 * SECOND, 100, f"trace {seed}", Counter(seen))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Which seeds were run, without running them: each tenth breaks a promise."""
+    found: list[int] = []
+
+    def run(seed: int) -> Report:
+        found.append(seed)
+        return report(seed, [("queue", "lost")] if seed % 10 == 9 else None)
+
+    monkeypatch.setattr(campaigns, "_report", run)
+    return found
+
+
+def test_a_campaign_adds_up_what_its_runs_came_to() -> None:
+    """And how many of them met a fault, however often each did."""
+    campaign = Campaign(seconds=4.0)
+    for one in (report(1, kill=3), report(2, [("queue", "lost"), ("once", "twice")], kill=1, cut=1)):
+        campaign.add(one)
+    assert campaign.failures == [Failure(2, [("queue", "lost"), ("once", "twice")])]
+    assert (campaign.seen["kill"], campaign.runs_with["kill"], campaign.runs_with["cut"]) == (4, 2, 1)
+    summary = campaign.summary()
+    assert (summary["seeds"], summary["violations"], summary["failing_seeds"]) == (2, 1, [2])
+    assert (summary["virtual_seconds"], summary["virtual_per_real"], summary["seeds_per_second"]) == (4.0, 1.0, 0.5)
+    assert summary["first_violation"] == ("queue", "lost")
+    assert summary["runs_with"] == {"cut": 1, "kill": 2}
+
+
+def test_the_trace_tells_every_run_and_their_order() -> None:
+    """Two campaigns with one trace did the same."""
+    traces = set()
+    for seeds in ((1, 2, 3), (1, 2), (2, 1, 3), (1, 2, 4)):
+        campaign = Campaign()
+        for seed in seeds:
+            campaign.add(report(seed))
+        traces.add(campaign.trace)
+    assert len(traces) == 4
+
+
+def test_seeds_are_run_in_order_from_the_first(asked: list[int]) -> None:
+    """Whoever waits for a campaign hears of each."""
+    heard: list[int] = []
+    campaign = run_campaign(20, 7, jobs=1, progress=lambda campaign: heard.append(campaign.seeds))
+    assert asked == list(range(20, 27))
+    assert heard == [1, 2, 3, 4, 5, 6, 7]
+    assert campaign.seeds == 7
+
+
+def test_the_first_failure_can_end_a_campaign(asked: list[int]) -> None:
+    """Otherwise all are run."""
+    assert [failure.seed for failure in run_campaign(0, 30, jobs=1).failures] == [9, 19, 29]
+    asked.clear()
+    assert run_campaign(0, 30, jobs=1, fail_fast=True).seeds == 10
+    assert asked == list(range(10))
+
+
+def test_time_ends_a_campaign_that_would_go_on_for_ever(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at this clock takes a second."""
+    clock: Iterator[int] = count()
+    monkeypatch.setattr("triack.tools.chaos.campaign.time.monotonic", lambda: next(clock))
+    campaign = run_campaign(5, None, minutes=0.1, jobs=1)
+    assert (campaign.seeds, campaign.seconds, asked) == (6, 6, list(range(5, 11)))
+
+
+def test_two_processes_do_what_one_does() -> None:
+    """Chunk by chunk, and the reports come in the order of the seeds."""
+    one, two = (run_campaign(40, CHUNK_SEEDS + 2, jobs=jobs) for jobs in (1, 2))
+    assert (two.trace, two.events, two.seen) == (one.trace, one.events, one.seen)

@@ -1,0 +1,222 @@
+"""The applications of a simulated world: all that they send is read and forwarded, and the history knows."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from triack.base.units import MS, SECOND
+from triack.queues.settings import NodeSettings
+from triack.tools.chaos import workload
+from triack.tools.chaos.history import Batch, Fate, History, Part, StreamHistory
+from triack.tools.chaos.host import Host
+from triack.tools.chaos.plan import HostPlan, StreamPlan
+from triack.tools.chaos.workload import Workload
+from triack.tools.sim.faults import Faults
+from triack.tools.sim.network import Network
+from triack.tools.sim.world import World
+
+HOST = HostPlan("", "", NodeSettings(), MS, 1_024, 100, False, 0, 0.0, 10 * MS)
+CLASSES = ("express", "recoverable", "transactional")
+
+
+class Scene:
+    """Three machines, and what their applications do."""
+
+    def __init__(self, *streams: StreamPlan, **changes: Any) -> None:
+        self.world = World(1)
+        self.network = Network(self.world, Faults())
+        plans = [replace(HOST, name=name, address=f"udp://{name}:1", **changes) for name in "abc"]
+        self.hosts = [Host(self.world, self.network, plan) for plan in plans]
+        self.work = Workload(streams, self.hosts, self.world)
+        for host in self.hosts:
+            host.start()
+        self.work.begin()
+
+    @property
+    def history(self) -> History:
+        """What was seen."""
+        return self.work.history
+
+    def handed(self, stream: int) -> list[int]:
+        """The numbers that were read, in order."""
+        return sorted(self.history.streams[stream].handed)
+
+    def close(self) -> None:
+        """Give back what the disks hold."""
+        for host in self.hosts:
+            host.disk.close()
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Scene]]:
+    """Makes a scene; its disks are closed after the test."""
+    made: list[Scene] = []
+
+    def build(*streams: StreamPlan, **changes: Any) -> Scene:
+        made.append(Scene(*streams, **changes))
+        return made[-1]
+
+    yield build
+    for scene in made:
+        scene.close()
+
+
+@pytest.mark.parametrize("delivery", CLASSES)
+@pytest.mark.parametrize("transactional", [False, True])
+def test_everything_is_sent_accepted_and_read(make: Callable[..., Scene], delivery: str, transactional: bool) -> None:
+    """Once, and acknowledged on the reader's disk."""
+    scene = make(StreamPlan(0, 1, "q", delivery, 50, 100, large_bytes=5_000), transactional=transactional)
+    scene.world.run(20 * SECOND)
+    seen = scene.history.streams[0]
+    assert seen.fates == dict.fromkeys(range(50), Fate.ACCEPTED)
+    assert seen.handed == dict.fromkeys(range(50), 1)
+    assert seen.acknowledged == set(range(50))
+    scene.history.finish()
+    assert scene.history.violations == []
+    kept = scene.hosts[1].state.get("done/0")
+    assert kept == (b"49" if transactional and delivery == "transactional" else None)
+
+
+def test_a_sender_goes_on_where_it_was_when_its_machine_died(make: Callable[..., Scene]) -> None:
+    """No number is submitted twice: what was on its way to the disk is there, or is not."""
+    scene = make(StreamPlan(0, 1, "q", "transactional", 60, 100, gap_ns=100 * MS), transactional=True)
+    for _ in range(4):
+        scene.world.run(300 * MS)
+        scene.hosts[0].crash(0, power=True, down_ns=200 * MS, again=-1)
+        before = scene.work.senders[0].next
+        scene.world.run(199 * MS)
+        assert scene.work.senders[0].next == before
+    scene.world.run(30 * SECOND)
+    assert scene.hosts[0].ends == ["power-loss"] * 4
+    assert sorted(scene.history.streams[0].fates) == list(range(60))
+    assert not scene.history.missing(0)
+    scene.history.finish()
+    assert scene.history.violations == []
+
+
+def test_what_is_read_is_forwarded_in_the_commit_that_acknowledges_it(make: Callable[..., Scene]) -> None:
+    """With its number, and once, though the machine in the middle dies again and again."""
+    plans = (
+        StreamPlan(0, 1, "q", "transactional", 80, 100, batch=2, gap_ns=400 * MS),
+        StreamPlan(1, 2, "r", "transactional", 80, 100, source=0),
+    )
+    scene = make(*plans)
+    for _ in range(6):
+        scene.world.run(SECOND)
+        scene.hosts[1].crash(3, power=False, down_ns=50 * MS, again=-1)
+    scene.world.run(60 * SECOND)
+    assert len(scene.hosts[1].ends) > 3
+    assert scene.handed(0) == scene.handed(1) == list(range(80))
+    assert set(scene.history.streams[1].handed.values()) == {1}
+    scene.history.finish()
+    assert scene.history.violations == []
+
+
+def test_what_a_reader_gives_back_comes_again(make: Callable[..., Scene]) -> None:
+    """Before anything younger, as the history checks; in the end all is acknowledged."""
+    scene = make(StreamPlan(0, 1, "q", "transactional", 40, 100), failure_rate=0.3)
+    scene.world.run(30 * SECOND)
+    seen = scene.history.streams[0]
+    assert sorted(seen.acknowledged) == list(range(40))
+    assert max(seen.handed.values()) > 1
+    assert seen.returned == set()
+    assert scene.history.violations == []
+
+
+def test_batches_of_two_streams_go_into_one_commit(make: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those of one machine; both are there, or none of them."""
+    monkeypatch.setattr(workload, "PAIR_CHANCE", 1.0)
+    plans = [StreamPlan(sender, 2, f"q{sender}{queue}", "recoverable", 20, 100) for sender in (0, 1) for queue in "ab"]
+    scene = make(*plans)
+    batches: list[set[int]] = []
+    submitted = scene.history.submitted
+
+    def note(parts: list[Part]) -> Batch:
+        batches.append({part.stream for part in parts})
+        return submitted(parts)
+
+    monkeypatch.setattr(scene.history, "submitted", note)
+    scene.world.run(10 * SECOND)
+    assert {0, 1} in batches
+    assert {2, 3} in batches
+    assert all(batch <= {0, 1} or batch <= {2, 3} for batch in batches)
+    assert [scene.handed(stream) for stream in range(4)] == [list(range(20))] * 4
+
+
+def test_a_last_message_makes_all_talk(make: Callable[..., Scene]) -> None:
+    """However much was planned; what is read of it is still forwarded."""
+    plans = (
+        StreamPlan(0, 1, "q", "transactional", 1_000, 100, batch=1, gap_ns=SECOND),
+        StreamPlan(1, 2, "r", "transactional", 1_000, 100, source=0),
+    )
+    scene = make(*plans)
+    scene.world.run(2 * SECOND)
+    sent = scene.work.senders[0].next
+    assert 0 < sent < 20
+    scene.work.finish()
+    scene.world.run(30 * SECOND)
+    assert scene.work.senders[0].next == sent + 1
+    assert scene.handed(0) == scene.handed(1) == list(range(sent + 1))
+
+
+def test_dead_letters_are_found(make: Callable[..., Scene]) -> None:
+    """What was not in its queue in time, at its sender; each is looked at once."""
+    scene = make(StreamPlan(0, 1, "q", "transactional", 10, 100, live_ms=500))
+    scene.network.cut(scene.hosts[0].address, scene.hosts[1].address)
+    scene.world.run(10 * SECOND)
+    assert scene.history.missing(0) == list(range(10))
+    for _ in range(2):
+        scene.work.read_dead_letters(scene.hosts[0])
+        scene.world.run(SECOND)
+    assert scene.history.streams[0].buried == set(range(10))
+    assert scene.history.missing(0) == []
+    assert scene.history.violations == []
+    scene.hosts[0].die()
+    scene.work.read_dead_letters(scene.hosts[0])
+
+
+def test_receipts_that_somebody_waits_for_are_claims(
+    make: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only when the stage is reached, and only for classes that have one worth a promise."""
+    monkeypatch.setattr(workload, "CLAIM_CHANCE", 1.0)
+    scene = make(*(StreamPlan(0, 1, delivery, delivery, 10, 100, batch=1) for delivery in CLASSES))
+    claims: list[tuple[int, int, str]] = []
+    monkeypatch.setattr(scene.history, "claimed", lambda *claim: claims.append(claim))
+    scene.network.cut(scene.hosts[0].address, scene.hosts[1].address)
+    scene.world.run(5 * SECOND)
+    assert claims == []
+    scene.network.heal()
+    scene.world.run(20 * SECOND)
+    found = {(stream, stage) for stream, _, stage in claims}
+    assert found == {(1, "stored"), (2, "ordered")}
+    assert sorted(number for stream, number, _ in claims if stream == 2) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (StreamPlan(0, 1, "q", "express", 1, 1), StreamHistory("0 (0>1/q express)", False, False, False)),
+        (StreamPlan(0, 1, "q", "recoverable", 1, 1), StreamHistory("0 (0>1/q recoverable)", False, True, False)),
+        (StreamPlan(0, 1, "q", "transactional", 1, 1), StreamHistory("0 (0>1/q transactional)", True, True, False)),
+        (
+            StreamPlan(0, 1, "q", "transactional", 1, 1, live_ms=5),
+            StreamHistory("0 (0>1/q transactional)", True, True, True),
+        ),
+    ],
+)
+def test_the_history_knows_what_each_class_promises(
+    make: Callable[..., Scene], plan: StreamPlan, expected: StreamHistory
+) -> None:
+    assert make(plan).history.streams == [expected]
+
+
+def test_what_is_forwarded_expires_with_what_it_comes_from(make: Callable[..., Scene]) -> None:
+    """It may become a dead letter on either way."""
+    plans = (
+        StreamPlan(0, 1, "q", "transactional", 1, 1, live_ms=5),
+        StreamPlan(1, 2, "r", "transactional", 1, 1, source=0),
+    )
+    assert [stream.expires for stream in make(*plans).history.streams] == [True, True]

@@ -1,0 +1,56 @@
+"""``triack serve``: it says where it listens, can be found while it runs, and ends in good order or with its reason."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.tools.processes import Server, message_of, triack
+from triack.base.errors import AddressError
+from triack.tools.commands import handover
+from triack.tools.commands.serve import serve
+
+HERE = ("--listen", "udp://127.0.0.1:0", "--insecure")
+
+
+def run(*arguments: str | Path) -> Result:
+    """The command, in this process: only what ends before it serves."""
+    return CliRunner().invoke(serve, list(map(str, arguments)), standalone_mode=False, catch_exceptions=False)
+
+
+def test_an_address_that_other_processes_cannot_reach_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AddressError, match=r"^listen on memory://a: other processes cannot reach memory$"):
+        run("--name", "a", "--listen", "memory://a", "--data", tmp_path, "--insecure")
+
+
+def test_a_queue_that_can_have_no_such_name_is_refused(tmp_path: Path) -> None:
+    """Before anything is made."""
+    with pytest.raises(AddressError, match="'/' is not a letter"):
+        run("--name", "a", *HERE, "--queue", "a/b", "--data", tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_can_be_found_while_it_runs_and_not_after(tmp_path: Path) -> None:
+    """By its data directory."""
+    with Server(tmp_path / "a") as server:
+        served = handover.read(server.data)
+        assert served is not None
+        assert (served.pid, served.listen) == (server.pid, server.address)
+        assert server.stop() == 0
+        assert handover.read(server.data) is None
+
+
+def test_it_has_the_queues_that_were_asked_for_and_no_others(tmp_path: Path) -> None:
+    with Server(tmp_path / "a", "--queue", "one", "--queue", "two") as server:
+        for queue, failed in (("one", False), ("two", False), ("three", True)):
+            sent = triack("send", f"{server.address}/{queue}", "--data", tmp_path / "b", "--insecure", stdin=b"line\n")
+            assert (sent.returncode != 0) == failed, sent.stderr
+
+
+def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    """And the first can still be found."""
+    with Server(tmp_path / "a") as server:
+        second = triack("serve", "--name", "a", *HERE, "--data", server.data)
+        assert second.returncode == 1
+        assert "in use by another process" in message_of(second)
+        assert handover.read(server.data) is not None

@@ -1,0 +1,44 @@
+"""The session logs of a world are judged: what is broken is named, and who stood still is excused for being late."""
+
+import pytest
+
+from tests.tools.chaos.test_verdict import logs_of
+from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.testing.test_world import exchange
+from triack.testing import PromiseBroken
+from triack.testing.check import FINDINGS_MAX, check_logs
+
+
+def test_a_broken_promise_is_found() -> None:
+    """The logs of a good run, but for one commit that the receiver did not write down."""
+    world = exchange(4)
+    logs = {log.name: bytes(log.records) for log in world.logs}
+    check_logs(logs)
+    name, records = next((name, records) for name, records in logs.items() if name.startswith("b-"))
+    lines = records.splitlines(keepends=True)
+    at = next(index for index, line in enumerate(lines) if b'"event":"committed"' in line)
+    with pytest.raises(PromiseBroken, match=r"the session logs show .* broken promises:\n.*check="):
+        check_logs(logs | {name: b"".join(lines[:at] + lines[at + 1 :])})
+
+
+def test_no_more_is_listed_than_can_be_read() -> None:
+    """The number of all is said."""
+    logs = {log.name: bytes(log.records) for log in exchange(4).logs}
+    without = {name: records.replace(b'"event":"committed"', b'"event":"cancelled"') for name, records in logs.items()}
+    with pytest.raises(PromiseBroken) as broken:
+        check_logs(without)
+    first, *listed = str(broken.value).splitlines()
+    assert len(listed) == FINDINGS_MAX
+    assert int(first.split()[4]) > FINDINGS_MAX
+
+
+def test_who_stood_still_need_not_be_in_time() -> None:
+    """Beta acknowledges late: only that it was paused itself is an excuse."""
+    world = ready()
+    FAULTS["idle_delay_exceeded"](world)
+    world.number()
+    logs = logs_of(world)
+    for paused in ([], ["alpha"]):
+        with pytest.raises(PromiseBroken, match=r"show 2 broken promises:\n.*check='idle_delay'"):
+            check_logs(logs, paused)
+    check_logs(logs, ["beta"])
