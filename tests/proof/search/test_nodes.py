@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from proof.planted.worlds import PLAIN, RECEIVER_DIES, order_ack_before_the_commit
+from proof.planted.catalogue import bug_named
+from proof.planted.worlds import PLAIN, RECEIVER_DIES
 from proof.search.datagrams import Datagrams
 from proof.search.identity import thaw
 from proof.search.nodes import Nodes
@@ -99,7 +100,7 @@ def test_a_broken_promise_and_a_broken_engine_are_told(monkeypatch: pytest.Monke
     nodes = Nodes(PLAIN, 1, datagrams)
     number, packet = nodes.number(second), datagrams.number(packets[0])
     with monkeypatch.context() as patch:
-        order_ack_before_the_commit(patch)
+        bug_named("the order ack speaks of what is not yet committed").plant(patch)
         step = nodes.hear(number, packet)
         assert step is not None
         idle = [step for _, step in nodes.own_steps(step.node) if step.broken]

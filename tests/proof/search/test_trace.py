@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from proof.planted.worlds import PLAIN, order_ack_before_the_commit
+from proof.planted.catalogue import bug_named
+from proof.planted.worlds import PLAIN
 from proof.search.datagrams import Datagram, Datagrams
 from proof.search.host import Host
 from proof.search.scope import Part
@@ -98,7 +99,7 @@ def test_a_story_ends_with_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> Non
     story.act(0, "disk")
     for side in (1, 0, 1):
         story.hear(side)
-    order_ack_before_the_commit(monkeypatch)
+    bug_named("the order ack speaks of what is not yet committed").plant(monkeypatch)
     (key,) = (key for name, key in story.hosts[1].choices() if name == "timer" and "idle" in str(key))
     story.ways.append(1 | story.hosts[1].choices().index(("timer", key)) << 2)
     story.ways.append(1)
