@@ -58,12 +58,6 @@ class Deadlines(Generic[Key]):
             due.append(key)
         return due
 
-    def canonical(self) -> None:
-        """Forget in what order deadlines were set: two collections that say the same are then equal."""
-        self._at = {key: (at_ns, number) for number, (key, (at_ns, _)) in enumerate(self._at.items(), start=1)}
-        self._order = len(self._at)
-        self._compact()
-
     def _compact(self) -> None:
         self._heap = [(at_ns, order, key) for key, (at_ns, order) in self._at.items()]
         heapify(self._heap)

@@ -20,7 +20,7 @@ from triack.queues.group_commit import GroupCommit
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Mailbox, Notices, QueuedPacket, Run
-from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, completes, pack_one, write_properties
+from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, messages_in, pack_one, write_properties
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
@@ -224,8 +224,8 @@ class Inbox:
             return
         self._record_rejected(header, transfer.delivery, outcome.value, now_ns)
         if outcome is Outcome.DUPLICATE and transfer.sequence.has_accepted(header):
-            # It is on disk, or will be with the commits up to the next one. What was passed over is settled by the
-            # order ack, which is due at once.
+            # It is on disk, or will be with the commits up to the next one. What was passed over is answered by
+            # the order ack, which is due at once.
             group.arrivals.store_ack(*arrival)
 
     def _handle_unordered(
@@ -249,7 +249,7 @@ class Inbox:
 
     def _accept(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, group: GroupCommit) -> None:
         body = header.body
-        group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, completes(body)))
+        group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, messages_in(body)))
         packet = QueuedPacket(
             [], header.origin, header.lane, header.sequence, header.number, transfer.delivery, 1, len(body), [body]
         )
@@ -379,6 +379,17 @@ class Inbox:
     def next_deadline(self) -> int | None:
         """When the next order ack becomes due, or None."""
         return self._deadlines.earliest()
+
+    @property
+    def owing(self) -> list[IncomingTransfer]:
+        """The streams for which an order ack is owed, now or later."""
+        return list(self._owing)
+
+    def refresh_deadlines(self) -> None:
+        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
+        self._deadlines = Deadlines()
+        for transfer in self._owing:
+            self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
 
     def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation with its origin's side.

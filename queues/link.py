@@ -172,7 +172,7 @@ class Link:
     def add(self, outgoing: OutgoingQueue) -> None:
         """One more outgoing queue to that address."""
         self.queues.append(outgoing)
-        outgoing.receipts.halt(self.halted)
+        outgoing.stages.halt(self.halted)
 
     def offer(self, outgoing: OutgoingQueue) -> None:
         """An outgoing queue has something to send; its turn comes after all that wait already."""
@@ -209,7 +209,7 @@ class Link:
         self._told = told or (self._told and error is self.halted)
         self.halted = error
         for outgoing in self.queues:
-            outgoing.receipts.halt(error)
+            outgoing.stages.halt(error)
         self.wake()
 
     def handle_opened(self) -> None:

@@ -248,11 +248,12 @@ class Session:
         """The commit that holds these received packets has returned."""
         self._store_ack.handle_stored(numbers)
 
-    def handle_settled(self, numbers: list[int]) -> None:
-        """Nobody waits any more for store acks of these packets that we sent."""
+    def handle_freed(self, numbers: list[int]) -> None:
+        """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
         self._store_wait.forget(numbers)
         if not self._store_wait:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
+            self._close_if_drained()
 
     def handle_timer(self, now_ns: int) -> None:
         """Let every timer that has run out do its work."""

@@ -163,15 +163,15 @@ class SimNode(SimHost):
         delivery: Delivery = Delivery.TRANSACTIONAL,
         live_ms: int = 0,
     ) -> tuple[OutgoingQueue, int]:
-        """Submit messages; each lives for ``live_ms`` on its way, 0 for ever. Returns lane and the last ticket."""
+        """Submit messages; each lives for ``live_ms`` on its way, 0 for ever. Returns queue and last ticket."""
         engine = self.live
-        lane = engine.lane_for(to.address, queue, delivery)
+        outgoing = engine.outgoing_queue(to.address, queue, delivery)
         ticket = -1
         for body in bodies:
             message = Outgoing(body, None, self.world.now_ms + live_ms) if live_ms else body
-            ticket = engine.submit(lane, message, len(body))
+            ticket = engine.submit(outgoing, message, len(body))
         self.drain()
-        return lane, ticket
+        return outgoing, ticket
 
     def watch(self, sent: tuple[OutgoingQueue, int], stage: Stage) -> list[str | None]:
         """A list that gets what a receipt would say: None for reached, or why not."""
@@ -224,7 +224,7 @@ class SimNode(SimHost):
     @property
     def busy(self) -> bool:
         """Whether anything outgoing is not acknowledged for good."""
-        return self.live.busy_storing or any(lane.busy for lane in self.outbox.lanes)
+        return self.live.busy_storing or any(outgoing.busy for outgoing in self.outbox.queues)
 
     @property
     def outbox(self) -> Outbox:

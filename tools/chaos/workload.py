@@ -69,9 +69,9 @@ class Sender:
             senders.append(self._random.choice(self.siblings))
         parts = []
         for sender in senders:
-            lane = engine.lane_for(sender.to.address, sender.plan.queue, sender.delivery)
+            outgoing = engine.outgoing_queue(sender.to.address, sender.plan.queue, sender.delivery)
             count = min(self._random.randint(1, sender.plan.batch), sender.plan.count - sender.next)
-            if count > 0 and engine.outbox.room(lane):
+            if count > 0 and engine.outbox.room(outgoing):
                 parts.append(Part(sender.index, sender.next, sender.next + count))
                 sender.next += count
         self.give(engine, parts, senders)
@@ -93,15 +93,15 @@ class Sender:
     def put(self, engine: Engine, part: Part) -> None:
         """Submit messages of this stream; some ask for a receipt."""
         plan = self.plan
-        lane = engine.lane_for(self.to.address, plan.queue, self.delivery)
+        outgoing = engine.outgoing_queue(self.to.address, plan.queue, self.delivery)
         ticket = -1
         for number in range(part.first, part.end):
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
             body = body_of(self.index, number, size_bytes)
-            ticket = engine.submit(lane, self._message(engine, body), len(body) + MESSAGE_OVERHEAD_BYTES)
+            ticket = engine.submit(outgoing, self._message(engine, body), len(body) + MESSAGE_OVERHEAD_BYTES)
         if self.delivery is not Delivery.EXPRESS and self._random.random() < CLAIM_CHANCE:
             stage, last = STAGES[self.delivery], part.end - 1
-            engine.await_stage(lane, ticket, stage, lambda reason: self._note_claim(last, stage, reason))
+            engine.await_stage(outgoing, ticket, stage, lambda reason: self._note_claim(last, stage, reason))
 
     def _message(self, engine: Engine, body: bytes) -> bytes | Outgoing:
         if not self.plan.live_ms:
@@ -164,7 +164,7 @@ class Reader:
     def _has_room(self, engine: Engine) -> bool:
         assert self._forward is not None
         plan = self._forward.plan
-        return engine.outbox.room(engine.lane_for(self._forward.to.address, plan.queue, CLASSES[plan.delivery]))
+        return engine.outbox.room(engine.outgoing_queue(self._forward.to.address, plan.queue, CLASSES[plan.delivery]))
 
     def _look(self, handed: Lease) -> int:
         body = handed.body
