@@ -378,6 +378,7 @@ class Engine:
     def handle_timer(self, now_ns: int) -> None:
         """Let everything whose time has come do its work."""
         for conversation in self._deadlines.poll_due(now_ns):
+            # One that was never open may have given way to others.
             if not self.handshakes.has(conversation):
                 continue
             conversation.session.handle_timer(now_ns)
@@ -413,6 +414,7 @@ class Engine:
         """Let time pass, and say what is to be done now, in this order; see ``triack.queues.effects``."""
         effects: list[Effect] = []
         self.handle_timer(now_ns)
+        # The disk takes longest: it begins before anything else is done.
         self._start_job(effects, now_ns)
         sends = self._transmit_all(now_ns)
         # Sending may have found that bodies must come from the disk.

@@ -144,6 +144,7 @@ class Handshakes:
         session, peer = conversation.session, Introduction.decode(hello.introduction)
         if not session.initiator or hello.session_id != session.hello.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
+        # A clone of our store has our id, but a start of its own: with ours, too, it is an echo of ourselves.
         own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
         if own_echo or conversation.peer_id not in (b"", peer.node_id):
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
@@ -267,6 +268,7 @@ class Handshakes:
     def _make_room(self) -> None:
         if len(self.conversations) < self._settings.max_sessions:
             return
+        # Connects cost a stranger nothing: they may drive out each other, but nobody who has spoken.
         for conversation in self.conversations.values():
             if conversation.session.state is State.ACCEPTING:
                 self._forget(conversation)

@@ -203,6 +203,7 @@ class Inbox:
         if transfer is not None:
             if transfer.queue == header.queue and transfer.delivery is delivery:
                 return transfer
+            # Express lanes are numbered anew in each life of their origin, under a greater sequence.
             if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
         elif len(self._transfers.get(header.origin, ())) >= self._settings.max_streams:
@@ -360,6 +361,7 @@ class Inbox:
     def handle_request(self, peer_id: bytes) -> None:
         """A peer wants every order ack that it can get."""
         for transfer in self._transfers.get(peer_id, {}).values():
+            # One from before a restart has no way back until a packet shows where its origin is.
             if transfer.ordered and transfer.via is not None and transfer.sequence.position[1]:
                 transfer.sequence.ack.handle_request()
                 self._owe(transfer)
@@ -403,6 +405,7 @@ class Inbox:
                 continue
             self._send_order_ack(transfer, conversation, now_ns)
             sequence = transfer.sequence
+            # What is accepted but not committed yet is owed still, and said when that commit has returned.
             if sequence.committed == sequence.position:
                 sequence.ack.handle_sent()
                 del self._owing[transfer]
