@@ -13,7 +13,7 @@ more; the rest of the node goes on, as a peer may lie. What an initiator says of
 id of our present start: a late copy of an older connect does not.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -122,6 +122,7 @@ class Handshakes:
         self._awake = awake
         self._by_peer: dict[bytes, dict[Conversation, None]] = {}
         self._accepted: dict[tuple[bytes, int], Conversation] = {}
+        self._half_open: OrderedDict[Conversation, None] = OrderedDict()
         self._replies: list[tuple[str, bytes]] = []
         self._detected: list[RollbackDetected] = []
 
@@ -269,7 +270,7 @@ class Handshakes:
         if len(self.conversations) < self._settings.max_sessions:
             return
         # Connects cost a stranger nothing: they may drive out each other, but nobody who has spoken.
-        for conversation in self.conversations.values():
+        for conversation in self._half_open:
             if conversation.session.state is State.ACCEPTING:
                 self._forget(conversation)
                 self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
@@ -339,6 +340,7 @@ class Handshakes:
         conversation.wake()
         if connect is not None:
             self._accepted[(connect.peer.node_id, session_id)] = conversation
+            self._half_open[conversation] = None
         return conversation
 
     def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
@@ -355,6 +357,7 @@ class Handshakes:
         self._by_peer.setdefault(peer.node_id, {})[conversation] = None
         self._supersede(conversation, now_ns)
         if not session.initiator:
+            del self._half_open[conversation]
             self._adopt(conversation, now_ns)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
@@ -413,6 +416,7 @@ class Handshakes:
 
     def _forget(self, conversation: Conversation) -> None:
         del self.conversations[conversation.session.hello.connection_id]
+        self._half_open.pop(conversation, None)
         self._accepted.pop((conversation.peer_id, conversation.session.hello.session_id), None)
 
     def number(self, commit: Commit) -> None:

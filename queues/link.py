@@ -98,7 +98,7 @@ class Conversation:
 class Link:
     """All outgoing queues to one address, and the session that serves them, if there is one.
 
-    Reconnects with a jittered wait that doubles up to ``reconnect_max``; after a success it begins small again.
+    Reconnects with a jittered wait that doubles up to ``reconnect_max_s``; after a success it begins small again.
 
     Args:
         address: where it leads.

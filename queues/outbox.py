@@ -318,7 +318,7 @@ class Outbox:
             context.outgoing.stages.handle_progress(context.entry)
 
     def leads(self, lane: int, peer_id: bytes) -> bool:
-        """Whether a lane leads to that node, as far as we know: nobody else has a say in its packets."""
+        """Whether that node is where a lane leads, as far as we know: nobody else has a say in its packets."""
         outgoing = self._by_lane.get(lane)
         link = self.links.get(outgoing.address) if outgoing is not None else None
         return link is not None and link.peer_id == peer_id

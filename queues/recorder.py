@@ -1,6 +1,6 @@
 """Writes down what happens, as lines of the session log (docs/session-log.md).
 
-Formatting only: the driver does the I/O. Records that come with every packet are formatted by hand, which costs a
+Formatting only: the host does the I/O. Records that come with every packet are formatted by hand, which costs a
 third of what the JSON encoder takes; every text in them is hexadecimal or a name of ours.
 """
 
