@@ -186,15 +186,15 @@ class SimNode(SimHost):
         mailbox = engine.make_queue(queue)
         got = self.received.setdefault(queue, [])
         for taken in range(most):
-            handed = engine.take(mailbox, self.world.now_ns)
-            if handed is None:
+            lease = engine.take(mailbox, self.world.now_ns)
+            if lease is None:
                 self.drain()
                 return taken
             if fail and self.world.random.random() < fail:
-                engine.give_back(mailbox, handed, failed=True, now_ns=self.world.now_ns)
+                engine.give_back(mailbox, lease, failed=True, now_ns=self.world.now_ns)
                 continue
-            self._note(handed, got)
-            mailbox.acknowledge(handed)
+            self._note(lease, got)
+            mailbox.acknowledge(lease)
         self.drain()
         return most
 
@@ -209,9 +209,9 @@ class SimNode(SimHost):
             self.read(queue)
         return self.received[queue]
 
-    def _note(self, handed: Lease, got: list[bytes]) -> None:
-        body = handed.body
-        if handed.redelivered and body in got[-5_000:]:
+    def _note(self, lease: Lease, got: list[bytes]) -> None:
+        body = lease.body
+        if lease.redelivered and body in got[-5_000:]:
             self.redelivered += 1
         else:
             got.append(body)

@@ -149,15 +149,15 @@ class Reader:
         for _ in range(self._random.choice(READ_MOST)):
             if self._forward is not None and not self._has_room(engine):
                 break
-            handed = engine.take(mailbox, self._world.now_ns)
-            if handed is None:
+            lease = engine.take(mailbox, self._world.now_ns)
+            if lease is None:
                 break
-            number = self._look(handed)
+            number = self._look(lease)
             if not self._keeps and self._random.random() < self.host.plan.failure_rate:
-                engine.give_back(mailbox, handed, failed=True, now_ns=self._world.now_ns)
+                engine.give_back(mailbox, lease, failed=True, now_ns=self._world.now_ns)
                 self._history.gave_back(self.index, number)
                 continue
-            taken.append((handed, number))
+            taken.append((lease, number))
         if taken:
             self._finish(engine, mailbox, taken)
 
@@ -166,11 +166,11 @@ class Reader:
         plan = self._forward.plan
         return engine.outbox.room(engine.outgoing_queue(self._forward.to.address, plan.queue, CLASSES[plan.delivery]))
 
-    def _look(self, handed: Lease) -> int:
-        body = handed.body
+    def _look(self, lease: Lease) -> int:
+        body = lease.body
         stream, number = identify(body)
         position = self._position() if self._keeps and self._ordered else None
-        self._history.handed(stream, number, body, redelivered=handed.redelivered, reader=position)
+        self._history.handed(stream, number, body, redelivered=lease.redelivered, reader=position)
         if position is not None:
             self.host.state[self._key] = b"%d" % number
         return number
@@ -185,8 +185,8 @@ class Reader:
     def _finish(self, engine: Engine, mailbox: Mailbox, taken: list[tuple[Lease, int]]) -> None:
         """Acknowledge, remember and forward, in one commit."""
         numbers = [number for _, number in taken]
-        for handed, _ in taken:
-            mailbox.acknowledge(handed)
+        for lease, _ in taken:
+            mailbox.acknowledge(lease)
         if self._keeps and self._ordered:
             engine.set_state(self._key, self.host.state[self._key])
         if self._forward is not None:
@@ -238,11 +238,11 @@ class Workload:
         if engine is None or not host.is_up:
             return
         mailbox = engine.inbox.mailboxes.get(DEAD_LETTER_QUEUE)
-        while mailbox is not None and (handed := engine.take(mailbox, host.world.now_ns)) is not None:
-            body = handed.body
+        while mailbox is not None and (lease := engine.take(mailbox, host.world.now_ns)) is not None:
+            body = lease.body
             stream, number = identify(body)
             self.history.buried(stream, number, body)
-            mailbox.acknowledge(handed)
+            mailbox.acknowledge(lease)
 
 
 def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...]) -> StreamHistory:
