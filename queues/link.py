@@ -231,6 +231,7 @@ class Link:
         self._attempts += 1
         if unanswered:
             wait_ns = min(settings.reconnect_min_ns, wait_ns)
+        # Half of it is drawn: nodes that lost the same peer must not come back in step.
         self.retry_at_ns = now_ns + wait_ns // 2 + self._random.randrange(wait_ns // 2 + 1)
         self.wake()
 

@@ -138,6 +138,7 @@ class StageTracker:
         if ticket < self.queued and all(_reached(entry, stage) for entry in self._find(ticket)):
             waiter(None)
             return True
+        # Halted for this life of the process only: what is queued stays so.
         if self.halted is None or stage is Stage.QUEUED:
             return False
         waiter(str(self.halted))
@@ -147,6 +148,7 @@ class StageTracker:
         """The packets that hold a message: several for a large one, none when it was freed long ago."""
         found: list[Entry] = []
         at = bisect_right(self._starts, ticket) - 1
+        # Only the fragments of one large message share a ticket, and they are neighbours.
         while at >= 0 and self._entries[at].first_ticket + self._entries[at].tickets > ticket:
             found.append(self._entries[at])
             at -= 1
