@@ -91,9 +91,9 @@ def position_not_restored(patch: Patch) -> None:
 def position_not_in_the_commit(patch: Patch) -> None:
     seal = Inbox.complete
 
-    def split(self: Any, pending: Any) -> None:
-        seal(self, pending)
-        late, pending.commit.positions = pending.commit.positions, getattr(self, "late", {})
+    def split(self: Any, group: Any) -> None:
+        seal(self, group)
+        late, group.commit.positions = group.commit.positions, getattr(self, "late", {})
         object.__setattr__(self, "late", late)
 
     patch.setattr(Inbox, "complete", split)
@@ -142,9 +142,9 @@ def forgotten_at_the_session_ack(patch: Patch) -> None:
 def store_acked_while_held(patch: Patch) -> None:
     on_ordered = Inbox._handle_ordered
 
-    def eager(self: Any, stream: Any, arrival: Any, header: Any, now_ns: int, pending: Any) -> None:
-        on_ordered(self, stream, arrival, header, now_ns, pending)
-        pending.arrivals.store_ack(*arrival)
+    def eager(self: Any, stream: Any, arrival: Any, header: Any, now_ns: int, group: Any) -> None:
+        on_ordered(self, stream, arrival, header, now_ns, group)
+        group.arrivals.store_ack(*arrival)
 
     patch.setattr(Inbox, "_handle_ordered", eager)
 
@@ -173,9 +173,9 @@ def datagram_taken_by_any_session(patch: Patch) -> None:
 def handed_out_before_the_commit(patch: Patch) -> None:
     add_row = Inbox._add_row
 
-    def eager(self: Any, mailbox: Mailbox, parcel: Any, body: bytes, pending: Any) -> None:
-        add_row(self, mailbox, parcel, body, pending)
-        mailbox.put(*pending.arrived.pop()[1:])
+    def eager(self: Any, mailbox: Mailbox, packet: Any, body: bytes, group: Any) -> None:
+        add_row(self, mailbox, packet, body, group)
+        mailbox.put(*group.arrivals.queued.pop()[1:])
 
     patch.setattr(Inbox, "_add_row", eager)
 
