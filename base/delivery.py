@@ -25,11 +25,11 @@ class Ack(IntEnum):
     """The three acknowledgements, by layer."""
 
     SESSION = 0
-    """The packet arrived at the next hop."""
+    """The packet arrived at the next hop ([MS-MQQB] 2.2.6)."""
     STORE = 1
-    """The packet is on the next hop's disk."""
+    """The packet is on the next hop's disk; MSMQ's session ack says it in bits of its own ([MS-MQMQ] 2.2.20.4)."""
     ORDER = 2
-    """The packet was accepted once, in order, at its destination, and is on disk there."""
+    """The packet was accepted once, in order, at its destination, and is on disk there ([MS-MQQB] 2.2.4)."""
 
 
 FREED_BY: dict[Delivery, Ack] = {

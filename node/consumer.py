@@ -14,6 +14,7 @@ from triack.queues.mailbox import Lease, Mailbox, Run
 __all__ = ["AckMode", "Consumer"]
 
 AckMode = Literal["auto", "manual"]
+"""Who acknowledges: ``auto`` the consumer, when the next message is asked for; ``manual`` the application."""
 TURN_MESSAGES = 256
 """A reader that finds messages waiting lets others run after so many: a few milliseconds of work."""
 

@@ -218,7 +218,11 @@ class Node:
         await self.close()
 
     async def failed(self) -> TriackError:
-        """Wait until the store fails, which ends the node. Returns the error."""
+        """Wait until the store fails, which ends the node; for ever, if it does not.
+
+        Returns:
+            The error that everybody else who uses the node gets.
+        """
         return await self._life.failed()
 
     @property
@@ -275,7 +279,12 @@ class Node:
     def send_nowait(
         self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
     ) -> Receipt:
-        """As ``send``, but raises WouldBlock instead of waiting while the outgoing queue is full."""
+        """As ``send``, but without waiting.
+
+        Raises:
+            WouldBlock: the outgoing queue is full.
+            AddressError, MessageTooLarge, QueueNotFound, UsageError, NodeClosed, StoreFailed: as for ``send``.
+        """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
         outgoing = prepared[0]
@@ -298,7 +307,7 @@ class Node:
         await self._port.commit()
 
     def recall(self, key: str) -> bytes | None:
-        """What ``Transaction.remember`` keeps under a key, or None."""
+        """What ``Transaction.remember`` keeps under a key; None when that is nothing, or the node was not started."""
         return None if self._running is None else self._running.recall(key)
 
     # ---- receiving

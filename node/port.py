@@ -100,7 +100,7 @@ class Port:
             address = self._peers[parsed.peer]
         if not address or address == self._engine.address:
             self.mailbox(parsed.queue)
-        found = self._engine.lane_for(address, parsed.queue, delivery)
+        found = self._engine.outgoing_queue(address, parsed.queue, delivery)
         self._outgoing[(destination, delivery)] = found
         return found
 
@@ -154,11 +154,11 @@ class Port:
 
     def forget_stage(self, outgoing: OutgoingQueue, ticket: int, waiter: Waiter) -> None:
         """Nobody waits any more."""
-        outgoing.receipts.forget(ticket, waiter)
+        outgoing.stages.forget(ticket, waiter)
 
     def halted(self, outgoing: OutgoingQueue) -> RollbackDetected | None:
         """Why nothing is sent to that peer as long as this process runs, or None."""
-        return outgoing.receipts.halted
+        return outgoing.stages.halted
 
     # ---- receiving
 
@@ -245,7 +245,7 @@ class Port:
         drops.update(self._driver.drops)
         waiting = {
             f"{outgoing.address}/{outgoing.queue} {outgoing.delivery.label}": outgoing.unacknowledged
-            for outgoing in engine.outbox.lanes
+            for outgoing in engine.outbox.queues
             if outgoing.address
         }
         return {
@@ -263,7 +263,7 @@ class Port:
         """Whoever still waits for something of the node is told that it has ended."""
         # Who asked for a commit after the last one was begun gets this instead.
         self._engine.stop(NodeClosed(f"node {self._name} was closed"), self._clock())
-        for outgoing in self._engine.outbox.lanes:
-            outgoing.receipts.fail_all("node closed")
+        for outgoing in self._engine.outbox.queues:
+            outgoing.stages.fail_all("node closed")
         for mailbox in self._engine.inbox.mailboxes.values():
             mailbox.interrupt()

@@ -49,7 +49,12 @@ class Receipt:
         await self.reached(Stage.ORDERED, timeout)
 
     async def reached(self, stage: Stage, timeout: float | None = None) -> None:
-        """Wait for a stage given as a value."""
+        """Wait for a stage given as a value; the class says what is raised.
+
+        Args:
+            stage: how far the message is to come.
+            timeout: seconds to wait, None for no limit.
+        """
         outgoing, port = self._outgoing, self._port
         if stage > STAGES[outgoing.delivery]:
             raise UsageError(f"wait for {stage.name.lower()}: {outgoing.delivery.label} messages have no such stage")

@@ -134,6 +134,7 @@ class IncomingSequence(Generic[Context]):
             if header.previous <= number:
                 return Outcome.ACCEPTED
         elif header.previous == 0:
+            # Its origin says that nothing before it in this sequence is still to come.
             return Outcome.ACCEPTED
         return self._judge_hold(header)
 

@@ -12,7 +12,7 @@ All moves are in ``TRANSITIONS``; the states are those of [MS-MQQB] 3.1.1.1.1.3-
 nor what a body is.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
@@ -98,9 +98,9 @@ class Entry:
         number: its place in the sequence.
         body: what it carries; None while only the disk has it.
         size_bytes: length of the body.
-        completes: how many messages it completes: a batch all of its own, a fragment none but the last.
+        messages: how many messages end in it: all of a batch, and one in the last fragment of a large message.
         first_ticket: count of messages of the stream that were submitted before those it holds, in this process.
-        tickets: how many messages it is part of.
+        tickets: how many messages it is part of: those of a batch, and one for each fragment of a large message.
         reach_by_ms: wall clock time after which it is not worth sending, 0 for never.
         received, stored: whether the next hop has it, and has it on disk.
         sends: how often it was handed to a session.
@@ -110,7 +110,7 @@ class Entry:
     number: int
     body: bytes | None
     size_bytes: int
-    completes: int
+    messages: int
     first_ticket: int
     tickets: int
     reach_by_ms: int = 0
@@ -137,7 +137,8 @@ class OutgoingSequence:
         self.delivery = delivery
         self.sequence = sequence
         self.next_number = next_number
-        self.entries: dict[int, Entry] = {}
+        # Ordered: taking the first of a plain dictionary looks at every one that was freed before it.
+        self.entries: OrderedDict[int, Entry] = OrderedDict()
         self.tier = ResendTimer(settings)
         self._settings = settings
         self._to_send: deque[Entry] = deque()
@@ -214,9 +215,9 @@ class OutgoingSequence:
     def message_of(self, entry: Entry) -> list[Entry]:
         """The packets of a large message that ``entry`` is a fragment of, as far as they are here; else itself."""
         entries, group = self.entries, [entry]
-        while (before := entries.get(group[0].number - 1)) is not None and not before.completes:
+        while (before := entries.get(group[0].number - 1)) is not None and not before.messages:
             group.insert(0, before)
-        while not group[-1].completes and (after := entries.get(group[-1].number + 1)) is not None:
+        while not group[-1].messages and (after := entries.get(group[-1].number + 1)) is not None:
             group.append(after)
         return group
 
@@ -235,6 +236,7 @@ class OutgoingSequence:
             return
         _move(entry, EntryEvent.FREED)
         ordered = FREED_BY[self.delivery] is Ack.ORDER
+        # The receiver holds the one after it for a packet that will never come.
         following = self._following(entry.number) if ordered else None
         if following is not None and following.state not in (EntryState.WAITING_TO_SEND, EntryState.GIVEN_UP):
             self._send_again([following], EntryEvent.SEND_AGAIN)
@@ -258,11 +260,15 @@ class OutgoingSequence:
     def previous_of(self, entry: Entry) -> int:
         """The ``previous`` field of a packet that leaves now ([MS-MQMQ] 2.2.20.5)."""
         if FREED_BY[self.delivery] is not Ack.ORDER:
+            # Everything up to it was freed or given up, so that the receiver may forget what it has of that.
             return next(iter(self.entries)) - 1
         if entry.number - 1 in self.entries:
             return entry.number - 1
         if next(iter(self.entries)) == entry.number:
+            # Nothing before it is still to come. 0 lets it begin a sequence that the receiver has not seen, and follows
+            # whatever the receiver has of one that it knows.
             return 0
+        # Those between them were given up: the receiver is to pass over their numbers.
         return max((number for number in self.entries if number < entry.number), default=0)
 
     def poll_ask(self, entry: Entry) -> bool:
@@ -270,6 +276,7 @@ class OutgoingSequence:
         if FREED_BY[self.delivery] is not Ack.ORDER:
             return False
         self._ask_in -= 1
+        # What goes out again may have been accepted long ago: only an order ack can tell.
         if self._ask_in > 0 and entry.sends == 0:
             return False
         self._ask_in = self._settings.order_ack_every

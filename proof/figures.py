@@ -46,9 +46,9 @@ class Pair:
         engine = self.a.live
 
         def submit() -> None:
-            lane = engine.lane_for(self.b.address, QUEUE, delivery)
+            outgoing = engine.outgoing_queue(self.b.address, QUEUE, delivery)
             for body in bodies:
-                engine.submit(lane, body, len(body) + OVERHEAD_BYTES)
+                engine.submit(outgoing, body, len(body) + OVERHEAD_BYTES)
 
         self.a.act(submit)
 
@@ -126,7 +126,7 @@ def _exchange(drops: frozenset[int]) -> tuple[int, int, bool]:
         two.world.run(60 * SECOND)
         two.read()
         engine = two.a.engine
-        settled = engine is not None and not any(lane.busy for lane in engine.outbox.lanes)
+        settled = engine is not None and not any(outgoing.busy for outgoing in engine.outbox.queues)
         return sent, took_ns, two.got == bodies and settled
 
 

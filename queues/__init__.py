@@ -1,1 +1,1 @@
-"""The queue manager: the three layers put together with queues, transactions, a durable store and an asyncio face."""
+"""The queue manager: sessions and sequences put together with queues, links and group commits. Pure, as they are."""

@@ -8,8 +8,8 @@ The order of effects, for one call of ``poll``:
     4. Tell            for the operator
     5. Send            datagrams leave after the records that tell of them are with the operating system
 
-Each part is absent when there is nothing to do. There is one job at most, although it is looked for twice: sending may
-find that bodies must be read.
+Each part is absent when there is nothing to do. There is at most one job. If there is none at first, gathering what is
+sent may find that bodies must be read; the records before that job are then those of 3, too.
 """
 
 from dataclasses import dataclass

@@ -130,9 +130,9 @@ class Engine:
 
     # ---- the application
 
-    def lane_for(self, address: str, queue: str, delivery: Delivery) -> OutgoingQueue:
+    def outgoing_queue(self, address: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The outgoing queue to a queue; ``address`` empty, or our own, for a queue of this node."""
-        return self.outbox.lane_for("" if address == self.address else address, queue, delivery, self._group)
+        return self.outbox.outgoing_queue("" if address == self.address else address, queue, delivery, self._group)
 
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
@@ -140,7 +140,7 @@ class Engine:
 
     def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
-        entries = outgoing.receipts.wait(ticket, stage, waiter)
+        entries = outgoing.stages.wait(ticket, stage, waiter)
         link = self.outbox.links.get(outgoing.address)
         if stage is Stage.QUEUED or link is None or link.conversation is None:
             return
@@ -375,9 +375,10 @@ class Engine:
 
     # ---- the clock
 
-    def _handle_timers(self, now_ns: int) -> None:
+    def handle_timer(self, now_ns: int) -> None:
         """Let everything whose time has come do its work."""
         for conversation in self._deadlines.poll_due(now_ns):
+            # One that was never open may have given way to others.
             if not self.handshakes.has(conversation):
                 continue
             conversation.session.handle_timer(now_ns)
@@ -395,6 +396,14 @@ class Engine:
         deadlines = (earliest, self.inbox.next_deadline(), self.outbox.next_deadline())
         return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
 
+    def refresh_deadlines(self) -> None:
+        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
+        self._deadlines = Deadlines()
+        for conversation in self.handshakes.conversations.values():
+            self._deadlines.set(conversation, conversation.session.next_deadline())
+        self.inbox.refresh_deadlines()
+        self.outbox.refresh_deadlines()
+
     def wall_ms(self, now_ns: int) -> int:
         """The wall clock as this node knows it: read once, at the start, so that a jump ends no message's life."""
         return (now_ns + self._wall_offset_ns) // 1_000_000
@@ -404,7 +413,8 @@ class Engine:
     def poll(self, now_ns: int) -> list[Effect]:
         """Let time pass, and say what is to be done now, in this order; see ``triack.queues.effects``."""
         effects: list[Effect] = []
-        self._handle_timers(now_ns)
+        self.handle_timer(now_ns)
+        # The disk takes longest: it begins before anything else is done.
         self._start_job(effects, now_ns)
         sends = self._transmit_all(now_ns)
         # Sending may have found that bodies must come from the disk.
@@ -450,6 +460,8 @@ class Engine:
 
     def _serve(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
         session = conversation.session
+        # A session that drains may have closed when the disk, not a datagram, freed its last packet.
+        self._handle_events(conversation, now_ns)
         if self.failure is None:
             self._fill(conversation, now_ns)
         self._transmit(conversation, batches, now_ns)
@@ -561,8 +573,8 @@ class Engine:
             waiters += job.waiters
         for waiter in waiters:
             waiter(error)
-        for outgoing in self.outbox.lanes:
-            outgoing.receipts.fail_all(str(error))
+        for outgoing in self.outbox.queues:
+            outgoing.stages.fail_all(str(error))
         for mailbox in self.inbox.mailboxes.values():
             mailbox.interrupt()
 

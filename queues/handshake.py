@@ -13,7 +13,7 @@ more; the rest of the node goes on, as a peer may lie. What an initiator says of
 id of our present start: a late copy of an older connect does not.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -122,6 +122,7 @@ class Handshakes:
         self._awake = awake
         self._by_peer: dict[bytes, dict[Conversation, None]] = {}
         self._accepted: dict[tuple[bytes, int], Conversation] = {}
+        self._half_open: OrderedDict[Conversation, None] = OrderedDict()
         self._replies: list[tuple[str, bytes]] = []
         self._detected: list[RollbackDetected] = []
 
@@ -144,6 +145,7 @@ class Handshakes:
         session, peer = conversation.session, Introduction.decode(hello.introduction)
         if not session.initiator or hello.session_id != session.hello.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
+        # A clone of our store has our id, but a start of its own: with ours, too, it is an echo of ourselves.
         own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
         if own_echo or conversation.peer_id not in (b"", peer.node_id):
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
@@ -267,7 +269,8 @@ class Handshakes:
     def _make_room(self) -> None:
         if len(self.conversations) < self._settings.max_sessions:
             return
-        for conversation in self.conversations.values():
+        # Connects cost a stranger nothing: they may drive out each other, but nobody who has spoken.
+        for conversation in self._half_open:
             if conversation.session.state is State.ACCEPTING:
                 self._forget(conversation)
                 self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
@@ -337,6 +340,7 @@ class Handshakes:
         conversation.wake()
         if connect is not None:
             self._accepted[(connect.peer.node_id, session_id)] = conversation
+            self._half_open[conversation] = None
         return conversation
 
     def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
@@ -353,6 +357,7 @@ class Handshakes:
         self._by_peer.setdefault(peer.node_id, {})[conversation] = None
         self._supersede(conversation, now_ns)
         if not session.initiator:
+            del self._half_open[conversation]
             self._adopt(conversation, now_ns)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
@@ -411,11 +416,12 @@ class Handshakes:
 
     def _forget(self, conversation: Conversation) -> None:
         del self.conversations[conversation.session.hello.connection_id]
+        self._half_open.pop(conversation, None)
         self._accepted.pop((conversation.peer_id, conversation.session.hello.session_id), None)
 
     def number(self, commit: Commit) -> None:
         """A commit goes to the store: it says what it depends on, and gets its serial."""
-        self.peers.seal(commit)
+        self.peers.write_down(commit)
         self.history.number(commit)
 
     # ---- rollbacks

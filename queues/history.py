@@ -126,8 +126,8 @@ class Peers:
         """Something in the next commit depends on what this peer's store has."""
         self._needed[known.node_id] = known
 
-    def seal(self, commit: Commit) -> None:
-        """Complete a commit: write down what it depends on."""
+    def write_down(self, commit: Commit) -> None:
+        """Complete a commit: it says on which points of peers' stores it depends."""
         for node_id, known in self._needed.items():
             if known.point != known.written:
                 known.written = known.point

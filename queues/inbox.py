@@ -20,7 +20,7 @@ from triack.queues.group_commit import GroupCommit
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Mailbox, Notices, QueuedPacket, Run
-from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, completes, pack_one, write_properties
+from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, messages_in, pack_one, write_properties
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
@@ -203,6 +203,7 @@ class Inbox:
         if transfer is not None:
             if transfer.queue == header.queue and transfer.delivery is delivery:
                 return transfer
+            # Express lanes are numbered anew in each life of their origin, under a greater sequence.
             if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
         elif len(self._transfers.get(header.origin, ())) >= self._settings.max_streams:
@@ -224,8 +225,8 @@ class Inbox:
             return
         self._record_rejected(header, transfer.delivery, outcome.value, now_ns)
         if outcome is Outcome.DUPLICATE and transfer.sequence.has_accepted(header):
-            # It is on disk, or will be with the commits up to the next one. What was passed over is settled by the
-            # order ack, which is due at once.
+            # It is on disk, or will be with the commits up to the next one. What was passed over is answered by
+            # the order ack, which is due at once.
             group.arrivals.store_ack(*arrival)
 
     def _handle_unordered(
@@ -249,7 +250,7 @@ class Inbox:
 
     def _accept(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, group: GroupCommit) -> None:
         body = header.body
-        group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, completes(body)))
+        group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, messages_in(body)))
         packet = QueuedPacket(
             [], header.origin, header.lane, header.sequence, header.number, transfer.delivery, 1, len(body), [body]
         )
@@ -360,6 +361,7 @@ class Inbox:
     def handle_request(self, peer_id: bytes) -> None:
         """A peer wants every order ack that it can get."""
         for transfer in self._transfers.get(peer_id, {}).values():
+            # One from before a restart has no way back until a packet shows where its origin is.
             if transfer.ordered and transfer.via is not None and transfer.sequence.position[1]:
                 transfer.sequence.ack.handle_request()
                 self._owe(transfer)
@@ -380,6 +382,17 @@ class Inbox:
         """When the next order ack becomes due, or None."""
         return self._deadlines.earliest()
 
+    @property
+    def owing(self) -> list[IncomingTransfer]:
+        """The streams for which an order ack is owed, now or later."""
+        return list(self._owing)
+
+    def refresh_deadlines(self) -> None:
+        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
+        self._deadlines = Deadlines()
+        for transfer in self._owing:
+            self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
+
     def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation with its origin's side.
 
@@ -392,6 +405,7 @@ class Inbox:
                 continue
             self._send_order_ack(transfer, conversation, now_ns)
             sequence = transfer.sequence
+            # What is accepted but not committed yet is owed still, and said when that commit has returned.
             if sequence.committed == sequence.position:
                 sequence.ack.handle_sent()
                 del self._owing[transfer]

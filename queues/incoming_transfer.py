@@ -62,8 +62,8 @@ class IncomingTransfer:
     def owes_ack(self) -> bool:
         """Whether an order ack is due that says something new, or was asked for, and whose commit has returned."""
         sequence = self.sequence
-        settled = sequence.committed == sequence.position
-        return sequence.ack.due and sequence.committed != (0, 0) and (settled or sequence.committed > self.acked)
+        all_committed = sequence.committed == sequence.position
+        return sequence.ack.due and sequence.committed != (0, 0) and (all_committed or sequence.committed > self.acked)
 
     def row(self) -> PositionRow:
         """Its state as the store keeps it."""

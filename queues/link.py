@@ -98,7 +98,7 @@ class Conversation:
 class Link:
     """All outgoing queues to one address, and the session that serves them, if there is one.
 
-    Reconnects with a jittered wait that doubles up to ``reconnect_max``; after a success it begins small again.
+    Reconnects with a jittered wait that doubles up to ``reconnect_max_s``; after a success it begins small again.
 
     Args:
         address: where it leads.
@@ -172,7 +172,7 @@ class Link:
     def add(self, outgoing: OutgoingQueue) -> None:
         """One more outgoing queue to that address."""
         self.queues.append(outgoing)
-        outgoing.receipts.halt(self.halted)
+        outgoing.stages.halt(self.halted)
 
     def offer(self, outgoing: OutgoingQueue) -> None:
         """An outgoing queue has something to send; its turn comes after all that wait already."""
@@ -209,7 +209,7 @@ class Link:
         self._told = told or (self._told and error is self.halted)
         self.halted = error
         for outgoing in self.queues:
-            outgoing.receipts.halt(error)
+            outgoing.stages.halt(error)
         self.wake()
 
     def handle_opened(self) -> None:
@@ -231,6 +231,7 @@ class Link:
         self._attempts += 1
         if unanswered:
             wait_ns = min(settings.reconnect_min_ns, wait_ns)
+        # Half of it is drawn: nodes that lost the same peer must not come back in step.
         self.retry_at_ns = now_ns + wait_ns // 2 + self._random.randrange(wait_ns // 2 + 1)
         self.wake()
 

@@ -382,6 +382,7 @@ class Mailbox:
         run.stop()
         packet = run.packet
         if run.first < packet.next_index:
+            # It was one that came back: the packet itself has been read beyond it.
             if run.next == run.first:
                 heappush(self._again, (packet.place, run.first, packet))
             return

@@ -6,7 +6,7 @@ after the acknowledgement that frees its class, or together with its arrival in 
 Only what something happened to is looked at: whoever changes an outgoing queue calls ``_look_at`` afterwards.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,9 @@ EXPRESS_LANES = 1 << 31
 ORDINALS_PER_START_BITS = 40
 """2^40 messages for each of 2^24 starts: message ids are never used twice."""
 FETCH_AHEAD_PACKETS = 2_048
-"""Bodies fetched from the disk at once: a window or two of small packets, and some megabytes of large ones."""
+"""Bodies fetched from the disk at once: many windows of small packets, as asking costs more than reading them."""
+FETCH_AHEAD_BYTES = 8 * 1024 * 1024
+"""The same for large packets: two windows of the largest, and little beside ``body_cache_bytes``."""
 
 
 @dataclass(slots=True)
@@ -125,7 +127,7 @@ class Outbox:
             self._record_queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
             self._look_at(outgoing)
 
-    def lane_for(self, address: str, queue: str, delivery: Delivery, group: GroupCommit) -> OutgoingQueue:
+    def outgoing_queue(self, address: str, queue: str, delivery: Delivery, group: GroupCommit) -> OutgoingQueue:
         """The outgoing queue to a queue, made when there is none; ``address`` empty for a queue of this node."""
         outgoing = self._queues.get((address, queue, delivery))
         if outgoing is not None:
@@ -161,16 +163,20 @@ class Outbox:
         return outgoing
 
     def _look_at(self, outgoing: OutgoingQueue) -> None:
-        """Something has happened to an outgoing queue: it may have something to send, or another deadline."""
+        """Something has happened to an outgoing queue: it may have something to send, or another deadline.
+
+        What only takes packets away needs no look: a queue that has nothing to give loses its turn by itself, and a
+        deadline that comes for nothing does no harm.
+        """
         self._set_deadline(outgoing)
         if outgoing.address and outgoing not in self._wanting and outgoing.sequence.peek() is not None:
             self.links[outgoing.address].offer(outgoing)
 
     def _set_deadline(self, outgoing: OutgoingQueue) -> None:
-        sequence = outgoing.sequence
-        deadlines = [sequence.tier.deadline_ns] if sequence.tier.deadline_ns is not None else []
-        if outgoing.next_expiry_ms is not None:
-            deadlines.append(outgoing.next_expiry_ms * 1_000_000 - self._wall_offset_ns)
+        tier_ns, expiry_ms = outgoing.sequence.tier.deadline_ns, outgoing.next_expiry_ms
+        deadlines = [] if tier_ns is None else [tier_ns]
+        if expiry_ms is not None:
+            deadlines.append(expiry_ms * 1_000_000 - self._wall_offset_ns)
         self._deadlines.set(outgoing, min(deadlines, default=None))
 
     # ---- submitting and packing
@@ -216,7 +222,7 @@ class Outbox:
             group.departures.started.append((outgoing, entries))
             if outgoing.address:
                 group.commit.outgoing += [
-                    OutgoingRow(key_of(lane, entry.number), entry.completes, entry.reach_by_ms, entry.body or b"")
+                    OutgoingRow(key_of(lane, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
                     for entry in entries
                 ]
             else:
@@ -271,7 +277,7 @@ class Outbox:
 
     def content_of(self, outgoing: OutgoingQueue, entry: Entry) -> tuple[bytes, PacketContext, bool]:
         """The content of a packet that leaves now, its context, and whether someone waits for its acks."""
-        awaited = outgoing.receipts.awaits(entry)
+        awaited = outgoing.stages.awaits(entry)
         sequence = outgoing.sequence
         previous = sequence.previous_of(entry)
         asks = sequence.poll_ask(entry) or awaited
@@ -288,7 +294,7 @@ class Outbox:
         return header.encode(), PacketContext(outgoing, entry, previous), awaited
 
     def handle_handed_over(self, outgoing: OutgoingQueue) -> None:
-        """A session has taken packets of an outgoing queue: a resend tier may run. Its link knows if it has more."""
+        """A session has taken packets of an outgoing queue: a resend tier may have begun."""
         self._set_deadline(outgoing)
 
     def want_bodies(self, outgoing: OutgoingQueue) -> None:
@@ -302,17 +308,17 @@ class Outbox:
         if context.outgoing.sequence.handle_session_ack(context.entry):
             self._free(context.outgoing, [context.entry], group)
         else:
-            context.outgoing.receipts.handle_progress(context.entry)
+            context.outgoing.stages.handle_progress(context.entry)
 
     def handle_store_ack(self, context: PacketContext, group: GroupCommit) -> None:
         """A store ack covers the packet."""
         if context.outgoing.sequence.handle_store_ack(context.entry):
             self._free(context.outgoing, [context.entry], group)
         else:
-            context.outgoing.receipts.handle_progress(context.entry)
+            context.outgoing.stages.handle_progress(context.entry)
 
     def leads(self, lane: int, peer_id: bytes) -> bool:
-        """Whether a lane leads to that node, as far as we know: nobody else has a say in its packets."""
+        """Whether that node is where a lane leads, as far as we know: nobody else has a say in its packets."""
         outgoing = self._by_lane.get(lane)
         link = self.links.get(outgoing.address) if outgoing is not None else None
         return link is not None and link.peer_id == peer_id
@@ -347,11 +353,12 @@ class Outbox:
 
     def _let_go(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
         for entry in entries:
-            self._release_body(entry)
+            if outgoing.durable:
+                self._release_body(entry)
             outgoing.handle_freed(entry)
         conversation = self.links[outgoing.address].conversation
         if conversation is not None and entries:
-            conversation.session.handle_settled([entry.packet for entry in entries if entry.packet])
+            conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
             conversation.wake()
 
     def _release_body(self, entry: Entry) -> None:
@@ -398,6 +405,7 @@ class Outbox:
 
     def _give_up(self, outgoing: OutgoingQueue, entry: Entry, reason: str) -> None:
         """Send the message that a packet is part of no more; it becomes a dead letter when its bodies are here."""
+        # It stays in its sequence until the letter is on disk: should this process die before, it must still be there.
         if entry.state is not EntryState.GIVEN_UP:
             entries = outgoing.sequence.message_of(entry)
             outgoing.sequence.give_up(entries)
@@ -450,7 +458,7 @@ class Outbox:
             left = [entry for entry in entries if entry.number in outgoing.sequence.entries]
             for entry in left:
                 outgoing.sequence.remove(entry)
-                outgoing.receipts.handle_removed(entry, reason)
+                outgoing.stages.handle_removed(entry, reason)
             self._let_go(outgoing, left)
             self._look_at(outgoing)
 
@@ -458,20 +466,26 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        keys: list[int] = [
-            key_of(item.outgoing.lane, entry.number)
-            for item in self._given_up
-            for entry in item.entries
-            if entry.body is None
-        ][:FETCH_AHEAD_PACKETS]
+        keys: list[int] = []
+        size_bytes = 0
+        for outgoing, entry in self._missing():
+            keys.append(key_of(outgoing.lane, entry.number))
+            size_bytes += entry.size_bytes
+            if len(keys) == FETCH_AHEAD_PACKETS or size_bytes >= FETCH_AHEAD_BYTES:
+                break
+        return Read("outgoing", keys) if keys else None
+
+    def _missing(self) -> Iterator[tuple[OutgoingQueue, Entry]]:
+        """Packets whose bodies are needed next: of given-up messages, then of the queues that want some, in turns."""
+        for item in self._given_up:
+            yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
         for outgoing in list(self._wanting):
             missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
-            keys += [key_of(outgoing.lane, entry.number) for entry in missing]
+            yield from ((outgoing, entry) for entry in missing)
             if not missing:
                 # What it waited for was freed, or given up.
                 del self._wanting[outgoing]
                 self._look_at(outgoing)
-        return Read("outgoing", keys) if keys else None
 
     def handle_fetched(self, read: Read) -> None:
         """Bodies have come from the disk."""
@@ -481,8 +495,9 @@ class Outbox:
             if entry is not None and entry.body is None:
                 entry.body = body
                 self.cached_bytes += entry.size_bytes
-        wanting, self._wanting = self._wanting, {}
-        for outgoing in wanting:
+        for lane in {split_key(key)[0]: None for key in read.keys}:
+            outgoing = self._by_lane[lane]
+            self._wanting.pop(outgoing, None)
             self._look_at(outgoing)
 
     # ---- looking
@@ -492,7 +507,7 @@ class Outbox:
         return self._deadlines.earliest()
 
     @property
-    def lanes(self) -> list[OutgoingQueue]:
+    def queues(self) -> list[OutgoingQueue]:
         """Every outgoing queue."""
         return list(self._by_lane.values())
 
@@ -506,6 +521,15 @@ class Outbox:
     def unfinished(self) -> bool:
         """Whether anything submitted is not yet in a packet."""
         return bool(self._unpacked)
+
+    def refresh_deadlines(self) -> None:
+        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
+        self._deadlines = Deadlines()
+        for outgoing in self._by_lane.values():
+            self._look_at(outgoing)
+        for link in self.links.values():
+            if link.conversation is None and link.busy:
+                self._deadlines.set(link, link.retry_at_ns)
 
     # ---- records
 
@@ -531,7 +555,7 @@ class Outbox:
 
     def _record_removed(self, item: _GivenUp, now_ns: int) -> None:
         first, last = item.entries[0].number, item.entries[-1].number
-        count = sum(entry.completes for entry in item.entries)
+        count = sum(entry.messages for entry in item.entries)
         said = "expired" if item.reason == DeadReason.REACH_QUEUE_TIMEOUT else item.reason
         self._record_range("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
 
@@ -556,9 +580,9 @@ def _runs(entries: list[Entry]) -> list[tuple[int, int, int]]:
     runs: list[tuple[int, int, int]] = []
     for entry in entries:
         if runs and runs[-1][1] + 1 == entry.number:
-            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + entry.completes)
+            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + entry.messages)
         else:
-            runs.append((entry.number, entry.number, entry.completes))
+            runs.append((entry.number, entry.number, entry.messages))
     return runs
 
 

@@ -1,6 +1,6 @@
 """One outgoing queue of this node: messages for one queue at one address in one class.
 
-It packs what is submitted into packets, gives them to the outgoing sequence and keeps the receipts.
+It packs what is submitted into packets, gives them to the outgoing sequence, and knows how far each message has come.
 """
 
 from heapq import heappop, heappush
@@ -36,13 +36,12 @@ class OutgoingQueue:
         "committing",
         "delivery",
         "durable",
-        "fetching",
         "lane",
         "pending",
         "pending_bytes",
         "queue",
-        "receipts",
         "sequence",
+        "stages",
         "submitted",
         "unacked_bytes",
     )
@@ -65,13 +64,12 @@ class OutgoingQueue:
         self.delivery = delivery
         self.durable = delivery in DURABLE
         self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)
-        self.receipts = StageTracker()
+        self.stages = StageTracker()
         self.pending: list[bytes | Outgoing] = []
         self.pending_bytes = 0
         self.submitted = 0
         self.unacked_bytes = 0
         self.committing = 0
-        self.fetching = False
         self._body_bytes = content_bytes - header_bytes(queue)
         self._expiries: list[tuple[int, int]] = []
 
@@ -98,21 +96,21 @@ class OutgoingQueue:
         ticket = self.submitted - len(messages)
         entries: list[Entry] = []
         for item in packed:
-            entry = Entry(number, item.body, len(item.body), item.completes, ticket, item.tickets, item.reach_by_ms)
+            entry = Entry(number, item.body, len(item.body), item.messages, ticket, item.tickets, item.reach_by_ms)
             entries.append(entry)
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
-            ticket += item.completes
+            ticket += item.messages
         return entries, next_ordinal
 
     def start(self, entries: list[Entry]) -> None:
         """The packets are durable, or need not be: send them."""
         self.committing -= len(entries)
         for entry in entries:
-            self.receipts.add(entry)
+            self.stages.add(entry)
             self.restore(entry)
         if entries:
-            self.receipts.handle_queued(entries[-1].first_ticket + entries[-1].tickets)
+            self.stages.handle_queued(entries[-1].first_ticket + entries[-1].tickets)
 
     def restore(self, entry: Entry) -> None:
         """Take a packet that the store still has."""
@@ -125,7 +123,7 @@ class OutgoingQueue:
         """The sequence has let a packet go."""
         self.unacked_bytes -= entry.size_bytes
         entry.body = None
-        self.receipts.handle_progress(entry)
+        self.stages.handle_progress(entry)
 
     def poll_expired(self, now_ms: int) -> list[Entry]:
         """Packets whose time to reach the queue has run out."""

@@ -30,10 +30,10 @@ __all__ = [
     "Outgoing",
     "Unpacked",
     "check",
-    "completes",
     "count_of",
     "fragment_range",
     "join_fragments",
+    "messages_in",
     "pack",
     "pack_one",
     "read_fragment",
@@ -71,10 +71,16 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Packed:
-    """A packet body; ``tickets`` messages are part of it, ``completes`` of them end in it."""
+    """A packet body.
+
+    Attributes:
+        messages: how many messages end in it: all of a batch, and one in the last fragment of a large message.
+        tickets: how many messages it is part of: those of a batch, and one for each fragment of a large message.
+        reach_by_ms: wall clock time after which it is not worth sending, 0 for never.
+    """
 
     body: bytes
-    completes: int
+    messages: int
     tickets: int
     reach_by_ms: int
 
@@ -222,7 +228,7 @@ def count_of(head: bytes) -> int:
     return 1 if kind == _FRAGMENT_KIND else int(count)
 
 
-def completes(body: bytes) -> int:
+def messages_in(body: bytes) -> int:
     """How many messages end in a body: all of a batch, and one in the last fragment of a large one."""
     head = body[:HEAD_BYTES]
     fragment = fragment_range(head, len(body))

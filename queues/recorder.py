@@ -1,6 +1,6 @@
 """Writes down what happens, as lines of the session log (docs/session-log.md).
 
-Formatting only: the driver does the I/O. Records that come with every packet are formatted by hand, which costs a
+Formatting only: the host does the I/O. Records that come with every packet are formatted by hand, which costs a
 third of what the JSON encoder takes; every text in them is hexadecimal or a name of ours.
 """
 
@@ -13,7 +13,7 @@ from triack.base.reasons import DropReason
 from triack.base.session_log import SCHEMA_VERSION
 from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
 from triack.queues.outbox import PacketContext
-from triack.queues.packing import completes
+from triack.queues.packing import messages_in
 from triack.session.events import PacketArrived, Transmit
 from triack.session.sending import SessionPacket
 
@@ -90,7 +90,7 @@ class Recorder:
         outgoing, entry = context.outgoing, context.entry
         return (
             f'{fields},"origin":"{self._node}","lane":{outgoing.lane},"sequence":{outgoing.sequence.sequence},'
-            f'"number":{entry.number},"previous":{context.previous},"count":{entry.completes}'
+            f'"number":{entry.number},"previous":{context.previous},"count":{entry.messages}'
         )
 
     def add_received(
@@ -104,7 +104,7 @@ class Recorder:
         if isinstance(packet, SequenceHeader):
             fields += (
                 f',"origin":"{packet.origin.hex()}","lane":{packet.lane},"sequence":{packet.sequence},'
-                f'"number":{packet.number},"previous":{packet.previous},"count":{completes(packet.body)}'
+                f'"number":{packet.number},"previous":{packet.previous},"count":{messages_in(packet.body)}'
             )
         self._append("packet_received", now_ns, fields)
 

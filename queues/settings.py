@@ -18,7 +18,7 @@ class NodeSettings:
         order: those of its sequences.
         stream_datagram_bytes: largest datagram on ``tcp://`` and ``memory://``; ``session.max_datagram_bytes`` is for
             UDP.
-        reconnect_min_s: first wait before another attempt to connect; doubles up to ``reconnect_max_ns``.
+        reconnect_min_s: first wait before another attempt to connect; doubles up to ``reconnect_max_s``.
         reconnect_max_s: longest wait between attempts (MSMQ ``WaitTime``).
         pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.

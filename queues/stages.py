@@ -39,7 +39,7 @@ PRUNE_AT = 1_024
 
 
 class StageTracker:
-    """The messages of one lane by ticket, the count of messages submitted before them."""
+    """The messages of one outgoing queue by ticket, the count of messages submitted before them."""
 
     __slots__ = ("_entries", "_failed", "_forgotten_below", "_starts", "_waiting", "halted", "queued")
 
@@ -70,12 +70,12 @@ class StageTracker:
     def handle_queued(self, tickets: int) -> None:
         """All messages with a ticket below are queued."""
         before, self.queued = self.queued, tickets
-        self._settle(range(before, tickets))
+        self._answer_all(range(before, tickets))
 
     def handle_progress(self, entry: Entry) -> None:
         """A packet came further."""
         if self._waiting:
-            self._settle(range(entry.first_ticket, entry.first_ticket + entry.tickets))
+            self._answer_all(range(entry.first_ticket, entry.first_ticket + entry.tickets))
         if len(self._starts) >= PRUNE_AT and self._entries[PRUNE_AT // 2].state is EntryState.DONE:
             self._prune()
 
@@ -93,7 +93,7 @@ class StageTracker:
 
     def wait(self, ticket: int, stage: Stage, waiter: Waiter) -> list[Entry]:
         """Call ``waiter`` when the message reaches the stage. Returns the packets it is in, if it has not yet."""
-        if self._settled(ticket, stage, waiter):
+        if self._answer(ticket, stage, waiter):
             return []
         self._waiting.setdefault(ticket, []).append((stage, waiter))
         return self._find(ticket)
@@ -110,7 +110,7 @@ class StageTracker:
         """Nothing leaves this node any more: whoever waits for more than ``QUEUED`` is told so. None: it goes on."""
         self.halted = error
         if error is not None:
-            self._settle(range(self.queued))
+            self._answer_all(range(self.queued))
 
     def fail_all(self, reason: str) -> None:
         """Tell everyone who waits that it will not happen."""
@@ -119,14 +119,15 @@ class StageTracker:
             for _, waiter in pairs:
                 waiter(reason)
 
-    def _settle(self, tickets: range) -> None:
+    def _answer_all(self, tickets: range) -> None:
         waiting = self._waiting
         for ticket in _common(waiting, tickets):
-            waiting[ticket] = [pair for pair in waiting[ticket] if not self._settled(ticket, *pair)]
+            waiting[ticket] = [pair for pair in waiting[ticket] if not self._answer(ticket, *pair)]
             if not waiting[ticket]:
                 del waiting[ticket]
 
-    def _settled(self, ticket: int, stage: Stage, waiter: Waiter) -> bool:
+    def _answer(self, ticket: int, stage: Stage, waiter: Waiter) -> bool:
+        """Tell a waiter what has become of a message. Returns False when that is still open."""
         if ticket < self._forgotten_below:
             waiter("forgotten")
             return True
@@ -137,6 +138,7 @@ class StageTracker:
         if ticket < self.queued and all(_reached(entry, stage) for entry in self._find(ticket)):
             waiter(None)
             return True
+        # Halted for this life of the process only: what is queued stays so.
         if self.halted is None or stage is Stage.QUEUED:
             return False
         waiter(str(self.halted))
@@ -146,6 +148,7 @@ class StageTracker:
         """The packets that hold a message: several for a large one, none when it was freed long ago."""
         found: list[Entry] = []
         at = bisect_right(self._starts, ticket) - 1
+        # Only the fragments of one large message share a ticket, and they are neighbours.
         while at >= 0 and self._entries[at].first_ticket + self._entries[at].tickets > ticket:
             found.append(self._entries[at])
             at -= 1

@@ -203,6 +203,7 @@ class SendWindow:
             self.highest_sent = sent.number
         self._move(sent, PacketEvent.SENT)
         sent.sends += 1
+        # A number is kept on a resend, so it does not tell what was sent later than what: the order does.
         sent.order = self._next_order
         sent.sent_at_ns = now_ns
         self._sendings[counter] = (sent.order, now_ns)
@@ -263,6 +264,7 @@ class SendWindow:
         order, sent_at_ns = sending
         self._rtt.update(now_ns - sent_at_ns, delay_ns)
         self.acked_order = max(self.acked_order, order)
+        # Echoes only grow: one that comes late, or again, gives no sample.
         for older in list(self._sendings):
             if older > echo:
                 break

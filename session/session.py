@@ -220,6 +220,7 @@ class Session:
         elif self.state is State.ACCEPTING:
             self._opening.handle_connect(peer)
         if self.initiator and self.state is State.OPEN:
+            # One more accept: the acceptor waits for our first datagram, which was lost, so anything must go.
             self._session_ack.handle_request(now_ns)
 
     def handle_datagram(self, payload: bytes, counter: int, now_ns: int) -> None:
@@ -229,6 +230,7 @@ class Session:
             ProtocolError: the datagram is not well-formed and was ignored as a whole.
         """
         if self.state is State.ACCEPTING:
+            # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
             frames = wire.decode_frames(payload)
             self._open(Move.CONFIRMED, now_ns)
         elif self.state in (State.OPEN, State.DRAINING):
@@ -236,6 +238,7 @@ class Session:
         else:
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
         if self._timers.runs(Timer.ACK_LIMIT):
+            # Any sign of life counts: only a peer that is silent is given up.
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         for frame in frames:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
@@ -248,11 +251,12 @@ class Session:
         """The commit that holds these received packets has returned."""
         self._store_ack.handle_stored(numbers)
 
-    def handle_settled(self, numbers: list[int]) -> None:
-        """Nobody waits any more for store acks of these packets that we sent."""
+    def handle_freed(self, numbers: list[int]) -> None:
+        """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
         self._store_wait.forget(numbers)
         if not self._store_wait:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
+            self._close_if_drained()
 
     def handle_timer(self, now_ns: int) -> None:
         """Let every timer that has run out do its work."""
@@ -428,8 +432,10 @@ class Session:
         fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=frame.ask, now_ns=now_ns)
         self._idle.handle_packet(now_ns)
         if fresh and frame.delivery not in DURABLE:
+            # No commit will ever report it, and its number would stay a gap in every store ack.
             self._store_ack.handle_not_durable(frame.number)
         if not fresh:
+            # It came again, so that the last store ack may have been lost.
             self._store_ack.handle_request()
         self._events.append(PacketArrived(frame.number, frame.delivery, frame.content, not fresh))
 

@@ -89,12 +89,12 @@ class Inbox:
             self._arrived.clear()
             await self._arrived.wait()
         if coalesce:
-            await self._settle()
+            await self._coalesce()
         if self._closed:
             raise TransportError(f"cannot receive on {self._address}: the endpoint is closed")
         return self._take_burst()
 
-    async def _settle(self) -> None:
+    async def _coalesce(self) -> None:
         """Wait as long as every round of the loop brings another datagram."""
         before = 0
         while before < len(self._items) < COALESCE_MAX:

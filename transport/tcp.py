@@ -172,7 +172,7 @@ class TcpEndpoint:
         if self._server is not None:
             self._server.close()
 
-    # Sending
+    # ---- sending
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
         """Write the datagrams to the connection to ``to``, which is opened if need be; never waits for it.
@@ -214,7 +214,7 @@ class TcpEndpoint:
         connection.attach(writer)
         await self._read(connection, reader)
 
-    # Receiving
+    # ---- receiving
 
     async def receive(self) -> list[Received]:
         """Wait for datagrams or the end of a path, and return all that is there.
@@ -267,7 +267,7 @@ class TcpEndpoint:
         self.drops[DropReason.FRAME_TIMEOUT] += 1
         connection.abort()
 
-    # Ending
+    # ---- ending
 
     def _forget(self, connection: _Connection, reason: DropReason) -> None:
         """Remove a connection that has ended, and report it."""

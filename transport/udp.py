@@ -85,7 +85,7 @@ class UdpEndpoint:
                 stream.socket.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
         return cls(stream, str(Address("udp", listen.host, stream.sockname[1])))
 
-    # Sending
+    # ---- sending
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
         """Send each datagram once, best effort; what cannot leave is counted in ``drops``.
@@ -123,7 +123,7 @@ class UdpEndpoint:
                 continue
             return
 
-    # Routes
+    # ---- routes
 
     def _find_route(self, to: str) -> SocketAddress | None:
         """Return where ``to`` is; None when a lookup has been started, or cannot help."""
@@ -174,7 +174,7 @@ class UdpEndpoint:
         self._remember(to, sockaddr, expires_at_seconds)
         await self._send_all(self._waiting.pop(to, []), sockaddr)
 
-    # Receiving
+    # ---- receiving
 
     async def receive(self) -> list[Received]:
         """Wait for datagrams and return the burst that is there.

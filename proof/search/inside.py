@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from triack.base.units import MS, SECOND
 from triack.ordering.order_ack import OrderAckState
-from triack.queues.deadlines import Deadlines
 from triack.queues.engine import Engine
 from triack.queues.link import Conversation
 from triack.session.timers import Timer
@@ -48,12 +47,12 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
     for connection, conversation in conversations(engine).items():
         for timer in conversation.session.timers:
             yield ("session", connection, timer.name)
-    for stream in engine.inbox._owing:
-        if stream.sequence.ack.state is OrderAckState.OWED:
-            yield ("order ack", stream.lane, "idle")
-    for lane in engine.outbox.lanes:
-        if lane.sequence.tier.deadline_ns is not None and lane.sequence.awaits_order_ack:
-            yield ("resend", lane.lane, "tier")
+    for transfer in engine.inbox.owing:
+        if transfer.sequence.ack.state is OrderAckState.OWED:
+            yield ("order ack", transfer.lane, "idle")
+    for outgoing in engine.outbox.queues:
+        if outgoing.sequence.tier.deadline_ns is not None and outgoing.sequence.awaits_order_ack:
+            yield ("resend", outgoing.lane, "tier")
     for number, link in enumerate(engine.outbox.links.values()):
         if link.conversation is None and link.busy and link.retry_at_ns and not engine.draining:
             yield ("connect", number, "retry")
@@ -65,25 +64,27 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
     if kind == "session":
         conversations(engine)[owner].session.expire(Timer[name], now_ns)
     elif kind == "order ack":
-        for stream in engine.inbox._owing:
-            if stream.lane == owner:
-                stream.sequence.ack.expire()
+        for transfer in engine.inbox.owing:
+            if transfer.lane == owner:
+                transfer.sequence.ack.expire()
     elif kind == "resend":
-        engine.outbox._by_lane[owner].sequence.tier.expire(now_ns)
+        for outgoing in engine.outbox.queues:
+            if outgoing.lane == owner:
+                outgoing.sequence.tier.expire(now_ns)
     else:
         link = list(engine.outbox.links.values())[owner]
         link.retry_at_ns = now_ns
         link.wake()
-    refresh(engine)
-    engine._handle_timers(now_ns)
+    engine.refresh_deadlines()
+    engine.handle_timer(now_ns)
     _rejuvenate(engine, now_ns)
 
 
 def _rejuvenate(engine: Engine, now_ns: int) -> None:
     for conversation in conversations(engine).values():
         conversation.session.refresh(now_ns)
-    for stream in engine.inbox._owing:
-        stream.sequence.ack.refresh(now_ns)
+    for transfer in engine.inbox.owing:
+        transfer.sequence.ack.refresh(now_ns)
 
 
 # ---- what grows without bound and decides nothing
@@ -105,29 +106,11 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
     for link in engine.outbox.links.values():
         # How long to wait before the next connect; but it may come at any moment.
         link.forget_waits(now_ns + RETRY_NS)
-    for lane in engine.outbox.lanes:
-        lane.sequence.normalize(now_ns)
+    for outgoing in engine.outbox.queues:
+        outgoing.sequence.normalize(now_ns)
     for counter in (engine.drops, engine.closes):
         counter.clear()
-    engine._silent.clear()
-    refresh(engine)
-
-
-def refresh(engine: Engine) -> None:
-    """Set every deadline again: some were changed behind the engine's back, and their order decides nothing."""
-    engine._deadlines = Deadlines()
-    for conversation in conversations(engine).values():
-        engine._deadlines.set(conversation, conversation.session.next_deadline())
-    inbox, outbox = engine.inbox, engine.outbox
-    inbox._deadlines = Deadlines()
-    for transfer in inbox._owing:
-        inbox._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
-    outbox._deadlines = Deadlines()
-    for outgoing in outbox.lanes:
-        outbox._look_at(outgoing)
-    for link in outbox.links.values():
-        if link.conversation is None and link.busy:
-            outbox._deadlines.set(link, link.retry_at_ns)
+    engine.refresh_deadlines()
 
 
 def forget_echoes(engine: Engine) -> None:

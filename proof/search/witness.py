@@ -244,10 +244,10 @@ class Witness:
     def forgotten(self, engine: Engine, on_disk: set[tuple[int, int]]) -> tuple[bytes, ...]:
         """Queued messages that the node would not send again: it has let them go, or could not after a crash."""
         held = {
-            (lane.lane, number)
-            for lane in engine.outbox.lanes
-            for number in lane.sequence.entries
-            if (lane.lane, number) in on_disk
+            (outgoing.lane, number)
+            for outgoing in engine.outbox.queues
+            for number in outgoing.sequence.entries
+            if (outgoing.lane, number) in on_disk
         }
         return tuple(body for body in self.queued if self.places[body][::2] not in held)
 

@@ -1,6 +1,7 @@
 """The sending end of a stream: what goes out, in which order, and what frees it."""
 
 from itertools import product
+from timeit import timeit
 
 import pytest
 from hypothesis import given
@@ -436,3 +437,19 @@ def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:
     idle = make(1)
     idle.normalize(1_000)
     assert idle.tier.deadline_ns is None
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_a_long_backlog_costs_a_packet_no_more_than_a_short_one(delivery: Delivery) -> None:
+    """What was freed from its front is not looked at again, for each packet that follows."""
+    long, short = make(60_000, delivery), make(300, delivery)
+    for out, freed in ((long, 59_900), (short, 200)):
+        for entry in list(out.entries.values())[:freed]:
+            out.remove(entry)
+    assert len(long.entries) == len(short.entries) == 100
+
+    def seconds(out: OutgoingSequence) -> float:
+        entry = next(iter(out.entries.values()))
+        return min(timeit(lambda: out.previous_of(entry), number=100) for _ in range(5))
+
+    assert seconds(long) < 20 * seconds(short)

@@ -29,7 +29,7 @@ def test_there_are_as_many_of_a_kind_as_it_says(kind: str) -> None:
     engine = node.engine
     there = {
         "queues": len(engine.inbox.mailboxes) - 1,
-        "outgoing queues": len(engine.outbox.lanes),
+        "outgoing queues": len(engine.outbox.queues),
         "incoming streams": len([name for name in engine.inbox.mailboxes if name.startswith("q")]),
         "sessions": len(engine.handshakes.conversations),
     }

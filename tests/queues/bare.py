@@ -47,7 +47,7 @@ class Bare:
         self, to: str, *bodies: bytes, delivery: Delivery = Delivery.TRANSACTIONAL, reach_by_ms: int = 0
     ) -> OutgoingQueue:
         """Submit messages for a queue ``q``; nothing else happens."""
-        outgoing = self.engine.lane_for(to, "q", delivery)
+        outgoing = self.engine.outgoing_queue(to, "q", delivery)
         for body in bodies:
             self.engine.submit(outgoing, Outgoing(body, None, reach_by_ms), len(body))
         return outgoing

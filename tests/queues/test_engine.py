@@ -8,6 +8,8 @@ from tests.queues.world import World, numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
+from triack.queues.effects import Effect
+from triack.queues.engine import Engine
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import STAGES, Stage
 from triack.session.settings import SessionSettings
@@ -440,3 +442,39 @@ def test_an_express_sender_may_restart_for_ever() -> None:
         a.send(b, name, b"last", delivery=EXPRESS)
     assert world.run(10 * SECOND, lambda: not a.busy)
     assert [b.length(name) for name in ("x", "y", "z")] == [13, 13, 1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each poll: every conversation was looked at and has its deadline, and every queue that may send is in line.
+
+    Whoever were forgotten would stand still until something else happens to it, on a quiet network for ever.
+    """
+    poll = Engine.poll
+
+    def watch(engine: Engine, now_ns: int) -> list[Effect]:
+        effects = poll(engine, now_ns)
+        assert not engine._awake  # noqa: SLF001 - who is in it waits for the next poll
+        for conversation in engine.handshakes.conversations.values():
+            assert conversation.session.poll_event() is None
+            at_ns = conversation.session.next_deadline()
+            due_ns = engine.next_deadline()
+            assert at_ns is None or (due_ns is not None and due_ns <= at_ns)
+        for outgoing in engine.outbox.queues:
+            link = engine.outbox.links.get(outgoing.address)
+            may_send = link is not None and outgoing.sequence.peek() is not None
+            wants_bodies = outgoing in engine.outbox._wanting  # noqa: SLF001 - the disk answers, then it is in line
+            assert not may_send or wants_bodies or (link is not None and link.busy)
+        return effects
+
+    monkeypatch.setattr(Engine, "poll", watch)
+    world = World(seed, Faults(loss=0.2, duplicate=0.1, reorder=0.2))
+    a, b = world.node("a", NodeSettings(body_cache_bytes=20_000)), world.node("b")
+    for at in range(30):
+        for queue, delivery in enumerate(Delivery):
+            a.send(b, f"q{queue}", *numbered(at, at + 1, 900), delivery=delivery, live_ms=400 * (at % 3))
+            b.send(a, f"q{queue}", *numbered(at, at + 1), delivery=delivery)
+        world.run(world.random.randrange(150 * MS))
+        if world.random.random() < 0.1:
+            world.random.choice((a, b)).restart()
+    assert world.run(60 * SECOND, lambda: not a.busy and not b.busy)

@@ -118,8 +118,8 @@ def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
 
     send()
     world.run(300 * MS)
-    lane = a.live.lane_for("udp://alias:1", "other", Delivery.TRANSACTIONAL)
-    a.live.submit(lane, b"x", 1)
+    outgoing = a.live.outgoing_queue("udp://alias:1", "other", Delivery.TRANSACTIONAL)
+    a.live.submit(outgoing, b"x", 1)
     assert world.run(300 * MS, lambda: b.length("other") == 1)
 
 

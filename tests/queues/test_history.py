@@ -113,7 +113,7 @@ def test_only_what_a_commit_depends_on_is_written_and_only_once() -> None:
 
 def sealed(peers: Peers) -> dict[bytes, PeerRow]:
     commit = Commit()
-    peers.seal(commit)
+    peers.write_down(commit)
     return commit.peers
 
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.queues.lanes import make_lane
+from tests.queues.outgoing import make_outgoing
 from tests.queues.world import World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected
@@ -26,7 +26,7 @@ def make_link() -> tuple[Link, dict[Link, None]]:
 
 def filled(link: Link, packets: int) -> OutgoingQueue:
     """An outgoing queue that has so many packets to send, and says so."""
-    outgoing = make_lane(content_bytes=300)
+    outgoing = make_outgoing(content_bytes=300)
     link.add(outgoing)
     for _ in range(packets):
         outgoing.submit(b"x" * 200, 200)
@@ -119,10 +119,10 @@ def test_a_halted_link_tells_everyone_who_waits() -> None:
     link, _ = make_link()
     said: list[str | None] = []
     early = filled(link, 1)
-    early.receipts.wait(0, Stage.ORDERED, said.append)
+    early.stages.wait(0, Stage.ORDERED, said.append)
     link.halt(ERROR, told=True)
     late = filled(link, 1)
-    late.receipts.wait(0, Stage.ORDERED, said.append)
+    late.stages.wait(0, Stage.ORDERED, said.append)
     assert len(said) == 2
     assert None not in said
 

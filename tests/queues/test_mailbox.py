@@ -360,7 +360,7 @@ def test_messages_with_properties_are_looked_at_before_each_is_handed_out() -> N
     """The one behind it may die while the application has the first: no run lets anyone past that look."""
     world = World(1)
     node = world.node("a")
-    outgoing = node.live.lane_for("", "q", Delivery.TRANSACTIONAL)
+    outgoing = node.live.outgoing_queue("", "q", Delivery.TRANSACTIONAL)
     for seconds in (60, 1, 60):
         node.live.submit(outgoing, Outgoing(b"x", {"receive_by_ms": world.now_ms + seconds * 1_000}), 1)
     node.drain()

@@ -42,7 +42,7 @@ def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.Monke
     assert (queues, sessions) == ([], [])
     a.send(peers[3], "q2", b"y")
     assert world.run(10 * SECOND, lambda: not a.busy)
-    assert set(queues) == {a.live.lane_for(peers[3].address, "q2", TRANSACTIONAL).sequence}
+    assert set(queues) == {a.live.outgoing_queue(peers[3].address, "q2", TRANSACTIONAL).sequence}
     assert len(queues) < 30
     assert len(set(sessions)) == 2
 

@@ -16,10 +16,10 @@ from triack.queues.packing import (
     Packed,
     Unpacked,
     check,
-    completes,
     count_of,
     fragment_range,
     join_fragments,
+    messages_in,
     pack,
     pack_one,
     read_fragment,
@@ -51,7 +51,7 @@ def unpack_all(packed: list[Packed]) -> list[tuple[int, bytes, dict[str, Any]]]:
         body = item.body
         if fragment_range(body[:HEAD_BYTES], len(body)) is not None:
             pieces.append(body)
-            if not item.completes:
+            if not item.messages:
                 continue
             body, pieces = join_fragments([read_fragment(piece) for piece in pieces]), []
         content = unpack(body)
@@ -74,8 +74,8 @@ def test_packets_keep_to_the_limit_and_count_right(messages: list[bytes | Outgoi
     """No body is over the limit, and the completed messages add up; the head tells the same as the whole."""
     packed, _ = pack(messages, limit_bytes, 1, 1)
     assert all(len(item.body) <= limit_bytes for item in packed)
-    assert sum(item.completes for item in packed) == len(messages)
-    assert [completes(item.body) for item in packed] == [item.completes for item in packed]
+    assert sum(item.messages for item in packed) == len(messages)
+    assert [messages_in(item.body) for item in packed] == [item.messages for item in packed]
     for item in packed:
         check(item.body)
         assert count_of(item.body[:HEAD_BYTES]) == item.tickets
@@ -89,13 +89,13 @@ def test_messages_with_different_deadlines_never_share_a_packet(messages: list[b
     at = 0
     for item in packed:
         assert {item.reach_by_ms} == set(deadlines[at : at + item.tickets])
-        at += item.completes
+        at += item.messages
 
 
 def test_small_messages_share_a_packet() -> None:
     """A hundred bodies of ten bytes are one packet, not a hundred."""
     packed, _ = pack([b"0123456789"] * 90, 1_200, 1, 1)
-    assert [item.completes for item in packed] == [90]
+    assert [item.messages for item in packed] == [90]
 
 
 @given(st.binary(max_size=200_000), PROPERTIES)
@@ -194,7 +194,7 @@ def test_arbitrary_bytes_never_surprise_the_reader(body: bytes) -> None:
         return
     assert count_of(body[:HEAD_BYTES]) >= 1
     fragment_range(body[:HEAD_BYTES], len(body))
-    completes(body)
+    messages_in(body)
 
 
 @pytest.mark.parametrize("text", ["[" * 50_000, "[" * 16_000, '{"a":' * 3_000, "[1]", '"text"', "{", "9" * 5_000])

@@ -247,9 +247,9 @@ def test_messages_with_properties_are_recorded_like_others() -> None:
     """Counts are of messages, also when they share a packet."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
-    lane = a.live.lane_for(b.address, "q", Delivery.TRANSACTIONAL)
+    outgoing = a.live.outgoing_queue(b.address, "q", Delivery.TRANSACTIONAL)
     for number in range(5):
-        a.live.submit(lane, Outgoing(b"%d" % number, {"label": "x"}), 10)
+        a.live.submit(outgoing, Outgoing(b"%d" % number, {"label": "x"}), 10)
     a.drain()
     assert world.run(5 * SECOND, lambda: not a.busy)
     b.read_all("q")

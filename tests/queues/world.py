@@ -163,15 +163,15 @@ class SimNode(SimHost):
         delivery: Delivery = Delivery.TRANSACTIONAL,
         live_ms: int = 0,
     ) -> tuple[OutgoingQueue, int]:
-        """Submit messages; each lives for ``live_ms`` on its way, 0 for ever. Returns lane and the last ticket."""
+        """Submit messages; each lives for ``live_ms`` on its way, 0 for ever. Returns queue and last ticket."""
         engine = self.live
-        lane = engine.lane_for(to.address, queue, delivery)
+        outgoing = engine.outgoing_queue(to.address, queue, delivery)
         ticket = -1
         for body in bodies:
             message = Outgoing(body, None, self.world.now_ms + live_ms) if live_ms else body
-            ticket = engine.submit(lane, message, len(body))
+            ticket = engine.submit(outgoing, message, len(body))
         self.drain()
-        return lane, ticket
+        return outgoing, ticket
 
     def watch(self, sent: tuple[OutgoingQueue, int], stage: Stage) -> list[str | None]:
         """A list that gets what a receipt would say: None for reached, or why not."""
@@ -186,15 +186,15 @@ class SimNode(SimHost):
         mailbox = engine.make_queue(queue)
         got = self.received.setdefault(queue, [])
         for taken in range(most):
-            handed = engine.take(mailbox, self.world.now_ns)
-            if handed is None:
+            lease = engine.take(mailbox, self.world.now_ns)
+            if lease is None:
                 self.drain()
                 return taken
             if fail and self.world.random.random() < fail:
-                engine.give_back(mailbox, handed, failed=True, now_ns=self.world.now_ns)
+                engine.give_back(mailbox, lease, failed=True, now_ns=self.world.now_ns)
                 continue
-            self._note(handed, got)
-            mailbox.acknowledge(handed)
+            self._note(lease, got)
+            mailbox.acknowledge(lease)
         self.drain()
         return most
 
@@ -209,9 +209,9 @@ class SimNode(SimHost):
             self.read(queue)
         return self.received[queue]
 
-    def _note(self, handed: Lease, got: list[bytes]) -> None:
-        body = handed.body
-        if handed.redelivered and body in got[-5_000:]:
+    def _note(self, lease: Lease, got: list[bytes]) -> None:
+        body = lease.body
+        if lease.redelivered and body in got[-5_000:]:
             self.redelivered += 1
         else:
             got.append(body)
@@ -224,7 +224,7 @@ class SimNode(SimHost):
     @property
     def busy(self) -> bool:
         """Whether anything outgoing is not acknowledged for good."""
-        return self.live.busy_storing or any(lane.busy for lane in self.outbox.lanes)
+        return self.live.busy_storing or any(outgoing.busy for outgoing in self.outbox.queues)
 
     @property
     def outbox(self) -> Outbox:

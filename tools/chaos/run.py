@@ -151,7 +151,10 @@ class _Scene:
             engine = host.engine
             if engine is None or engine.failure is not None or engine.busy_storing:
                 return False
-            if any(lane.durable and lane.busy and self._reaches(index, lane.address) for lane in engine.outbox.lanes):
+            if any(
+                outgoing.durable and outgoing.busy and self._reaches(index, outgoing.address)
+                for outgoing in engine.outbox.queues
+            ):
                 return False
         return True
 

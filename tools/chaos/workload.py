@@ -72,9 +72,9 @@ class Sender:
             senders.append(self._random.choice(self.siblings))
         parts = []
         for sender in senders:
-            lane = engine.lane_for(sender.to.address, sender.plan.queue, sender.delivery)
+            outgoing = engine.outgoing_queue(sender.to.address, sender.plan.queue, sender.delivery)
             count = min(self._random.randint(1, sender.plan.batch), sender.plan.count - sender.next)
-            if count > 0 and engine.outbox.room(lane):
+            if count > 0 and engine.outbox.room(outgoing):
                 parts.append(Part(sender.index, sender.next, sender.next + count))
                 sender.next += count
         self.give(engine, parts, senders)
@@ -96,15 +96,15 @@ class Sender:
     def put(self, engine: Engine, part: Part) -> None:
         """Submit messages of this stream; some ask for a receipt."""
         plan = self.plan
-        lane = engine.lane_for(self.to.address, plan.queue, self.delivery)
+        outgoing = engine.outgoing_queue(self.to.address, plan.queue, self.delivery)
         ticket = -1
         for number in range(part.first, part.end):
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
             body = body_of(self.index, number, size_bytes)
-            ticket = engine.submit(lane, self._message(engine, body), len(body) + MESSAGE_OVERHEAD_BYTES)
+            ticket = engine.submit(outgoing, self._message(engine, body), len(body) + MESSAGE_OVERHEAD_BYTES)
         if self.delivery is not Delivery.EXPRESS and self._random.random() < CLAIM_CHANCE:
             stage, last = STAGES[self.delivery], part.end - 1
-            engine.await_stage(lane, ticket, stage, lambda reason: self._note_claim(last, stage, reason))
+            engine.await_stage(outgoing, ticket, stage, lambda reason: self._note_claim(last, stage, reason))
 
     def _message(self, engine: Engine, body: bytes) -> bytes | Outgoing:
         if not self.plan.live_ms:
@@ -152,28 +152,28 @@ class Reader:
         for _ in range(self._random.choice(READ_MOST)):
             if self._forward is not None and not self._has_room(engine):
                 break
-            handed = engine.take(mailbox, self._world.now_ns)
-            if handed is None:
+            lease = engine.take(mailbox, self._world.now_ns)
+            if lease is None:
                 break
-            number = self._look(handed)
+            number = self._look(lease)
             if not self._keeps and self._random.random() < self.host.plan.failure_rate:
-                engine.give_back(mailbox, handed, failed=True, now_ns=self._world.now_ns)
+                engine.give_back(mailbox, lease, failed=True, now_ns=self._world.now_ns)
                 self._history.gave_back(self.index, number)
                 continue
-            taken.append((handed, number))
+            taken.append((lease, number))
         if taken:
             self._finish(engine, mailbox, taken)
 
     def _has_room(self, engine: Engine) -> bool:
         assert self._forward is not None
         plan = self._forward.plan
-        return engine.outbox.room(engine.lane_for(self._forward.to.address, plan.queue, CLASSES[plan.delivery]))
+        return engine.outbox.room(engine.outgoing_queue(self._forward.to.address, plan.queue, CLASSES[plan.delivery]))
 
-    def _look(self, handed: Lease) -> int:
-        body = handed.body
+    def _look(self, lease: Lease) -> int:
+        body = lease.body
         stream, number = identify(body)
         position = self._position() if self._keeps and self._ordered else None
-        self._history.handed(stream, number, body, redelivered=handed.redelivered, reader=position)
+        self._history.handed(stream, number, body, redelivered=lease.redelivered, reader=position)
         if position is not None:
             self.host.state[self._key] = b"%d" % number
         return number
@@ -188,8 +188,8 @@ class Reader:
     def _finish(self, engine: Engine, mailbox: Mailbox, taken: list[tuple[Lease, int]]) -> None:
         """Acknowledge, remember and forward, in one commit."""
         numbers = [number for _, number in taken]
-        for handed, _ in taken:
-            mailbox.acknowledge(handed)
+        for lease, _ in taken:
+            mailbox.acknowledge(lease)
         if self._keeps and self._ordered:
             engine.set_state(self._key, self.host.state[self._key])
         if self._forward is not None:
@@ -241,11 +241,11 @@ class Workload:
         if engine is None or not host.is_up:
             return
         mailbox = engine.inbox.mailboxes.get(DEAD_LETTER_QUEUE)
-        while mailbox is not None and (handed := engine.take(mailbox, host.world.now_ns)) is not None:
-            body = handed.body
+        while mailbox is not None and (lease := engine.take(mailbox, host.world.now_ns)) is not None:
+            body = lease.body
             stream, number = identify(body)
             self.history.buried(stream, number, body)
-            mailbox.acknowledge(handed)
+            mailbox.acknowledge(lease)
 
 
 def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...]) -> StreamHistory:

@@ -172,7 +172,7 @@ async def test_a_wait_for_a_receipt(stage: triack.Stage, timeout: float | None) 
         return True
 
     async def after(node: triack.Node, _: object) -> None:
-        assert not receipts[0]._outgoing.receipts.awaited  # noqa: SLF001 - who was cancelled is not remembered
+        assert not receipts[0]._outgoing.stages.awaited  # noqa: SLF001 - who was cancelled is not remembered
         await receipts[0].ordered(WAIT)
         await (await node.send("far/q", b"2")).ordered(WAIT)
 

@@ -69,7 +69,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda value: type(value).__name__)
 def test_what_differs_is_not_the_same(one: Any, other: Any) -> None:
     """The type of a number, the order of a list, who shares what."""
     assert len(digest(one)) == DIGEST_BYTES
@@ -124,7 +124,7 @@ def test_a_field_of_any_machine_counts() -> None:
     """Deep inside, and new ones too."""
     host = started(PLAIN)[0]
     before = digest(host)
-    (queue,) = host.engine.outbox.lanes
+    (queue,) = host.engine.outbox.queues
     queue.sequence.next_number += 1
     assert digest(host) != before
     queue.sequence.next_number -= 1

@@ -1,10 +1,15 @@
 """Whole nodes at their limits: disks that fail, many queues at once, messages that always fail."""
 
+import pytest
+
 from tests.queues.world import SimNode, World, numbered
+from triack.base.commit import Read
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.queues import outbox
+from triack.queues.effects import Job
 from triack.queues.mailbox import Lease
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
@@ -69,6 +74,47 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
     world.run(20 * SECOND)
     assert b.live.drops[DropReason.CLOSING] > 0
     assert not a.log("session_opened")
+
+
+# Beyond memory.
+
+
+def test_bodies_come_from_the_disk_in_bounded_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many queues wait for theirs at once, a read fetches no more than it may."""
+    world = World(1)
+    a, b = world.node("a", NodeSettings(body_cache_bytes=0)), world.node("b")
+    world.cut(a, b)
+    for queue in range(12):
+        a.send(b, f"q{queue}", *numbered(0, 40, 1_000))
+    world.run(SECOND)
+    reads: list[Read] = []
+    do_job = SimNode.do_job
+
+    def watch(node: SimNode, job: Job) -> None:
+        if isinstance(job, Read) and job.table == "outgoing":
+            reads.append(job)
+        do_job(node, job)
+
+    monkeypatch.setattr(SimNode, "do_job", watch)
+    monkeypatch.setattr(outbox, "FETCH_AHEAD_PACKETS", 30)
+    monkeypatch.setattr(outbox, "FETCH_AHEAD_BYTES", 20_000)
+    world.heal()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert [b.read_all(f"q{queue}") for queue in range(12)] == [numbered(0, 40, 1_000)] * 12
+    assert max(len(read.keys) for read in reads) <= 30
+    assert max(sum(map(len, read.bodies.values())) for read in reads) <= 22_000
+    assert len(reads) < 100
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_bodies_in_memory_are_counted_until_they_go(delivery: Delivery) -> None:
+    """What the cache is said to hold is nothing when nothing waits; express bodies are no part of it."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 100, 500), delivery=delivery)
+    assert a.outbox.cached_bytes >= 0
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    assert a.outbox.cached_bytes == 0
 
 
 # Many at once.

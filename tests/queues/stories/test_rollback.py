@@ -354,7 +354,7 @@ def test_receipts_say_so_and_nothing_is_lost(delivery: Delivery) -> None:
     deliver(world, c, b, 5)
     assert world.run(SECOND, lambda: not c.busy)
     a.restart()
-    kept = sum(len(lane.sequence.entries) for lane in a.outbox.lanes)
+    kept = sum(len(outgoing.sequence.entries) for outgoing in a.outbox.queues)
     assert kept == (0 if delivery is EXPRESS else 2)
     assert a.length("dead-letter") == 0
 

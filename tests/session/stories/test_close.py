@@ -253,3 +253,16 @@ def test_every_reason_can_end_a_session(reason: CloseReason) -> None:
     assert reasons(pair) == [reason]
     assert goodbyes(pair, "a") == ([] if reason in SILENT_ENDS else [reason])
     assert pair.a.next_deadline() is None
+
+
+def test_a_drained_session_does_not_wait_for_store_acks_that_nobody_needs() -> None:
+    """An order ack may free a packet before its store ack comes; the session ends then, not with its time limit."""
+    pair = Pair.opened(store_ns=60 * SECOND)
+    numbers = pair.send("a", 3, Delivery.TRANSACTIONAL)
+    pair.a.drain(pair.now_ns)
+    pair.run(650 * MS)
+    pair.a.handle_freed(numbers[:2])
+    assert pair.a.state is State.DRAINING
+    pair.a.handle_freed(numbers)
+    pair.drain()
+    assert closes(pair) == [SessionClosed(CloseReason.DRAINED, 0)]

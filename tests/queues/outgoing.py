@@ -5,7 +5,7 @@ from triack.ordering.settings import OrderSettings
 from triack.queues.outgoing_queue import OutgoingQueue
 
 
-def make_lane(
+def make_outgoing(
     content_bytes: int = 500, next_number: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL
 ) -> OutgoingQueue:
     return OutgoingQueue(
