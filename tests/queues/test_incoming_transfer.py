@@ -38,6 +38,14 @@ def test_nothing_is_owed_before_anything_is_durable() -> None:
     assert stream.owes_ack
 
 
+def test_nothing_is_owed_for_what_only_waits() -> None:
+    """The first packet is still on its way: there is no position to speak of."""
+    stream = transfer()
+    take(stream, 2, asks=True)
+    assert stream.sequence.ack.due
+    assert not stream.owes_ack
+
+
 def test_nothing_is_owed_before_it_is_due() -> None:
     """The burst may go on."""
     stream = transfer()
