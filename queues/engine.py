@@ -447,6 +447,7 @@ class Engine:
                 for link in self.outbox.poll_links(now_ns):
                     self.handshakes.connect(link, now_ns)
         batches: dict[str, list[bytes]] = {}
+        paced: dict[Conversation, None] = {}
         while self._awake:
             # To close one session can give another one something to do.
             awake = list(self._awake)
@@ -454,6 +455,10 @@ class Engine:
             for conversation in awake:
                 if self.handshakes.has(conversation):
                     self._serve(conversation, batches, now_ns)
+                    if conversation.session.is_paced:
+                        paced[conversation] = None
+        # Credit grows with time: any later look may let a packet go, and timers of the system are coarse.
+        self._awake.update(paced)
         for address, datagram in self.handshakes.take_replies():
             batches.setdefault(address, []).append(datagram)
         return batches

@@ -156,6 +156,11 @@ class Session:
         return self.state is State.CLOSED
 
     @property
+    def is_paced(self) -> bool:
+        """Whether a packet waits for credit of the pacer."""
+        return self._timers.runs(Timer.PACING)
+
+    @property
     def room(self) -> int:
         """How many packets ``send_packet`` will take now."""
         return self.window.room if self.state is State.OPEN else 0
