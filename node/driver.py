@@ -11,7 +11,7 @@ from typing import Any
 from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
 from triack.base.reasons import DropReason
 from triack.node import operator_log
-from triack.node.platform import Log, Machine, Worker
+from triack.node.platform import Log, Platform, Worker
 from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
@@ -27,7 +27,7 @@ class Driver:
     Args:
         name: of the node, for the operator.
         engine: what to run.
-        machine: what it runs on.
+        platform: what it runs on.
         worker: does the store's jobs.
         store: its store; used by the worker only from now on.
         log: where its records go, or None.
@@ -38,7 +38,7 @@ class Driver:
         self,
         name: str,
         engine: Engine,
-        machine: Machine,
+        platform: Platform,
         worker: Worker,
         store: Store,
         log: Log | None,
@@ -46,9 +46,9 @@ class Driver:
     ) -> None:
         self.engine = engine
         self._name = name
-        self._machine = machine
+        self._platform = platform
         self._worker = worker
-        self._now_ns = machine.monotonic_ns
+        self._now_ns = platform.monotonic_ns
         self._store = store
         self._log_file = log
         self._endpoints: dict[str, Endpoint] = {}
@@ -164,7 +164,7 @@ class Driver:
     async def _endpoint_for(self, address: str) -> Endpoint:
         scheme = address.partition(":")[0]
         if scheme not in self._endpoints:
-            self._add_endpoint(scheme, await self._machine.open_endpoint(scheme, None))
+            self._add_endpoint(scheme, await self._platform.open_endpoint(scheme, None))
         return self._endpoints[scheme]
 
     async def _receive(self, endpoint: Endpoint) -> None:

@@ -15,7 +15,7 @@ from triack.base.names import check_name
 from triack.node.consumer import AckMode, Consumer
 from triack.node.driver import Driver
 from triack.node.life import Life, LifeState
-from triack.node.platform import MACHINE, Worker
+from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
 from triack.node.receipt import Receipt
 from triack.node.transaction import Transaction
@@ -94,7 +94,7 @@ class Node:
             raise NotLoopback(f"listen on {listen}: an insecure node listens on loopback addresses only")
         self.name = name
         self.settings = settings
-        self._machine = MACHINE.get()
+        self._platform = PLATFORM.get()
         self._data = data
         self._listen = listen
         self._log = log
@@ -128,14 +128,14 @@ class Node:
         return self
 
     async def _open(self) -> Port:
-        machine = self._machine
-        worker = machine.worker()
+        platform = self._platform
+        worker = platform.worker()
         async with AsyncExitStack() as opened:
             store, content = await self._open_store(opened, worker)
-            endpoint = await machine.open_endpoint(self._listen.scheme, str(self._listen)) if self._listen else None
+            endpoint = await platform.open_endpoint(self._listen.scheme, str(self._listen)) if self._listen else None
             if endpoint is not None:
                 opened.push_async_callback(endpoint.close)
-            log = machine.open_log(self._log, self.name, content.incarnation)
+            log = platform.open_log(self._log, self.name, content.incarnation)
             if log is not None:
                 opened.callback(log.close)
             try:
@@ -143,25 +143,25 @@ class Node:
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
             opened.pop_all()
-        driver = Driver(self.name, engine, machine, worker, store, log, endpoint)
+        driver = Driver(self.name, engine, platform, worker, store, log, endpoint)
         driver.on_failure = self._life.fail
         return Port(
             self.name,
             life=self._life,
             engine=engine,
             driver=driver,
-            clock=machine.monotonic_ns,
+            clock=platform.monotonic_ns,
             peers=self._peers,
             fixed_queues=self._queues is not None,
             state=content.state,
         )
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
-        machine, stores = self._machine, list[Store]()
+        platform, stores = self._platform, list[Store]()
 
         def open_and_load() -> StoreContent:
-            stores.append(machine.open_store(self._data))
-            return stores[0].load(machine.entropy(16), int.from_bytes(machine.entropy(8)) >> 1)
+            stores.append(platform.open_store(self._data))
+            return stores[0].load(platform.entropy(16), int.from_bytes(platform.entropy(8)) >> 1)
 
         def close() -> None:
             for store in stores:
@@ -174,8 +174,8 @@ class Node:
         return stores[0], content
 
     def _make_engine(self, content: StoreContent, endpoint: Endpoint | None, *, recording: bool) -> Engine:
-        machine = self._machine
-        now_ns = machine.monotonic_ns()
+        platform = self._platform
+        now_ns = platform.monotonic_ns()
         return Engine(
             content,
             name=self.name,
@@ -183,9 +183,9 @@ class Node:
             settings=self.settings,
             queues=self._queues,
             channels=InsecureChannels(),
-            random=random.Random(machine.entropy(16)),
+            random=random.Random(platform.entropy(16)),
             now_ns=now_ns,
-            wall_offset_ns=machine.wall_ns() - now_ns,
+            wall_offset_ns=platform.wall_ns() - now_ns,
             recording=recording,
         )
 

@@ -1,6 +1,6 @@
 """What a node needs from the machine it runs on: clocks, chance, a disk, a network and a thread for the disk.
 
-``Machine`` is the real one. A simulation derives from it and says so in the context in which nodes are made: code that
+``Platform`` is the real one. A simulation derives from it and says so in the context in which nodes are made: code that
 opens nodes through the public API then runs, unchanged, on simulated machines.
 """
 
@@ -17,7 +17,7 @@ from triack.node.log_file import LogFile
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint, open_endpoint
 
-__all__ = ["MACHINE", "Log", "Machine", "ThreadWorker", "Worker"]
+__all__ = ["PLATFORM", "Log", "Platform", "ThreadWorker", "Worker"]
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class ThreadWorker:
         self._thread.shutdown()
 
 
-class Machine:
+class Platform:
     """The machine that this process runs on."""
 
     monotonic_ns = staticmethod(time.monotonic_ns)
@@ -81,5 +81,5 @@ class Machine:
         return None if folder is None else LogFile(folder, name, incarnation)
 
 
-MACHINE: ContextVar[Machine] = ContextVar("triack_machine", default=Machine())  # noqa: B039 - it has no state
+PLATFORM: ContextVar[Platform] = ContextVar("triack_platform", default=Platform())  # noqa: B039 - it has no state
 """The machine of the nodes that are made in this context."""

@@ -22,7 +22,7 @@ from triack.queues.packing import Outgoing
 from triack.queues.stages import Stage, Waiter
 from triack.transport.address import Destination
 
-__all__ = ["Port", "Prepared"]
+__all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
 
 TURN_MESSAGES = 256
 """A sender that finds room lets others run after so many messages: a few milliseconds of work."""

@@ -1,4 +1,4 @@
-"""All scopes: a bounded look in the suite, a long one, on every core, for ``triack chaos --exhaustive``."""
+"""All scopes: a bounded look in the suite, a long one, on every core, for ``make exhaustive``."""
 
 import os
 from collections.abc import Callable, Iterator

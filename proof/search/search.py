@@ -10,7 +10,7 @@ Two reductions, neither of which hides anything:
 - A state is left out when another one has the same nodes and more datagrams: whatever can happen to it can happen
 there.
 - A datagram is taken out of the network when nobody is there to take it, or when it brings nothing but acknowledgements
-  that its session has outgrown (``Nodes.outgrown``).
+  that its session has outgrown (``Nodes._outgrown``).
 """
 
 from array import array

@@ -14,7 +14,7 @@ from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
 from triack.base.reasons import DropReason
 from triack.node.driver import Driver
-from triack.node.platform import Machine, ThreadWorker
+from triack.node.platform import Platform, ThreadWorker
 from triack.queues.effects import Effect, Send, StartJob, TellSilent, WriteRecords
 from triack.queues.engine import Engine
 from triack.store.store import Store
@@ -112,7 +112,7 @@ class Log:
         self._did.append("log closed")
 
 
-class Bench(Machine):
+class Bench(Platform):
     """A driver of a scripted engine, and everything that it did, in order."""
 
     def __init__(self) -> None:

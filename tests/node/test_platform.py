@@ -9,7 +9,7 @@ import pytest
 
 from tests.node.nodes import bodies, make
 from triack.node.log_file import LogFile
-from triack.node.platform import MACHINE, Machine, ThreadWorker
+from triack.node.platform import PLATFORM, Platform, ThreadWorker
 from triack.store.store import Store
 
 
@@ -63,15 +63,15 @@ async def test_a_worker_ends_after_what_was_begun() -> None:
 
 def test_the_real_machine_has_real_parts(tmp_path: Path) -> None:
     """Clocks that run, chance that differs, a store on the disk, and a log only where one is asked for."""
-    machine = Machine()
-    assert machine.monotonic_ns() <= machine.monotonic_ns()
-    assert abs(machine.wall_ns() - time.time_ns()) < 10**10
-    assert machine.entropy(16) != machine.entropy(16)
-    assert machine.open_log(None, "a", 1) is None
-    log = machine.open_log(tmp_path, "a", 1)
+    platform = Platform()
+    assert platform.monotonic_ns() <= platform.monotonic_ns()
+    assert abs(platform.wall_ns() - time.time_ns()) < 10**10
+    assert platform.entropy(16) != platform.entropy(16)
+    assert platform.open_log(None, "a", 1) is None
+    log = platform.open_log(tmp_path, "a", 1)
     assert isinstance(log, LogFile)
     log.close()
-    store = machine.open_store(tmp_path / "data")
+    store = platform.open_store(tmp_path / "data")
     assert isinstance(store, Store)
     assert not store.in_memory
     store.close()
@@ -81,7 +81,7 @@ async def test_a_node_runs_on_the_machine_of_its_context() -> None:
     """Through the public API, unchanged; nodes made elsewhere do not."""
     used: list[str] = []
 
-    class Other(Machine):
+    class Other(Platform):
         def open_store(self, data: Path | None) -> Store:
             used.append("store")
             return super().open_store(data)
@@ -90,16 +90,16 @@ async def test_a_node_runs_on_the_machine_of_its_context() -> None:
             used.append("worker")
             return ThreadWorker()
 
-    before = MACHINE.set(Other())
+    before = PLATFORM.set(Other())
     try:
         node = make("other")
     finally:
-        MACHINE.reset(before)
+        PLATFORM.reset(before)
     assert used == []
     async with node, make("usual") as usual:
         await node.send("q", b"x")
         await usual.send("q", b"y")
         assert await bodies(node, "q", 1) == [b"x"]
     assert sorted(used) == ["store", "worker"]
-    assert isinstance(MACHINE.get(), Machine)
-    assert not isinstance(MACHINE.get(), Other)
+    assert isinstance(PLATFORM.get(), Platform)
+    assert not isinstance(PLATFORM.get(), Other)

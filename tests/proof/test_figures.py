@@ -1,4 +1,4 @@
-"""The measured promises at a size that fits the suite; ``triack chaos --figures`` runs them in full."""
+"""The measured promises at a size that fits the suite; ``make figures`` runs them in full."""
 
 import pytest
 

@@ -5,6 +5,7 @@ from random import Random
 
 from triack.base.delivery import Delivery
 from triack.base.units import MS
+from triack.node.port import MESSAGE_OVERHEAD_BYTES
 from triack.queues.engine import Engine
 from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.mailbox import Lease, Mailbox
@@ -17,8 +18,6 @@ from triack.tools.sim.world import World
 
 __all__ = ["Reader", "Sender", "Workload"]
 
-MESSAGE_OVERHEAD_BYTES = 64
-"""What a message costs beside its body, as the node counts it for its limits."""
 CLASSES = {delivery.label: delivery for delivery in Delivery}
 READ_MOST = (1, 10, 1_000)
 """Readers that take one at a time, a few, or all that there is."""

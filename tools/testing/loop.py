@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from triack.base.units import SECOND
-from triack.node.platform import MACHINE
+from triack.node.platform import PLATFORM
 from triack.testing.errors import NotSimulated, TooMuchHappens
 from triack.tools.sim.world import Livelock
 from triack.tools.sim.world import World as Time
@@ -381,7 +381,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._check_closed()
         if context is None:
             context = contextvars.copy_context()
-            machine = MACHINE.get()
+            machine = PLATFORM.get()
             if isinstance(machine, Process):
                 context.run(PROCESS.set, machine)
         if self._task_factory is not None:

@@ -41,7 +41,7 @@ class Machine(Hardware):
         self.services: list[Service] = []
         self.processes: list[SimProcess] = []
         self.works: list[Work] = []
-        self._tokens: list[Token[real.Machine]] = []
+        self._tokens: list[Token[real.Platform]] = []
         self._process = self._boot()
 
     def _boot(self) -> SimProcess:
@@ -108,13 +108,13 @@ class Machine(Hardware):
 
     def __enter__(self) -> Self:
         self._check_up("open nodes")
-        self._tokens.append(real.MACHINE.set(self._process))
+        self._tokens.append(real.PLATFORM.set(self._process))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        real.MACHINE.reset(self._tokens.pop())
+        real.PLATFORM.reset(self._tokens.pop())
 
     # ---- its life
 

@@ -136,7 +136,7 @@ class SimWorker:
             self._do_first()
 
 
-class SimProcess(Process, real.Machine):
+class SimProcess(Process, real.Platform):
     """What the nodes of a simulated machine are given as their machine.
 
     Args:
@@ -160,7 +160,7 @@ class SimProcess(Process, real.Machine):
         self.on_end = on_end
         self.logs: list[SimLog] = []
         self.context = contextvars.copy_context()
-        self.context.run(real.MACHINE.set, self)
+        self.context.run(real.PLATFORM.set, self)
         self.context.run(PROCESS.set, self)
         self._endpoints: list[SimEndpoint] = []
         self._workers: list[SimWorker] = []
@@ -237,7 +237,7 @@ class SimProcess(Process, real.Machine):
             store.abandon()
 
 
-class Nowhere(real.Machine):
+class Nowhere(real.Platform):
     """The machine of code that runs in a simulated world, but on none of its machines."""
 
     def worker(self) -> real.Worker:

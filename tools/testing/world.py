@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from triack.base.errors import WaitTimeout
 from triack.base.units import SECOND
-from triack.node.platform import MACHINE
+from triack.node.platform import PLATFORM
 from triack.testing.check import check_logs
 from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
 from triack.testing.ground import Ground
@@ -53,7 +53,7 @@ class World(Ground):
         super().__init__(seed, max_events)
         self.loop.on_stuck = self._be_stuck
         self.loop.on_too_much = self._end_test
-        self.context.run(MACHINE.set, Nowhere())
+        self.context.run(PLATFORM.set, Nowhere())
         self._machines: dict[str, Machine] = {}
         self._test: asyncio.Task[Any] | None = None
         self._verdict: Exception | None = None

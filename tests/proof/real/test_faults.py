@@ -19,7 +19,7 @@ def strace() -> None:
         pytest.skip(reason)
 
 
-# A sample: `triack chaos --real` strikes every call in turn.
+# A sample: `make real` strikes every call in turn.
 SAMPLE = [
     (Fault("fdatasync", "error=EIO"), (1, 11, 14, 22)),
     (Fault("fdatasync", "error=EIO", forever=True), (13,)),

@@ -19,7 +19,7 @@ STATES = 6_000
 @pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(SCOPES)), ids=[scope.name for scope in SCOPES])
 def test_no_promise_breaks_in_the_first_states_of_every_scope(index: int) -> None:
-    """Some thousand of each, and a fair end from states spread over them; ``triack chaos --exhaustive`` goes on."""
+    """Some thousand of each, and a fair end from states spread over them; ``make exhaustive`` goes on."""
     result = run_scope(index, STATES)
     assert (result.scope, result.violation) == (SCOPES[index].name, None)
     assert result.states >= STATES or result.complete

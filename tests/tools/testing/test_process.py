@@ -7,7 +7,7 @@ import pytest
 
 import triack
 from tests.tools.testing.services import B, collect, feed, numbers
-from triack.node.platform import MACHINE
+from triack.node.platform import PLATFORM
 from triack.testing import MachineCrashed, World
 from triack.testing.hardware import Hardware
 from triack.testing.process import SimProcess
@@ -184,7 +184,7 @@ async def test_a_directory_is_for_one_node_at_a_time(triack_world: World) -> Non
 async def test_a_closed_worker_takes_no_job(triack_world: World) -> None:
     """What it had begun is done, as a thread that is joined would have; in order, and with its errors."""
     with triack_world.machine("a"):
-        worker = MACHINE.get().worker()
+        worker = PLATFORM.get().worker()
     done: list[int] = []
     jobs = [worker.start(lambda number=number: done.append(number)) for number in range(3)]  # type: ignore[misc]
     wrong = worker.start(lambda: int("no number"))
@@ -203,7 +203,7 @@ async def test_a_job_takes_the_time_of_the_disk(triack_world: World) -> None:
     machine = triack_world.machine("a")
     machine.disk_delay = 1.0
     with machine:
-        worker = MACHINE.get().worker()
+        worker = PLATFORM.get().worker()
     done: list[tuple[int, float]] = []
     jobs = [worker.start(lambda number=number: done.append((number, triack_world.now))) for number in range(3)]  # type: ignore[misc]
     jobs[1].cancel()
