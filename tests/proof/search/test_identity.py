@@ -117,7 +117,7 @@ def test_a_copy_is_the_same_and_goes_its_own_way() -> None:
     assert digest(second) == before
     assert second.act(DELIVER, packets[0])
     assert digest(copy) == digest(second)
-    assert thaw(frozen).engine.settings is second.engine.settings
+    assert thaw(frozen).engine.settings is copy.engine.settings
 
 
 def test_a_field_of_any_machine_counts() -> None:
