@@ -7,12 +7,16 @@ from typing import Any
 from triack.base.errors import UsageError
 from triack.base.units import SECOND
 
-__all__ = ["DATAGRAM_MAX_BYTES", "DATAGRAM_MIN_BYTES", "check_datagram", "check_settings"]
+__all__ = ["DATAGRAM_MAX_BYTES", "DATAGRAM_MIN_BYTES", "LONGEST_LIFE_S", "check_datagram", "check_settings"]
 
 DATAGRAM_MIN_BYTES = 576
 """What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
 DATAGRAM_MAX_BYTES = 0xFFFF
 """A UDP datagram is no longer (RFC 768), and a packet's length field holds no more; TCP could carry more."""
+
+
+LONGEST_LIFE_S = 100 * 366 * 86_400
+"""A century: whoever means "for ever" sets no deadline, and what is beyond is a slip of units."""
 
 
 def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:

@@ -19,6 +19,7 @@ from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
+from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
 from triack.transport.address import Destination
 
@@ -188,9 +189,9 @@ class Port:
         mailbox.acknowledge(lease)
         self.wake()
 
-    def give_back(self, mailbox: Mailbox, lease: Lease, *, failed: bool) -> None:
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return) -> None:
         """A message comes again, or is dead when it failed too often."""
-        self._engine.give_back(mailbox, lease, failed=failed, now_ns=self._clock())
+        self._engine.give_back(mailbox, lease, way, self._clock())
         self.wake()
 
     def queue_lengths(self) -> dict[str, int]:
