@@ -8,7 +8,9 @@ async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801",
 from triack.base import errors
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.node.consumer import AckMode, Consumer
+from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node
 from triack.node.node import open_node as open
@@ -33,10 +35,16 @@ __all__ = [
     "AckTrigger",
     "Consumer",
     "Delivery",
+    "Events",
+    "LinkDown",
+    "LinkUp",
     "Message",
     "Node",
+    "NodeEvent",
     "NodeSettings",
     "OrderSettings",
+    "PeerHalted",
+    "PeerSilent",
     "Receipt",
     "SessionSettings",
     "Stage",

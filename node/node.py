@@ -14,6 +14,7 @@ from triack.base.errors import NodeClosed, NotLoopback, StoreDamaged, TriackErro
 from triack.base.names import check_name
 from triack.node.consumer import AckMode, Consumer
 from triack.node.driver import Driver
+from triack.node.events import Events
 from triack.node.life import Life, LifeState
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
@@ -224,6 +225,17 @@ class Node:
             The error that everybody else who uses the node gets.
         """
         return await self._life.failed()
+
+    def events(self) -> Events:
+        """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
+
+        Returns:
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent`` and ``PeerHalted``.
+
+        Raises:
+            NodeClosed: the node was not started.
+        """
+        return self._port.events()
 
     @property
     def _port(self) -> Port:

@@ -13,6 +13,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError
 from triack.base.names import check_name
 from triack.node.driver import Driver
+from triack.node.events import Events
 from triack.node.life import Life
 from triack.node.outgoing_message import as_bytes, check_size, with_properties
 from triack.queues.engine import Engine
@@ -237,6 +238,10 @@ class Port:
     def node_id(self) -> str:
         """32 hex digits that name this queue manager for ever."""
         return self._engine.node_id.hex()
+
+    def events(self) -> Events:
+        """See ``Node.events``."""
+        return self._driver.events.read()
 
     def stats(self) -> dict[str, Any]:
         """See ``Node.stats``."""

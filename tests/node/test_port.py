@@ -13,7 +13,7 @@ NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
     *("send", "send_nowait", "transaction", "flush", "recall"),
-    *("receive", "queue_lengths", "stats"),
+    *("receive", "queue_lengths", "stats", "events"),
 }
 
 
