@@ -14,7 +14,9 @@ from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node
 from triack.node.node import open_node as open
+from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Receipt
+from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
@@ -37,16 +39,22 @@ __all__ = [
     "Delivery",
     "Events",
     "LinkDown",
+    "LinkStats",
     "LinkUp",
     "Message",
+    "MessageProperties",
     "Node",
     "NodeEvent",
     "NodeSettings",
+    "NodeStats",
     "OrderSettings",
+    "OutgoingStats",
     "PeerHalted",
     "PeerSilent",
+    "QueueStats",
     "Receipt",
     "SessionSettings",
+    "SessionStats",
     "Stage",
     "Transaction",
     "open",

@@ -5,9 +5,7 @@ and whatever may have to wait ends when the node does.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError
@@ -15,7 +13,8 @@ from triack.base.names import check_name
 from triack.node.driver import Driver
 from triack.node.events import Events
 from triack.node.life import Life
-from triack.node.outgoing_message import as_bytes, check_size, with_properties
+from triack.node.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.node.stats import NodeStats, gather
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -105,7 +104,7 @@ class Port:
         self._outgoing[(destination, delivery)] = found
         return found
 
-    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: dict[str, Any]) -> Prepared:
+    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
         outgoing = self._outgoing.get((destination, delivery)) or self._find_outgoing(destination, delivery)
@@ -243,22 +242,9 @@ class Port:
         """See ``Node.events``."""
         return self._driver.events.read()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> NodeStats:
         """See ``Node.stats``."""
-        engine = self._engine
-        drops = Counter({str(reason): count for reason, count in engine.drops.items()})
-        drops.update(self._driver.drops)
-        waiting = {
-            f"{outgoing.address}/{outgoing.queue} {outgoing.delivery.label}": outgoing.unacknowledged
-            for outgoing in engine.outbox.queues
-            if outgoing.address
-        }
-        return {
-            "drops": dict(drops),
-            "closes": dict(engine.closes),
-            "unacknowledged_packets": waiting,
-            "rollbacks": engine.rollbacks,
-        }
+        return gather(self._engine, self._driver.drops, self._clock())
 
     async def close(self, timeout_ns: int) -> None:
         """Let sessions finish for at most ``timeout_ns``, and close everything."""

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
-from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, unpack
+from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, sent_at_of, unpack
 
 __all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
@@ -43,6 +43,7 @@ class QueuedPacket:
         failures: how often message i was given back as failed.
         redelivered: whether its messages may have been handed out before, in an earlier life of the process.
         place: where it stands in the queue; nothing else in the queue has that number, ever.
+        sent_at_ms: wall clock of its sender.
     """
 
     keys: list[int]
@@ -60,6 +61,7 @@ class QueuedPacket:
     redelivered: bool = False
     place: int = 0
     content: Unpacked | None = None
+    sent_at_ms: int = 0
 
     @property
     def done(self) -> bool:
@@ -177,6 +179,7 @@ class Mailbox:
     Attributes:
         next_position: where in the store the next packet goes.
         length: how many messages are not acknowledged.
+        size_bytes: of the packets that hold them.
         cached_bytes: bodies in memory that were not handed out.
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
@@ -199,6 +202,7 @@ class Mailbox:
         "name",
         "next_position",
         "queue_id",
+        "size_bytes",
     )
 
     def __init__(self, queue_id: int, name: str, notices: Notices) -> None:
@@ -206,6 +210,7 @@ class Mailbox:
         self.name = name
         self.next_position = 1
         self.length = 0
+        self.size_bytes = 0
         self.cached_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
@@ -228,6 +233,7 @@ class Mailbox:
             packet: one row.
             head: the first bytes of its body, enough to know what it is.
         """
+        packet.sent_at_ms = sent_at_of(head)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(packet, fragment[0] if fragment else None)
@@ -293,9 +299,16 @@ class Mailbox:
                 packet.pieces = []
             else:
                 self.cached_bytes += packet.size_bytes
+        self.size_bytes += packet.size_bytes
         self._ready.append(packet)
         self._look_ahead()
         self.wake()
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
+        waiting = [packet for _, _, packet in self._again[:1]] + [*self._ready][:1]
+        return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def wake(self) -> None:
         """Tell the listeners that there may be something to read."""
@@ -410,6 +423,8 @@ class Mailbox:
             return
         packet.acked |= bit
         self.length -= 1
+        if packet.done:
+            self.size_bytes -= packet.size_bytes
         if packet.keys:
             self._note_change(packet)
 
@@ -472,4 +487,5 @@ def _merge(rows: list[QueuedPacket]) -> QueuedPacket:
         acked=first.acked,
         failures=first.failures,
         redelivered=first.redelivered,
+        sent_at_ms=first.sent_at_ms,
     )

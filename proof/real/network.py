@@ -152,7 +152,7 @@ async def cross(
         found.payload_bytes = found.messages * size_bytes
         found.sent_bytes, found.back_bytes = relay.there.sent_bytes, relay.back.sent_bytes
         found.damaged = relay.there.damaged + relay.back.damaged
-        found.drops = dict(Counter(sender.stats()["drops"]) + Counter(receiver.stats()["drops"]))
+        found.drops = dict(Counter(sender.stats().drops) + Counter(receiver.stats().drops))
         left = receiver.queue_lengths()[QUEUE]
         if left and not found.violations:
             found.violations.append(f"{left} messages too many")
