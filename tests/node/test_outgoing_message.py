@@ -35,7 +35,7 @@ def test_deadlines_count_from_now_and_are_rounded_up() -> None:
 @pytest.mark.parametrize(
     "properties", [{"colour": "red"}, {"label": 5}, {"time_to_reach_queue": 0}, {"time_to_be_received": float("nan")}]
 )
-def test_a_property_that_cannot_be_is_named(properties: dict[str, Any]) -> None:
+def test_a_property_that_cannot_be_is_named(properties: Any) -> None:
     with pytest.raises(triack.UsageError, match=next(iter(properties))):
         with_properties("q", b"x", properties, NOW_MS)
 
