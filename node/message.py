@@ -1,5 +1,6 @@
 """A message in the hands of an application."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from triack.node.outgoing_message import MessageProperties
@@ -61,6 +62,10 @@ class Message:
             UsageError: a transaction received it, and gives it back with its rollback.
         """
         self._holder.give_back(self._lease, failed=failed)
+
+    def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
+        """The same message, with another who answers for it: made of the present one."""
+        return Message(self.body, self.queue, self._lease, wrap(self._holder))
 
     @property
     def id(self) -> str:
