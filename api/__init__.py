@@ -22,6 +22,7 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.settings import AckTrigger, SessionSettings
@@ -57,6 +58,7 @@ __all__ = [
     "PeerSilent",
     "QueueStats",
     "Receipt",
+    "Redelivery",
     "SessionSettings",
     "SessionStats",
     "Stage",

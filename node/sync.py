@@ -22,6 +22,7 @@ from triack.node.receipt import Waits
 from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
 from triack.queues.mailbox import Lease
+from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 
@@ -179,12 +180,12 @@ class _Face(Generic[N]):
         loop, node = self._parts
         loop.wait(node.flush())
 
-    def receive(self, queue: str, *, ack: AckMode = "auto") -> "SyncConsumer":
+    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> "SyncConsumer":
         """Read a queue of the node: ``for message in node.receive("orders")``; see ``Node.receive``."""
         loop, node = self._parts
 
         async def begin() -> Consumer | ClientConsumer:
-            return node.receive(queue, ack=ack)
+            return node.receive(queue, ack=ack, redelivery=redelivery)
 
         return SyncConsumer(loop, loop.wait(begin()))
 
@@ -278,9 +279,9 @@ class _ThreadSafe:
         """It is done."""
         self._loop.tell(lambda: self._holder.acknowledge(lease))
 
-    def give_back(self, lease: Lease, *, failed: bool) -> None:
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
         """It comes again."""
-        self._loop.tell(lambda: self._holder.give_back(lease, failed=failed))
+        self._loop.tell(lambda: self._holder.give_back(lease, failed=failed, delay_ms=delay_ms))
 
 
 def _thread_safe(loop: _Loop, message: Message) -> Message:

@@ -24,6 +24,7 @@ from triack.node.message import Message
 from triack.node.receipt import Receipt
 from triack.node.transaction import Transaction
 from triack.queues.packing import Outgoing, pack_one
+from triack.queues.redelivery import Redelivery
 
 __all__ = ["Calls"]
 
@@ -79,7 +80,8 @@ class Calls:
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
-                message.reject(failed=bool(header.get("failed")))
+                delay_ms = header.get("delay_ms")
+                message.reject(failed=bool(header.get("failed")), delay=None if delay_ms is None else delay_ms / 1_000)
         else:
             raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
 
@@ -145,7 +147,8 @@ class Calls:
     # ---- receiving
 
     async def _read(self, header: Header, _body: bytes) -> Answer:
-        reader = self._node.receive(header["queue"], ack="manual")
+        redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
+        reader = self._node.receive(header["queue"], ack="manual", redelivery=redelivery)
         number = self._number()
         self._readers[number] = reader
         return {"reader": number}, b""

@@ -26,6 +26,7 @@ from triack.node.receipt import Waits
 from triack.node.stats import NodeStats, read_stats
 from triack.node.transaction import ONLY_THE_TRANSACTION
 from triack.queues.mailbox import Lease, QueuedPacket
+from triack.queues.redelivery import Redelivery
 from triack.queues.stages import Stage
 
 __all__ = ["Client", "ClientConsumer", "ClientReceipt", "ClientTransaction", "connect_to"]
@@ -119,7 +120,7 @@ class Client:
                     waiting.set_result((header, body))
                 elif "message" in header and "reader" in header:
                     # Whoever asked for it has gone meanwhile.
-                    link.post("reject", message=header["message"], failed=False)
+                    link.post("reject", message=header["message"], failed=False, delay_ms=None)
         except asyncio.CancelledError:
             ended = NodeClosed(f"the client of {self._data} is closed")
         except TriackError as error:
@@ -205,12 +206,12 @@ class Client:
 
     # ---- receiving and looking
 
-    def receive(self, queue: str, *, ack: AckMode = "auto") -> "ClientConsumer":
+    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> "ClientConsumer":
         """Read a queue of the node; see ``Node.receive``."""
         if ack not in ("auto", "manual"):
             raise UsageError(f"receive from {queue}: ack must be 'auto' or 'manual', not {ack!r}")
         self._connected()
-        return ClientConsumer(self, queue, auto=ack == "auto")
+        return ClientConsumer(self, queue, redelivery, auto=ack == "auto")
 
     async def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue of the node."""
@@ -248,9 +249,10 @@ class ClientReceipt(Waits):
 class ClientConsumer:
     """An async iterator over the messages of one queue of the node; also an async context manager. See ``Consumer``."""
 
-    def __init__(self, client: Client, queue: str, *, auto: bool) -> None:
+    def __init__(self, client: Client, queue: str, redelivery: Redelivery | None, *, auto: bool) -> None:
         self._client = client
         self._queue = queue
+        self._redelivery = None if redelivery is None else redelivery.to_json()
         self._auto = auto
         self._number: int | None = None
         self._closed = False
@@ -268,7 +270,8 @@ class ClientConsumer:
         if self._closed:
             raise NodeClosed(f"receive from {self._queue}: the consumer is closed")
         if self._number is None:
-            self._number = (await self._client.call("read", queue=self._queue))[0]["reader"]
+            begun, _ = await self._client.call("read", queue=self._queue, redelivery=self._redelivery)
+            self._number = begun["reader"]
         if self._auto and self._last is not None:
             self._last.ack()
             self._last = None
@@ -376,9 +379,9 @@ class _Hands:
         """It is done."""
         self._settle("ack")
 
-    def give_back(self, _lease: Lease, *, failed: bool) -> None:
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
         """It comes again."""
-        self._settle("reject", failed=failed)
+        self._settle("reject", failed=failed, delay_ms=delay_ms)
 
     def _settle(self, op: str, **fields: Any) -> None:
         number, self._number = self._number, None

@@ -10,6 +10,7 @@ from triack.node.port import Port
 from triack.node.receipt import Receipt
 from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
+from triack.queues.redelivery import Redelivery
 
 __all__ = ["Host"]
 
@@ -46,7 +47,7 @@ class Host(Protocol):
     ) -> Receipt:
         """See ``Node.send``."""
 
-    def receive(self, queue: str, *, ack: AckMode = "auto") -> Consumer:
+    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> Consumer:
         """See ``Node.receive``."""
 
     def transaction(self) -> Transaction:

@@ -60,7 +60,9 @@ class ControlServer:
         """Listen, and say where. Raises TriackError or OSError when that cannot be."""
         path = make_socket_path()
         try:
-            self._server = await asyncio.start_unix_server(self._accept, path)
+            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
+            self._server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
+            await self._server.start_serving()
             self._served = Served(str(path), os.getpid(), self._address)
             publish(self._data, self._served)
             self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
@@ -74,6 +76,7 @@ class ControlServer:
         """Be found no more, and end every conversation."""
         if self._watch is not None:
             self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
         await self._close()
 
     async def _close_when_failed(self) -> None:
