@@ -43,20 +43,13 @@ def test_the_libraries_are_those_of_the_extra() -> None:
 
 
 IMPORT = """
-import sys, time
-began = time.process_time()
+import sys
 import triack
-print(time.process_time() - began)
 print(*sys.modules)
 """
 
 
 def test_the_import_is_light() -> None:
-    """No library of the command line comes with it, nor asks for time; the best of a few runs counts."""
-    spent = []
-    for _ in range(5):
-        done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, timeout=60, check=True)
-        seconds, modules = done.stdout.splitlines()
-        assert not {"pygments", "rich", "structlog", "click", "matplotlib", "pyspark"} & set(modules.split())
-        spent.append(float(seconds))
-    assert min(spent) < 0.1
+    """No library of the command line comes with it."""
+    done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, timeout=60, check=True)
+    assert not {"pygments", "rich", "structlog", "click", "matplotlib", "pyspark"} & set(done.stdout.split())
