@@ -35,7 +35,9 @@ class Script:
         self.failure: TriackError | None = None
         self.busy_storing = False
         self.idle = True
-        self.outbox = self
+        self.outbox = self.handshakes = self
+        self.queues: list[object] = []
+        self.conversations: dict[bytes, object] = {}
 
     def poll(self, now_ns: int) -> list[Effect]:
         self.polls.append(now_ns)
