@@ -7,16 +7,17 @@ and whatever may have to wait ends when the node does.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError, WaitTimeout
 from triack.base.names import check_name, nearest
 from triack.node import operator_log
 from triack.node.driver import Driver
+from triack.node.events import Events
 from triack.node.life import Life
-from triack.node.outgoing_message import as_bytes, check_size, with_properties
-from triack.queues.closing import Departure, left_behind
+from triack.node.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.node.stats import NodeStats, gather
+from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -107,7 +108,7 @@ class Port:
         self._outgoing[(destination, delivery)] = found
         return found
 
-    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: dict[str, Any]) -> Prepared:
+    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
         outgoing = self._outgoing.get((destination, delivery)) or self._find_outgoing(destination, delivery)
@@ -181,8 +182,7 @@ class Port:
     def _left(self) -> str:
         counts = Counter(left_behind(self._engine, durable=True))
         counts.update(left_behind(self._engine, durable=False))
-        told = [f"{count} message{'' if count == 1 else 's'} for {to}" for to, count in counts.items()]
-        return f"still {', '.join(told)}"
+        return f"still {count_by(counts)}"
 
     # ---- receiving
 
@@ -197,7 +197,8 @@ class Port:
         made = self._engine.make_queue(check_name(queue))
         meant = nearest(queue, [name for name in mailboxes if name != queue])
         if meant is not None:
-            operator_log.warning("new queue", node=self._name, queue=queue, cause=f"it is much like {meant}")
+            why = f"node {self._name} makes a queue {queue}, which is much like {meant}"
+            operator_log.warning(why, node=self._name, queue=queue)
         return made
 
     def open_run(self, mailbox: Mailbox) -> Run | None:
@@ -267,22 +268,13 @@ class Port:
         """32 hex digits that name this queue manager for ever."""
         return self._engine.node_id.hex()
 
-    def stats(self) -> dict[str, Any]:
+    def events(self) -> Events:
+        """See ``Node.events``."""
+        return self._driver.events.read()
+
+    def stats(self) -> NodeStats:
         """See ``Node.stats``."""
-        engine = self._engine
-        drops = Counter({str(reason): count for reason, count in engine.drops.items()})
-        drops.update(self._driver.drops)
-        waiting = {
-            f"{outgoing.address}/{outgoing.queue} {outgoing.delivery.label}": outgoing.unacknowledged
-            for outgoing in engine.outbox.queues
-            if outgoing.address
-        }
-        return {
-            "drops": dict(drops),
-            "closes": dict(engine.closes),
-            "unacknowledged_packets": waiting,
-            "rollbacks": engine.rollbacks,
-        }
+        return gather(self._engine, self._driver.drops, self._clock())
 
     async def close(self, timeout_ns: int) -> None:
         """Let sessions finish for at most ``timeout_ns``, and close everything."""

@@ -1,7 +1,7 @@
 """What has not arrived yet of what a node sent, and whether it comes nearer: for those who wait, and who close."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -10,7 +10,7 @@ from triack.queues.stages import STAGES
 if TYPE_CHECKING:
     from triack.queues.engine import Engine
 
-__all__ = ["Departure", "left_behind", "way_made"]
+__all__ = ["Departure", "count_by", "left_behind", "way_made"]
 
 
 class Departure:
@@ -71,3 +71,8 @@ def left_behind(engine: "Engine", *, durable: bool) -> dict[str, int]:
             waiting = sum(entry.messages for entry in outgoing.sequence.entries.values())
             counts[f"{outgoing.address}/{outgoing.queue}"] += waiting + outgoing.submitted - outgoing.stages.queued
     return dict(counts)
+
+
+def count_by(messages: Mapping[str, int]) -> str:
+    """How many messages there are for whom, as people say it."""
+    return ", ".join(f"{count} message{'' if count == 1 else 's'} for {to}" for to, count in messages.items())
