@@ -211,10 +211,12 @@ class Node:
         )
 
     async def close(self) -> None:
-        """Make everything accepted durable, let sessions finish their acks for a while, close.
+        """Make everything accepted durable, let go what is on its way, close.
 
-        What is not acknowledged yet stays on the disk and goes out when the node is opened again. Every further call
-        waits for the first one; a call that is cancelled leaves it to end by itself.
+        As long as messages come nearer to their destinations they are waited for, at most ``close_timeout_s``. What is
+        not acknowledged then stays on the disk and goes out when the node is opened again; one line of the log for
+        operators says how much it is, and for whom. Every further call waits for the first one; a call that is
+        cancelled leaves it to end by itself.
         """
         if self._running is None:
             return
@@ -350,6 +352,21 @@ class Node:
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         await self._port.commit()
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far, and meanwhile, has come as far as its class says; see ``Receipt``.
+
+        What became a dead letter is not waited for any more.
+
+        Args:
+            timeout: seconds to wait, None for no limit.
+
+        Raises:
+            WaitTimeout: not yet; the message says how many messages are left, and for whom. All of them go on.
+            RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._port.drain(timeout)
 
     def recall(self, key: str) -> bytes | None:
         """What ``Transaction.remember`` keeps under a key; None when that is nothing, or the node was not started."""

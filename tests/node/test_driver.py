@@ -37,7 +37,9 @@ class Script:
         self.failure: TriackError | None = None
         self.busy_storing = False
         self.idle = True
-        self.outbox = self.news = self
+        self.outbox = self.handshakes = self.news = self
+        self.queues: list[object] = []
+        self.conversations: dict[bytes, object] = {}
 
     def handle_trouble(self, address: str, cause: str) -> None:
         self.told.append(("trouble", address, cause))
