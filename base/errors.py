@@ -6,6 +6,7 @@ TriackError
 │   ├── MessageTooLarge       a body over 4 MiB
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
 │   ├── NotLoopback           insecure=True beyond the loopback interface
+│   ├── KeyUnreadable         a text that is no key, or was mistyped
 │   └── NodeClosed            a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
@@ -15,6 +16,7 @@ TriackError
 │   ├── StoreInUse            another process has the data directory
 │   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
 │   └── StoreFailed           a write or sync failed; the node has stopped
+├── IdentityError             a key file or trust file that cannot be used
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
@@ -28,6 +30,8 @@ __all__ = [
     "AddressError",
     "ChaosError",
     "DeliveryFailed",
+    "IdentityError",
+    "KeyUnreadable",
     "MessageTooLarge",
     "NodeClosed",
     "NotLoopback",
@@ -68,7 +72,11 @@ class QueueNotFound(UsageError):
 
 
 class NotLoopback(UsageError):
-    """An insecure node was asked to listen beyond the loopback interface."""
+    """An insecure node was asked to listen, or to send, beyond the loopback interface."""
+
+
+class KeyUnreadable(UsageError):
+    """A text that is no key, or was mistyped; no message of this error repeats the text, which may be a secret."""
 
 
 class NodeClosed(UsageError):
@@ -121,6 +129,10 @@ class StoreDamaged(StoreError):
 
 class StoreFailed(StoreError):
     """A write or sync of the store failed; nothing after it was acknowledged."""
+
+
+class IdentityError(TriackError):
+    """A key file or trust file is damaged, not private to its owner, or cannot be read or written."""
 
 
 class RollbackDetected(TriackError):
