@@ -6,8 +6,8 @@ TriackError
 │   ├── MessageTooLarge       a body over 4 MiB
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
 │   ├── NotLoopback           insecure=True beyond the loopback interface
-│   ├── KeyUnreadable         a text that is no key, or was mistyped
-│   └── NodeClosed            a call on a node, consumer or transaction that has ended
+│   └── KeyUnreadable         a text that is no key, or was mistyped
+├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
@@ -16,6 +16,7 @@ TriackError
 │   ├── StoreInUse            another process has the data directory
 │   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
 │   └── StoreFailed           a write or sync failed; the node has stopped
+│       └── StoreMoved        its files were deleted, renamed or replaced while it was open
 ├── IdentityError             a key file or trust file that cannot be used
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
 ├── TransportError            an endpoint that cannot be opened
@@ -43,6 +44,7 @@ __all__ = [
     "StoreError",
     "StoreFailed",
     "StoreInUse",
+    "StoreMoved",
     "TransportError",
     "TriackError",
     "UsageError",
@@ -79,7 +81,7 @@ class KeyUnreadable(UsageError):
     """A text that is no key, or was mistyped; no message of this error repeats the text, which may be a secret."""
 
 
-class NodeClosed(UsageError):
+class NodeClosed(TriackError):
     """A call on a node, consumer or transaction that has already ended."""
 
 
@@ -129,6 +131,10 @@ class StoreDamaged(StoreError):
 
 class StoreFailed(StoreError):
     """A write or sync of the store failed; nothing after it was acknowledged."""
+
+
+class StoreMoved(StoreFailed):
+    """The files of an open store were deleted, renamed or replaced; the commit that found it was not acknowledged."""
 
 
 class IdentityError(TriackError):

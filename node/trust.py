@@ -168,7 +168,7 @@ async def watch_trust(trust: TrustFile, stamp: object, apply: Callable[[list[Pee
         try:
             peers = trust.load()
         except IdentityError as error:
-            operator_log.error("trust file not used, the one before is still in force", cause=str(error))
+            operator_log.error(f"trust file not used, the one before is still in force: {error}", cause=str(error))
         else:
             apply(peers)
 

@@ -14,6 +14,7 @@ __all__ = [
     "address_of",
     "bound",
     "cannot",
+    "cause_of",
     "family_of",
     "is_for_all",
     "is_loopback",
@@ -130,9 +131,14 @@ def is_for_all(sockaddr: SocketAddress) -> bool:
 
 def cannot(operation: str, address: Address, error: OSError) -> TransportError:
     """Return the error that names the address, the operation and the cause."""
+    return TransportError(f"cannot {operation} {address}: {cause_of(error)}")
+
+
+def cause_of(error: OSError) -> str:
+    """What the system says, as the end of a sentence."""
     # The resolver numbers its errors differently, and asyncio adds text of its own to those of bind.
     if isinstance(error, socket.gaierror) or error.errno is None:
         cause = error.strerror or str(error)
     else:
         cause = os.strerror(error.errno)
-    return TransportError(f"cannot {operation} {address}: {cause[:1].lower()}{cause[1:]}")
+    return f"{cause[:1].lower()}{cause[1:]}"

@@ -20,8 +20,8 @@ from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.connection import Connection
 from triack.transport.frames import FRAME_BYTES_MAX, FrameBuffer
-from triack.transport.inbox import Inbox, Received
-from triack.transport.resolve import SocketAddress, address_of, bound, cannot, resolve_listening
+from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
+from triack.transport.resolve import SocketAddress, address_of, bound, cannot, cause_of, resolve_listening
 from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
 
 __all__ = ["TcpEndpoint", "Tls"]
@@ -73,6 +73,7 @@ class TcpEndpoint:
     def __init__(self, address: str, *, loopback_only: bool, tls: Tls) -> None:
         self.address = address
         self.drops: Counter[DropReason] = Counter()
+        self.on_trouble: Trouble = tell_nobody
         self._loopback_only = loopback_only
         self._tls = tls
         self._inbox = Inbox(address, self.drops)
@@ -120,6 +121,7 @@ class TcpEndpoint:
         connection = self._connections.get(to) or self._connect(to)
         if connection is None:
             self.drops[DropReason.NOT_LOOPBACK] += len(datagrams)
+            self.on_trouble(to, f"cannot reach {to} from {self.address}: without keys nothing leaves the machine")
             return
         fitting = [datagram for datagram in datagrams if 0 < len(datagram) <= FRAME_BYTES_MAX]
         if len(fitting) < len(datagrams):
@@ -148,7 +150,8 @@ class TcpEndpoint:
                     ssl=self._tls.client,
                     happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
                 )
-        except OSError:  # TimeoutError and the errors of TLS are such
+        except OSError as error:  # TimeoutError and the errors of TLS are such
+            self.on_trouble(connection.address, _why_unreachable(address, error))
             self._forget(connection, DropReason.CONNECT_FAILED)
             return
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
@@ -298,6 +301,17 @@ class TcpEndpoint:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _why_unreachable(address: Address, error: OSError) -> str:
+    """Why a connection could not be made, as a sentence that names the place."""
+    if isinstance(error, socket.gaierror):
+        return f"cannot resolve {address.host}: {cause_of(error)}"
+    if isinstance(error, ConnectionRefusedError):
+        return f"nobody listens at {address}"
+    if isinstance(error, TimeoutError):
+        return f"no answer from {address}"
+    return f"cannot connect to {address}: {cause_of(error)}"
 
 
 async def _shut_down(connection: Connection) -> None:

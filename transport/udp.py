@@ -13,17 +13,18 @@ import errno
 import socket
 from collections import Counter
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncio_dgram
 
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
-from triack.transport.inbox import Inbox, Received
+from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
 from triack.transport.resolve import (
     SocketAddress,
     bound,
     cannot,
+    cause_of,
     family_of,
     is_for_all,
     is_loopback,
@@ -50,11 +51,25 @@ _ANY: dict[int, SocketAddress] = {socket.AF_INET: ("0.0.0.0", 0), socket.AF_INET
 _LOOPBACK: dict[int, SocketAddress] = {socket.AF_INET: ("127.0.0.1", 0), socket.AF_INET6: ("::1", 0, 0, 0)}
 
 
+class _Way(NamedTuple):
+    """The socket to send from, and the receiver's address as that writes it."""
+
+    stream: asyncio_dgram.aio.DatagramServer
+    sockaddr: SocketAddress
+
+
+class _NoWay(NamedTuple):
+    """Why an address cannot be sent to."""
+
+    reason: DropReason
+    why: str
+
+
 class UdpEndpoint:
     """The socket that listens, if asked for, and those for what it cannot reach. Make it with :meth:`open`.
 
-    Drops are counted as ``too-large``, ``unresolved``, ``wrong-family``, ``not-loopback``, ``cannot-send``, ``send-error``, ``closed``,
-    ``receive-error``, ``receive-overflow`` and ``empty``.
+    Drops are counted as ``too-large``, ``unresolved``, ``wrong-family``, ``not-loopback``, ``cannot-send``,
+    ``send-error``, ``closed``, ``receive-error``, ``receive-overflow`` and ``empty``.
     """
 
     max_datagram_bytes = MAX_DATAGRAM_BYTES
@@ -62,6 +77,7 @@ class UdpEndpoint:
     def __init__(self, address: str, *, loopback_only: bool) -> None:
         self.address = address
         self.drops: Counter[DropReason] = Counter()
+        self.on_trouble: Trouble = tell_nobody
         self._loopback_only = loopback_only
         self._inbox = Inbox(address, self.drops)
         self._routes = Routes("udp", self._handle_lookup)
@@ -111,11 +127,11 @@ class UdpEndpoint:
         """
         try:
             sockaddr = self._routes.find(to)
-        except OSError:
-            self.drops[DropReason.WRONG_FAMILY] += len(datagrams)
+        except OSError as error:  # an address with a scope that does not exist
+            self._give_up(datagrams, to, DropReason.WRONG_FAMILY, cause_of(error))
             return
         if sockaddr is not None:
-            await self._send_all(datagrams, sockaddr)
+            await self._send_all(datagrams, sockaddr, to)
         else:
             waiting = self._waiting.setdefault(to, [])
             room = WAITING_MAX - len(waiting)
@@ -126,13 +142,18 @@ class UdpEndpoint:
         waiting = self._waiting.pop(to, [])
         if problem is not None:
             self.drops[DropReason.UNRESOLVED] += len(waiting)
+            self.on_trouble(to, f"cannot resolve {Address.parse(to).host}: {cause_of(problem)}")
         elif waiting:
             self._start_task(self.send(waiting, to))
 
-    async def _send_all(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
+    def _give_up(self, datagrams: list[bytes], to: str, reason: DropReason, why: str) -> None:
+        self.drops[reason] += len(datagrams)
+        self.on_trouble(to, f"cannot reach {to} from {self.address}: {why}")
+
+    async def _send_all(self, datagrams: list[bytes], sockaddr: SocketAddress, to: str) -> None:
         way = self._ways.get(sockaddr) or await self._find_way(sockaddr)
-        if isinstance(way, DropReason):
-            self.drops[way] += len(datagrams)
+        if isinstance(way, _NoWay):
+            self._give_up(datagrams, to, way.reason, way.why)
             return
         stream, there = way
         for datagram in datagrams:
@@ -157,18 +178,18 @@ class UdpEndpoint:
 
     # ---- ways
 
-    async def _find_way(self, sockaddr: SocketAddress) -> "_Way | DropReason":
-        """The socket to send from, and the address as that writes it; or why there is none."""
+    async def _find_way(self, sockaddr: SocketAddress) -> _Way | _NoWay:
         if self._is_closed:
-            return DropReason.CLOSED
+            return _NoWay(DropReason.CLOSED, "the endpoint is closed")
         if self._loopback_only and not is_loopback(sockaddr):
-            return DropReason.NOT_LOOPBACK
+            return _NoWay(DropReason.NOT_LOOPBACK, "without keys nothing leaves the machine")
         way = None if self._listening is None else _way_from(self._listening, sockaddr)
         if way is None:
             try:
-                way = (await self._outgoing_stream(family_of(sockaddr)), sockaddr)
+                way = _Way(await self._outgoing_stream(family_of(sockaddr)), sockaddr)
             except OSError as error:
-                return DropReason.WRONG_FAMILY if error.errno in _NO_SUCH_FAMILY else DropReason.CANNOT_SEND
+                is_missing = error.errno in _NO_SUCH_FAMILY
+                return _NoWay(DropReason.WRONG_FAMILY if is_missing else DropReason.CANNOT_SEND, cause_of(error))
         if len(self._ways) >= ROUTES_MAX:
             self._ways.clear()
         self._ways[sockaddr] = way
@@ -225,10 +246,6 @@ class UdpEndpoint:
             await asyncio.wait(tasks)
 
 
-_Way = tuple[asyncio_dgram.aio.DatagramServer, SocketAddress]
-"""The socket to send from, and the receiver's address as that writes it."""
-
-
 def _bound(sockaddr: SocketAddress) -> socket.socket:
     """A socket that is bound there. Raises OSError."""
     sock = bound(socket.SOCK_DGRAM, sockaddr)
@@ -242,5 +259,6 @@ def _way_from(stream: asyncio_dgram.aio.DatagramServer, sockaddr: SocketAddress)
     """How a socket that listens reaches an address, if it does."""
     here = stream.sockname
     if family_of(here) != family_of(sockaddr):
-        return (stream, mapped(sockaddr)) if is_for_all(here) and family_of(here) == socket.AF_INET6 else None
-    return (stream, sockaddr) if is_loopback(sockaddr) or not is_loopback(here) else None
+        is_for_both = is_for_all(here) and family_of(here) == socket.AF_INET6
+        return _Way(stream, mapped(sockaddr)) if is_for_both else None
+    return _Way(stream, sockaddr) if is_loopback(sockaddr) or not is_loopback(here) else None

@@ -124,7 +124,7 @@ def test_a_peer_without_fields_is_a_name(tmp_path: Path) -> None:
 
 
 async def test_a_running_node_notices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A change by hand, too; a file that cannot be used changes nothing, and one that is gone trusts nobody."""
     monkeypatch.setattr(private_files, "POLL_SECONDS", 0.001)
@@ -144,7 +144,7 @@ async def test_a_running_node_notices(
     path.write_text(path.read_text().replace("}", ""))
     await asyncio.sleep(0.05)
     await names("b", "c")
-    assert "trust file not used" in "".join(capsys.readouterr())
+    assert "trust file not used" in caplog.text
     path.write_bytes(encode_trust([B]))
     await names("b")
     path.unlink()
