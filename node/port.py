@@ -24,7 +24,7 @@ from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
-from triack.transport.address import Destination
+from triack.transport.address import Destination, check_loopback
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
 
@@ -97,7 +97,10 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        address = str(parsed.address) if parsed.address is not None else ""
+        address = ""
+        if parsed.address is not None:
+            check_loopback(f"send to {parsed.queue} at", parsed.address)
+            address = str(parsed.address)
         if parsed.peer is not None:
             if parsed.peer not in self._peers:
                 raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, self._peers)}")
