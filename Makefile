@@ -12,7 +12,7 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test docs paths lint format lock build clean planted exhaustive disk figures drains real
+.PHONY: help setup demo check test docs paths lint format lock build clean planted exhaustive disk figures drains window real
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ figures: setup  ## measure lost packets, handshakes, transfers, outages and repl
 
 drains: setup  ## time an idle and a busy poll of the engine, with 1 to 10,000 of everything
 	$(BIN)/python -m proof drains $(ARGS)
+
+window: setup  ## show ten million counters to the replay window and to an oracle
+	$(BIN)/python -m proof window $(ARGS)
 
 real: setup  ## real sockets, namespaces, kills and failing system calls
 	$(BIN)/python -m proof real $(ARGS)
