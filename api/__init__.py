@@ -15,6 +15,7 @@ from triack.node.node import open_node as open
 from triack.node.receipt import Receipt
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.settings import AckTrigger, SessionSettings
@@ -38,6 +39,7 @@ __all__ = [
     "NodeSettings",
     "OrderSettings",
     "Receipt",
+    "Redelivery",
     "SessionSettings",
     "Stage",
     "Transaction",

@@ -15,6 +15,7 @@ TriackError
 │   ├── StoreInUse            another process has the data directory
 │   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
 │   └── StoreFailed           a write or sync failed; the node has stopped
+│       └── StoreMoved        its files were deleted, renamed or replaced while it was open
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
@@ -39,6 +40,7 @@ __all__ = [
     "StoreError",
     "StoreFailed",
     "StoreInUse",
+    "StoreMoved",
     "TransportError",
     "TriackError",
     "UsageError",
@@ -121,6 +123,10 @@ class StoreDamaged(StoreError):
 
 class StoreFailed(StoreError):
     """A write or sync of the store failed; nothing after it was acknowledged."""
+
+
+class StoreMoved(StoreFailed):
+    """The files of an open store were deleted, renamed or replaced; the commit that found it was not acknowledged."""
 
 
 class RollbackDetected(TriackError):

@@ -1,7 +1,10 @@
 """A message in the hands of an application."""
 
+from math import ceil
 from typing import Any, Protocol
 
+from triack.base.checks import LONGEST_LIFE_S
+from triack.base.errors import UsageError
 from triack.queues.mailbox import Lease
 
 __all__ = ["Holder", "Message"]
@@ -13,8 +16,8 @@ class Holder(Protocol):
     def acknowledge(self, lease: Lease) -> None:
         """It is done."""
 
-    def give_back(self, lease: Lease, *, failed: bool) -> None:
-        """It comes again; ``failed`` counts that as a failure."""
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """It comes again; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then."""
 
 
 class Message:
@@ -48,18 +51,21 @@ class Message:
         """
         self._holder.acknowledge(self._lease)
 
-    def reject(self, *, failed: bool = True) -> None:
+    def reject(self, *, failed: bool = True, delay: float | None = None) -> None:
         """Give the message back: it comes again, before anything younger, with ``redelivered`` set.
 
-        A second call does nothing, nor does one after ``ack``.
+        One that failed waits before it comes again, as the ``Redelivery`` of its queue or consumer says; that also says
+        whether younger messages wait with it. A second call does nothing, nor does one after ``ack``.
 
         Args:
             failed: count this as a failure; after ``max_redeliveries`` of them it goes to the dead-letter queue.
+            delay: seconds to wait instead, failed or not; 0 for none. A wait survives a restart.
 
         Raises:
-            UsageError: a transaction received it, and gives it back with its rollback.
+            UsageError: the delay is no number of seconds, or a transaction received the message, and gives it back with
+                its rollback.
         """
-        self._holder.give_back(self._lease, failed=failed)
+        self._holder.give_back(self._lease, failed=failed, delay_ms=None if delay is None else _delay_ms(delay))
 
     @property
     def id(self) -> str:
@@ -108,3 +114,9 @@ class Message:
     def _text(self, name: str) -> str | None:
         value = self.properties.get(name)
         return value if isinstance(value, str) else None
+
+
+def _delay_ms(seconds: object) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_LIFE_S:
+        raise UsageError(f"reject: delay must be a number of seconds, 0 to {LONGEST_LIFE_S}, not {seconds!r}")
+    return ceil(seconds * 1_000)

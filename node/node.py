@@ -20,6 +20,7 @@ from triack.node.port import Port
 from triack.node.receipt import Receipt
 from triack.node.transaction import Transaction
 from triack.queues.engine import Engine
+from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.store.store import Store
 from triack.transport.address import Address
@@ -312,12 +313,13 @@ class Node:
 
     # ---- receiving
 
-    def receive(self, queue: str, *, ack: AckMode = "auto") -> Consumer:
+    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> Consumer:
         """Read a queue of this node: ``async for message in node.receive("orders")``.
 
         Args:
             queue: its name; made when it does not exist, unless the node was opened with a fixed set of queues.
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
+            redelivery: when messages that fail with this consumer come again, in place of what the settings say.
 
         Raises:
             AddressError: no queue can have that name.
@@ -326,7 +328,7 @@ class Node:
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
-        return Consumer(port, port.mailbox(queue), ack)
+        return Consumer(port, port.mailbox(queue), ack, redelivery)
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue of this node, those in the hands of readers included.

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import MessageTooLarge, UsageError
 from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
 
@@ -9,8 +10,6 @@ __all__ = ["as_bytes", "check_size", "with_properties"]
 
 DEADLINE_GRAIN_MS = 100
 """Deadlines are rounded up to this, so that messages sent together share packets."""
-LONGEST_LIFE_S = 100 * 366 * 86_400
-"""A century: whoever means "for ever" sets no deadline, and what is beyond is a slip of units."""
 _TEXTS = ("correlation_id", "reply_to", "label")
 
 

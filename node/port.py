@@ -6,12 +6,13 @@ and whatever may have to wait ends when the node does.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError
-from triack.base.names import check_name
+from triack.base.names import check_name, nearest
+from triack.node import operator_log
 from triack.node.driver import Driver
 from triack.node.life import Life
 from triack.node.outgoing_message import as_bytes, check_size, with_properties
@@ -19,6 +20,7 @@ from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
+from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
 from triack.transport.address import Destination
 
@@ -96,7 +98,7 @@ class Port:
         address = str(parsed.address) if parsed.address is not None else ""
         if parsed.peer is not None:
             if parsed.peer not in self._peers:
-                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}")
+                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, self._peers)}")
             address = self._peers[parsed.peer]
         if not address or address == self._engine.address:
             self.mailbox(parsed.queue)
@@ -166,10 +168,15 @@ class Port:
         """The queue of that name; made if there is none, unless the set of queues is fixed. Raises QueueNotFound."""
         self.check_alive()
         mailboxes = self._engine.inbox.mailboxes
-        if self._fixed_queues and queue not in mailboxes:
-            known = ", ".join(sorted(mailboxes))
-            raise QueueNotFound(f"queue {queue} does not exist on node {self._name}, which has {known}")
-        return self._engine.make_queue(check_name(queue))
+        if queue in mailboxes:
+            return mailboxes[queue]
+        if self._fixed_queues:
+            raise QueueNotFound(f"queue {queue} does not exist on node {self._name}{_or(queue, mailboxes)}")
+        made = self._engine.make_queue(check_name(queue))
+        meant = nearest(queue, [name for name in mailboxes if name != queue])
+        if meant is not None:
+            operator_log.warning("new queue", node=self._name, queue=queue, cause=f"it is much like {meant}")
+        return made
 
     def open_run(self, mailbox: Mailbox) -> Run | None:
         """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.
@@ -188,9 +195,9 @@ class Port:
         mailbox.acknowledge(lease)
         self.wake()
 
-    def give_back(self, mailbox: Mailbox, lease: Lease, *, failed: bool) -> None:
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return) -> None:
         """A message comes again, or is dead when it failed too often."""
-        self._engine.give_back(mailbox, lease, failed=failed, now_ns=self._clock())
+        self._engine.give_back(mailbox, lease, way, self._clock())
         self.wake()
 
     def queue_lengths(self) -> dict[str, int]:
@@ -267,3 +274,9 @@ class Port:
             outgoing.stages.fail_all("node closed")
         for mailbox in self._engine.inbox.mailboxes.values():
             mailbox.interrupt()
+
+
+def _or(name: str, known: Iterable[str]) -> str:
+    """What else there is, for whoever asked for what is not there."""
+    meant = nearest(name, known)
+    return f"; did you mean {meant}?" if meant else f"; there is {', '.join(sorted(known)) or 'none'}"

@@ -10,6 +10,7 @@ from triack.node.message import Message
 from triack.node.port import Port, Prepared
 from triack.node.receipt import Receipt
 from triack.queues.mailbox import Lease, Mailbox
+from triack.queues.redelivery import Return
 
 __all__ = ["Transaction"]
 
@@ -126,13 +127,13 @@ class Transaction:
         """Send nothing, and put back what was received. A second call does nothing.
 
         Args:
-            failed: count this as a failure of each message received, see ``Message.reject``.
+            failed: count this as a failure of each message received, which waits then, see ``Message.reject``.
         """
         if self._ended:
             return
         self._ended = True
         for mailbox, lease in self._taken:
-            self._port.give_back(mailbox, lease, failed=failed)
+            self._port.give_back(mailbox, lease, Return(failed))
 
     def _check_open(self) -> None:
         if self._ended:
@@ -157,7 +158,7 @@ class _Refusing:
         """Refuse."""
         raise UsageError("a message that a transaction received is acknowledged by its commit")
 
-    def give_back(self, _lease: Lease, *, failed: bool) -> None:  # noqa: ARG002 - it is refused in any case
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:  # noqa: ARG002 - refused anyway
         """Refuse."""
         raise UsageError("a message that a transaction received is given back by its rollback")
 

@@ -19,7 +19,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
-from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox
+from triack.queues.inbox import Inbox
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -27,6 +27,7 @@ from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing, check
 from triack.queues.recorder import Recorder
+from triack.queues.redelivery import Return
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage, Waiter
 from triack.session import events
@@ -101,7 +102,7 @@ class Engine:
         self._awake: dict[Conversation, None] = {}
         self._deadlines = Deadlines[Conversation]()
         self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
-        self.inbox = Inbox(settings, queues, self.drops, self._record)
+        self.inbox = Inbox(settings, queues, wall_offset_ns, self.drops, self._record)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -171,11 +172,11 @@ class Engine:
             A run from which at least one message can be drawn, or None when there is none, or its body is still on
             its way from the disk; the queue's listeners are told when to ask again.
         """
-        while (run := mailbox.open_run()) is not None:
+        while (run := mailbox.open_run(self.wall_ms(now_ns))) is not None:
             reason = self._unreadable(run, now_ns)
             if reason is None:
                 return run
-            self.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns)
+            self.inbox.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns, self._group)
         return None
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
@@ -199,28 +200,9 @@ class Engine:
         expired = isinstance(receive_by_ms, int) and self.wall_ms(now_ns) > receive_by_ms
         return DeadReason.RECEIVE_TIMEOUT if expired else None
 
-    def give_back(self, mailbox: Mailbox, lease: Lease, *, failed: bool, now_ns: int) -> None:
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
-        too_often = failed and mailbox.count_failure(lease) > self.settings.max_redeliveries
-        if too_often and mailbox.name != DEAD_LETTER_QUEUE:
-            self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns)
-        else:
-            mailbox.give_back(lease)
-
-    def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, now_ns: int) -> None:
-        """Move a message from a queue to the dead-letter queue, in one commit."""
-        packet, index = lease.packet, lease.index
-        try:
-            content = packet.open()
-            body, ordinal = content.bodies[index], content.first_ordinal + index
-            properties = dict(content.properties[index]) if content.properties else {}
-        except ProtocolError:
-            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
-        properties.pop("receive_by_ms", None)
-        properties.update(dead_reason=reason, dead_destination=mailbox.name)
-        mailbox.acknowledge(lease)
-        letter, now_ms = Outgoing(body, properties), self.wall_ms(now_ns)
-        self.inbox.put_dead_letter(letter, packet.origin, ordinal, now_ms, self._group)
+        self.inbox.give_back(mailbox, lease, way, now_ns, self._group)
 
     # ---- the network
 

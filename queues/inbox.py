@@ -12,15 +12,17 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import check_name
 from triack.base.ranges import as_ranges
-from triack.base.reasons import DropReason, RejectReason
+from triack.base.reasons import DeadReason, DropReason, RejectReason
+from triack.base.units import MS
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import GroupCommit
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
-from triack.queues.mailbox import Mailbox, Notices, QueuedPacket, Run
+from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, messages_in, pack_one, write_properties
+from triack.queues.redelivery import Return, Wait
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
@@ -39,6 +41,7 @@ class Inbox:
     Args:
         settings: limits.
         queues: the only queues there are, or None to make a queue when something arrives for it.
+        wall_offset_ns: wall clock minus monotonic clock.
         drops: counts what is dropped, by reason.
         record: writes to the session log.
 
@@ -47,9 +50,15 @@ class Inbox:
     """
 
     def __init__(
-        self, settings: NodeSettings, queues: list[str] | None, drops: Counter[DropReason], record: Record
+        self,
+        settings: NodeSettings,
+        queues: list[str] | None,
+        wall_offset_ns: int,
+        drops: Counter[DropReason],
+        record: Record,
     ) -> None:
         self._settings = settings
+        self._wall_offset_ns = wall_offset_ns
         self._fixed = queues is not None
         self._drops = drops
         self._record = record
@@ -92,7 +101,7 @@ class Inbox:
                 redelivered=True,
             )
             if index.progress is not None:
-                packet.decode_progress(index.progress)
+                packet.decode_progress(index.progress, self._wall_ms(now_ns))
             mailbox.put(packet, index.head)
 
     def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
@@ -373,14 +382,19 @@ class Inbox:
             self._owe(transfer)
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let order acks whose wait has ended become due."""
+        """Let order acks whose wait has ended become due, and messages whose wait has ended come again."""
         for transfer in self._deadlines.poll_due(now_ns):
             transfer.sequence.ack.handle_timer(now_ns)
             self._owe(transfer)
+        for mailbox in self._notices.resuming.poll_due(self._wall_ms(now_ns)):
+            mailbox.interrupt()
 
     def next_deadline(self) -> int | None:
-        """When the next order ack becomes due, or None."""
-        return self._deadlines.earliest()
+        """When the next order ack becomes due, or a wait ends, or None."""
+        due_ns, resume_ms = self._deadlines.earliest(), self._notices.resuming.earliest()
+        ends = [] if due_ns is None else [due_ns]
+        ends += [] if resume_ms is None else [resume_ms * MS - self._wall_offset_ns]
+        return min(ends, default=None)
 
     @property
     def owing(self) -> list[IncomingTransfer]:
@@ -392,6 +406,9 @@ class Inbox:
         self._deadlines = Deadlines()
         for transfer in self._owing:
             self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
+        self._notices.resuming = Deadlines()
+        for mailbox in self.mailboxes.values():
+            mailbox.set_resume(0)
 
     def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation with its origin's side.
@@ -428,6 +445,36 @@ class Inbox:
         )
 
     # ---- handing out
+
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int, group: GroupCommit) -> None:
+        """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
+        failures = mailbox.count_failure(lease) if way.failed else 0
+        if failures > self._settings.max_redeliveries and mailbox.name != DEAD_LETTER_QUEUE:
+            self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns, group)
+            return
+        redelivery = way.redelivery or self._settings.redelivery_of(mailbox.name)
+        length_ms = redelivery.after(failures) if failures else 0
+        if way.delay_ms is not None:
+            length_ms = way.delay_ms
+        wait = Wait(self._wall_ms(now_ns) + length_ms, length_ms, redelivery.keep_order) if length_ms else None
+        mailbox.give_back(lease, wait)
+
+    def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, now_ns: int, group: GroupCommit) -> None:
+        """Move a message from a queue to the dead-letter queue, in one commit."""
+        packet, index = lease.packet, lease.index
+        try:
+            content = packet.open()
+            body, ordinal = content.bodies[index], content.first_ordinal + index
+            properties = dict(content.properties[index]) if content.properties else {}
+        except ProtocolError:
+            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
+        properties.pop("receive_by_ms", None)
+        properties.update(dead_reason=reason, dead_destination=mailbox.name)
+        mailbox.acknowledge(lease)
+        self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, self._wall_ms(now_ns), group)
+
+    def _wall_ms(self, now_ns: int) -> int:
+        return (now_ns + self._wall_offset_ns) // MS
 
     def note_runs(self, now_ns: int) -> None:
         """Write down what was handed out since the last call. Ends every open run."""

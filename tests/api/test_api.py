@@ -143,7 +143,7 @@ async def test_a_destination_that_cannot_be_read(alone: triack.Node, destination
 
 async def test_an_unknown_peer_is_named(alone: triack.Node) -> None:
     """A known one is not."""
-    with pytest.raises(triack.AddressError, match="unknown peer plant-c"):
+    with pytest.raises(triack.AddressError, match="unknown peer plant-c; did you mean plant-b"):
         await alone.send("plant-c/q", b"x")
     await (await alone.send("plant-b/q", b"x")).queued(WAIT)
 

@@ -17,13 +17,13 @@ class Holder:
     """Notes what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, bool | None]] = []
+        self.told: list[tuple[int, bool | None, int | None]] = []
 
     def acknowledge(self, lease: Lease) -> None:
-        self.told.append((lease.index, None))
+        self.told.append((lease.index, None, None))
 
-    def give_back(self, lease: Lease, *, failed: bool) -> None:
-        self.told.append((lease.index, failed))
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        self.told.append((lease.index, failed, delay_ms))
 
 
 def message(properties: dict[str, object] | None = None, holder: Holder | None = None) -> Message:
@@ -60,8 +60,8 @@ def test_its_holder_is_told() -> None:
     found = message(holder=holder)
     found.ack()
     found.reject()
-    found.reject(failed=False)
-    assert holder.told == [(1, None), (1, True), (1, False)]
+    found.reject(failed=False, delay=0.0005)
+    assert holder.told == [(1, None, None), (1, True, None), (1, False, 1)]
 
 
 async def test_ids_stay_with_the_message_and_are_never_used_again(tmp_path: Path) -> None:

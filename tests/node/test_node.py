@@ -244,6 +244,21 @@ async def test_a_closed_node_leaves_no_task_and_no_file(tmp_path: Path, scheme: 
 # A store that fails.
 
 
+async def test_a_directory_that_is_gone_ends_the_node(tmp_path: Path) -> None:
+    """Before anything that no disk has is told as durable; and closing it leaves no debris."""
+    async with make(data=tmp_path / "data") as node:
+        await (await node.send("q", b"1")).ordered(WAIT)
+        (tmp_path / "data").rename(tmp_path / "moved")
+        receipt = await node.send("q", b"2")
+        for wait in (receipt.queued, receipt.ordered):
+            with pytest.raises(triack.StoreMoved, match=r"store\.db is not in its directory any more"):
+                await wait(WAIT)
+        assert isinstance(await node.failed(), triack.StoreMoved)
+    assert not (tmp_path / "data").exists()
+    async with make(data=tmp_path / "moved") as node:
+        assert await bodies(node, "q", 1) == [b"1"]
+
+
 async def test_a_full_disk_ends_the_node_and_tells_everyone(tmp_path: Path) -> None:
     """StoreFailed with path and cause at every call and to everyone who waits; ``failed()`` returns it."""
     apsw.connection_hooks.append(limit := lambda database: database.pragma("max_page_count", 40))

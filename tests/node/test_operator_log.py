@@ -33,9 +33,10 @@ async def send(failures: list[triack.TriackError]) -> None:
 
 async def cut_off(world: World, got: list[bytes], failures: list[triack.TriackError]) -> None:
     """A minute in which the node has something to say about its peer, then a good network."""
-    world.cut("a", "b")
-    world.machine("b").start(serve, got)
-    service = world.machine("a").start(send, failures)
+    a, b = world.machine("a"), world.machine("b")
+    world.cut(a, b)
+    b.start(serve, got)
+    service = a.start(send, failures)
     await world.advance(60)
     world.heal()
     await world.advance(5)
