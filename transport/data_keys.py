@@ -168,7 +168,7 @@ class OpeningKeys:
         if steps > AHEAD_MAX:
             raise self._forged()
         while len(self._ahead) < steps:
-            # Kept, also when this datagram is forged: the work is done once, however many forgeries come.
+            # Kept, also when this datagram is forged: the work is done once in an epoch, however many forgeries come.
             key = next_key(self._suite, self._ahead[-1][0] if self._ahead else self._key)
             self._ahead.append((key, self._suite.aead(key)))
         return steps, self._ahead[steps - 1][1]
@@ -180,7 +180,7 @@ class OpeningKeys:
         else:
             self._previous, self._previous_ns = self._ahead[steps - 2][1], now_ns + PREVIOUS_NS
         self._key, self._aead = self._ahead[steps - 1]
-        del self._ahead[:steps]
+        self._ahead.clear()
         self._epoch = (self._epoch + steps) & _EPOCH_MASK
         self._expiry_ns = now_ns + EXPIRY_NS
         self._look_ns = min(self._previous_ns, self._expiry_ns)

@@ -308,7 +308,6 @@ class Handshake:
                     admit(self.remote_static)
             else:
                 self._mix(word)
-        _cut(rest, transcript.tag_bytes)
         return transcript.open(rest)
 
     def _take_turn(self, *, own: bool) -> list[str]:

@@ -164,13 +164,11 @@ class SecureChannels:
         """The channel of a conversation that a connect asks for, and the payload of that connect.
 
         Raises:
-            ProtocolError: ``too-short``, ``bad-header``, ``bad-mac``, ``too-many-connects``, ``bad-tag``,
-                ``untrusted``, ``own-node``, ``bad-hello``: nothing is answered then.
+            ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``bad-tag``, ``untrusted``, ``own-node``,
+                ``bad-hello``: nothing is answered then.
         """
         if len(datagram) < CONNECT_BYTES:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
-        if header.epoch:
-            raise ProtocolError(DropReason.BAD_HEADER, f"epoch {header.epoch}")
         said, shown = datagram[:-MAC_BYTES], datagram[-MAC_BYTES:]
         own = next((own for own in self._own.values() if mac_fits(own.macs.hello, said, shown)), None)
         if own is None:

@@ -309,6 +309,24 @@ def test_who_knows_our_key_cannot_change_an_accepts_header() -> None:
         assert refusal(ends.a, ends.caller, said + mac(mac_key(b"triack mac1", public(A_KEY)), said)) == reason
 
 
+@pytest.mark.parametrize("header", [Header(Kind.CONNECT, A_ID ^ 1, 1), Header(Kind.CONNECT, A_ID, 2)])
+def test_who_knows_our_key_cannot_change_a_connects_header(header: Header) -> None:
+    """It is in the prologue, so that the first tag is wrong then."""
+    ends = Ends()
+    said = header.encode() + ends.connect()[HEADER_BYTES:-16]
+    assert refusal(ends.b, ends.caller, said + mac(mac_key(b"triack mac1", public(B_KEY)), said)) == "bad-tag"
+
+
+def test_a_connect_that_is_too_short_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even a peer's: the answer might be longer."""
+    ends = Ends()
+    with monkeypatch.context() as patch:
+        patch.setattr(secure, "CONNECT_BYTES", CONNECT_BYTES - 1)
+        connect = ends.connect()
+    assert len(connect) == CONNECT_BYTES - 1
+    assert refusal(ends.b, ends.caller, connect) == "too-short"
+
+
 @given(st.binary(max_size=1_400), st.sampled_from(Kind), st.integers(0, 2), st.booleans())
 def test_any_bytes_are_dropped_by_name(rest: bytes, kind: Kind, counter: int, opened: bool) -> None:
     """Nothing but a ProtocolError comes of what a stranger sends."""
