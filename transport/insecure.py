@@ -16,31 +16,25 @@ DIGEST_BYTES = 16
 
 
 class InsecureChannel:
-    """Finds damage, but neither hides nor authenticates anything: anyone can make its digest.
+    """Finds damage, but neither hides nor authenticates anything: anyone can make its digest."""
 
-    Attributes:
-        peer, peer_key: nobody is proved to be anyone.
-    """
-
-    __slots__ = ("peer", "peer_key")
-
-    def __init__(self) -> None:
-        self.peer = ""
-        self.peer_key = b""
+    __slots__ = ()
+    peer = ""
+    peer_key = b""
 
     @property
     def overhead_bytes(self) -> int:
         """Header and digest."""
         return HEADER_BYTES + DIGEST_BYTES
 
-    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:  # noqa: ARG002
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, _now_ns: int) -> bytes:
         """Return header, payload and their BLAKE2b digest (RFC 7693)."""
         header = Header(kind, connection_id, counter).encode()
         digest = blake2b(header, digest_size=DIGEST_BYTES)
         digest.update(payload)
         return b"".join((header, payload, digest.digest()))
 
-    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:  # noqa: ARG002
+    def open(self, datagram: bytes, _header: Header, _now_ns: int) -> bytes:
         """Return the payload.
 
         Raises:
@@ -66,10 +60,10 @@ class InsecureChannels:
         """Header and digest."""
         return _CHANNEL.overhead_bytes
 
-    def dial(self, peer: str, scheme: str) -> Channel:  # noqa: ARG002 - it is the same for all
+    def dial(self, _peer: str, _scheme: str) -> Channel:
         """The channel of a conversation that begins here."""
         return _CHANNEL
 
-    def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:  # noqa: ARG002
+    def answer(self, datagram: bytes, header: Header, _sender: str, now_ns: int) -> Answer:
         """The channel of a conversation that a connect asks for, and the payload of that connect."""
         return Answer(_CHANNEL, _CHANNEL.open(datagram, header, now_ns))
