@@ -8,11 +8,15 @@ async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801",
 from triack.base import errors
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.node.consumer import AckMode, Consumer
+from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node
 from triack.node.node import open_node as open
+from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Receipt
+from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
 from triack.queues.redelivery import Redelivery
@@ -34,13 +38,25 @@ __all__ = [
     "AckTrigger",
     "Consumer",
     "Delivery",
+    "Events",
+    "LinkDown",
+    "LinkStats",
+    "LinkUp",
     "Message",
+    "MessageProperties",
     "Node",
+    "NodeEvent",
     "NodeSettings",
+    "NodeStats",
     "OrderSettings",
+    "OutgoingStats",
+    "PeerHalted",
+    "PeerSilent",
+    "QueueStats",
     "Receipt",
     "Redelivery",
     "SessionSettings",
+    "SessionStats",
     "Stage",
     "Transaction",
     "open",

@@ -14,6 +14,7 @@ __all__ = [
     "check_between",
     "check_datagram",
     "check_settings",
+    "check_timeout",
 ]
 
 DATAGRAM_MIN_BYTES = 576
@@ -72,3 +73,9 @@ def check_datagram(name: str, size_bytes: int) -> None:
     """Raises UsageError if no datagram can have that size."""
     if not DATAGRAM_MIN_BYTES <= size_bytes <= DATAGRAM_MAX_BYTES:
         raise UsageError(f"{name} must be {DATAGRAM_MIN_BYTES} to {DATAGRAM_MAX_BYTES}, not {size_bytes}")
+
+
+def check_timeout(what: str, timeout: object) -> None:
+    """Raises UsageError for what is no time to wait: neither None, for no limit, nor seconds of at least 0."""
+    if timeout is not None:
+        _nanoseconds(f"{what}: timeout", timeout, zero=True)

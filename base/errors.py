@@ -5,8 +5,8 @@ TriackError
 │   ├── AddressError          an address or destination that cannot be read
 │   ├── MessageTooLarge       a body over 4 MiB
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
-│   ├── NotLoopback           insecure=True beyond the loopback interface
-│   └── NodeClosed            a call on a node, consumer or transaction that has ended
+│   └── NotLoopback           insecure=True beyond the loopback interface
+├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
@@ -73,7 +73,7 @@ class NotLoopback(UsageError):
     """An insecure node was asked to listen beyond the loopback interface."""
 
 
-class NodeClosed(UsageError):
+class NodeClosed(TriackError):
     """A call on a node, consumer or transaction that has already ended."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self
 
+from triack.base.checks import check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.message import Message
 from triack.node.port import Port
@@ -125,6 +126,7 @@ class Consumer:
             NodeClosed: the node or this consumer has ended.
             StoreFailed: the node's store has failed.
         """
+        check_timeout(f"receive from {self._mailbox.name}", timeout)
         await self._take_turns()
         try:
             async with asyncio.timeout(timeout):

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import UsageError
+from triack.node.outgoing_message import MessageProperties
 from triack.queues.mailbox import Lease
 
 __all__ = ["Holder", "Message"]
@@ -77,9 +78,9 @@ class Message:
         return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._lease.index}"
 
     @property
-    def sent_at_ms(self) -> int:
-        """Wall clock of the sender, milliseconds since 1970."""
-        return self._lease.packet.open().sent_at_ms
+    def sent_at(self) -> float:
+        """When it was sent: wall clock of the sender, seconds since 1970, to the millisecond."""
+        return self._lease.packet.open().sent_at_ms / 1_000
 
     @property
     def failures(self) -> int:
@@ -110,6 +111,26 @@ class Message:
     def label(self) -> str | None:
         """A label for people."""
         return self._text("label")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The names and values that the sender gave it."""
+        headers = self.properties.get("headers")
+        return {str(name): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
+
+    def forwardable(self) -> MessageProperties:
+        """What the sender set, to be sent on as it is: ``node.send(next, message.body, **message.forwardable())``.
+
+        Times to live are left out: they were for the way to this queue, and it has come to its end.
+        """
+        found: MessageProperties = {"headers": self.headers} if self.headers else {}
+        if self.correlation_id is not None:
+            found["correlation_id"] = self.correlation_id
+        if self.reply_to is not None:
+            found["reply_to"] = self.reply_to
+        if self.label is not None:
+            found["label"] = self.label
+        return found
 
     def _text(self, name: str) -> str | None:
         value = self.properties.get(name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
@@ -14,10 +14,13 @@ from triack.base.errors import NodeClosed, NotLoopback, StoreDamaged, TriackErro
 from triack.base.names import check_name
 from triack.node.consumer import AckMode, Consumer
 from triack.node.driver import Driver
+from triack.node.events import Events
 from triack.node.life import Life, LifeState
+from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
 from triack.node.receipt import Receipt
+from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
 from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
@@ -226,6 +229,17 @@ class Node:
         """
         return await self._life.failed()
 
+    def events(self) -> Events:
+        """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
+
+        Returns:
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent`` and ``PeerHalted``.
+
+        Raises:
+            NodeClosed: the node was not started.
+        """
+        return self._port.events()
+
     @property
     def _port(self) -> Port:
         if self._running is None:
@@ -245,7 +259,12 @@ class Node:
     # ---- sending
 
     async def send(
-        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """Accept a message for sending; waits only while the outgoing queue is full.
 
@@ -257,8 +276,9 @@ class Node:
                 ``queue`` for a queue of this node.
             body: at most 4 MiB.
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            **properties: ``correlation_id``, ``reply_to``, ``label`` (strings); ``time_to_reach_queue`` and
-                ``time_to_be_received`` (seconds), after which the message goes to a dead-letter queue.
+            **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
+                ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
+                dead-letter queue. See ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.
@@ -278,7 +298,12 @@ class Node:
         return Receipt(port, outgoing, port.submit(prepared))
 
     def send_nowait(
-        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """As ``send``, but without waiting.
 
@@ -338,12 +363,12 @@ class Node:
         """
         return self._port.queue_lengths()
 
-    def stats(self) -> dict[str, Any]:
-        """Counters for people.
+    def stats(self) -> NodeStats:
+        """Everything that can be counted, at this moment.
 
         Returns:
-            ``drops`` and ``closes`` by reason (the names of docs/reasons.md), ``unacknowledged_packets`` by
-            destination and class, and ``rollbacks``: halted peers by node id, with whose store it is.
+            Queues with depth, bytes and age, outgoing queues, links and sessions with window, round trip and resends,
+            and what was dropped and closed by reason (the names of docs/reasons.md).
 
         Raises:
             NodeClosed: the node was not started.

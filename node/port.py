@@ -5,17 +5,17 @@ and whatever may have to wait ends when the node does.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError
 from triack.base.names import check_name, nearest
 from triack.node import operator_log
 from triack.node.driver import Driver
+from triack.node.events import Events
 from triack.node.life import Life
-from triack.node.outgoing_message import as_bytes, check_size, with_properties
+from triack.node.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.node.stats import NodeStats, gather
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -106,7 +106,7 @@ class Port:
         self._outgoing[(destination, delivery)] = found
         return found
 
-    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: dict[str, Any]) -> Prepared:
+    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
         outgoing = self._outgoing.get((destination, delivery)) or self._find_outgoing(destination, delivery)
@@ -245,22 +245,13 @@ class Port:
         """32 hex digits that name this queue manager for ever."""
         return self._engine.node_id.hex()
 
-    def stats(self) -> dict[str, Any]:
+    def events(self) -> Events:
+        """See ``Node.events``."""
+        return self._driver.events.read()
+
+    def stats(self) -> NodeStats:
         """See ``Node.stats``."""
-        engine = self._engine
-        drops = Counter({str(reason): count for reason, count in engine.drops.items()})
-        drops.update(self._driver.drops)
-        waiting = {
-            f"{outgoing.address}/{outgoing.queue} {outgoing.delivery.label}": outgoing.unacknowledged
-            for outgoing in engine.outbox.queues
-            if outgoing.address
-        }
-        return {
-            "drops": dict(drops),
-            "closes": dict(engine.closes),
-            "unacknowledged_packets": waiting,
-            "rollbacks": engine.rollbacks,
-        }
+        return gather(self._engine, self._driver.drops, self._clock())
 
     async def close(self, timeout_ns: int) -> None:
         """Let sessions finish for at most ``timeout_ns``, and close everything."""

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from triack.base.checks import check_timeout
 from triack.base.errors import DeliveryFailed, RollbackDetected, UsageError, WaitTimeout
 from triack.node.port import Port
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -22,12 +23,18 @@ class Receipt:
     - NodeClosed, StoreFailed: this node ended before. What was queued is sent when it is opened again.
     """
 
-    __slots__ = ("_outgoing", "_port", "_ticket")
+    __slots__ = ("_ordinal", "_outgoing", "_port", "_ticket")
 
     def __init__(self, port: Port, outgoing: OutgoingQueue, ticket: int) -> None:
         self._port = port
         self._outgoing = outgoing
         self._ticket = ticket
+        self._ordinal = outgoing.ordinal_of(ticket)
+
+    @property
+    def id(self) -> str:
+        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        return f"{self._port.node_id}-{self._ordinal}"
 
     async def queued(self, timeout: float | None = None) -> None:
         """Wait until this node has the message for good: on its disk, or in memory if it is express."""
@@ -48,14 +55,16 @@ class Receipt:
         """Wait for the order ack, [MS-MQQB] 2.2.4: accepted once, in order, and on disk at its destination."""
         await self.reached(Stage.ORDERED, timeout)
 
-    async def reached(self, stage: Stage, timeout: float | None = None) -> None:
+    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
         """Wait for a stage given as a value; the class says what is raised.
 
         Args:
-            stage: how far the message is to come.
+            stage: how far the message is to come: a ``Stage``, or its name, such as ``ordered``.
             timeout: seconds to wait, None for no limit.
         """
         outgoing, port = self._outgoing, self._port
+        stage = _as_stage(stage)
+        check_timeout(f"wait for {stage.name.lower()}", timeout)
         if stage > STAGES[outgoing.delivery]:
             raise UsageError(f"wait for {stage.name.lower()}: {outgoing.delivery.label} messages have no such stage")
         port.check_alive()
@@ -87,3 +96,12 @@ class Receipt:
                 rolled_back=error.rolled_back,
             )
         raise DeliveryFailed(f"message to {outgoing.address}/{outgoing.queue} not delivered: {reason}", reason=reason)
+
+
+def _as_stage(stage: object) -> Stage:
+    if isinstance(stage, Stage):
+        return stage
+    names = {known.name.lower(): known for known in Stage}
+    if not isinstance(stage, str) or stage not in names:
+        raise UsageError(f"wait for {stage!r}: stages are {', '.join(names)}")
+    return names[stage]

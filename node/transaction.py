@@ -2,11 +2,13 @@
 
 import asyncio
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
+from triack.base.checks import check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.message import Message
+from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port, Prepared
 from triack.node.receipt import Receipt
 from triack.queues.mailbox import Lease, Mailbox
@@ -34,7 +36,12 @@ class Transaction:
         self._ended = False
 
     async def send(
-        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
     ) -> None:
         """Send with the commit; waits only while the outgoing queue is full.
 
@@ -73,6 +80,7 @@ class Transaction:
             NodeClosed, StoreFailed: this transaction or the node has ended.
         """
         self._check_open()
+        check_timeout(f"receive from {queue}", timeout)
         mailbox = self._port.mailbox(queue)
         arrived = asyncio.Event()
         mailbox.listeners.append(arrived.set)

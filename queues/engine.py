@@ -16,13 +16,14 @@ from triack.base.errors import ProtocolError, TriackError
 from triack.base.reasons import DeadReason, DropReason
 from triack.ordering import wire
 from triack.queues.deadlines import Deadlines
-from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
+from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import Inbox
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Lease, Mailbox, Run
+from triack.queues.news import News
 from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing, check
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
-_UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
 _KINDS = {
     events.TransmitKind.CONNECT: Kind.CONNECT,
     events.TransmitKind.ACCEPT: Kind.ACCEPT,
@@ -68,6 +68,7 @@ class Engine:
         drops: what was dropped, by reason.
         closes: sessions that ended, by reason.
         failure: what ended the store, or None.
+        news: what it has to tell of its links.
         draining: whether the node is closing and takes nothing new.
     """
 
@@ -98,7 +99,6 @@ class Engine:
         self._group = GroupCommit()
         self._job: Job | None = None
         self._read_next = False
-        self._silent: list[str] = []
         self._awake: dict[Conversation, None] = {}
         self._deadlines = Deadlines[Conversation]()
         self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
@@ -113,6 +113,7 @@ class Engine:
             random=random,
             record=self._record,
         )
+        self.news = News(self.outbox.links)
         self.handshakes = Handshakes(
             content,
             name=name,
@@ -284,6 +285,7 @@ class Engine:
             ack_threshold=settings.trigger.count or 0,
         )
         self.handshakes.handle_opened(conversation, now_ns)
+        self.news.handle_opened(conversation)
         if conversation.link is not None:
             self.outbox.handle_session_opened(conversation.link, now_ns)
         self.inbox.handle_request(conversation.peer_id)
@@ -347,11 +349,9 @@ class Engine:
             unacked=event.unacked,
         )
         self.handshakes.handle_closed(conversation, event.reason, now_ns)
+        self.news.handle_closed(conversation, event.reason)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            if not conversation.peer_id and not link.silent and event.reason in _UNANSWERED:
-                link.silent = True
-                self._silent.append(link.address)
             unanswered = event.reason is CloseReason.CONNECT_TIMEOUT
             self.outbox.handle_session_closed(link, now_ns, unanswered=unanswered)
 
@@ -364,6 +364,7 @@ class Engine:
             if not self.handshakes.has(conversation):
                 continue
             conversation.session.handle_timer(now_ns)
+            self.news.look_at(conversation)
             conversation.wake()
             self._handle_events(conversation, now_ns)
         if self.failure is None:
@@ -402,9 +403,8 @@ class Engine:
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
-        effects += [TellSilent(address) for address in self._silent]
+        effects += self.news.take()
         effects += [TellRollback(error) for error in self.handshakes.take_detected()]
-        self._silent.clear()
         effects += [Send(address, datagrams) for address, datagrams in sends.items()]
         return effects
 

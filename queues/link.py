@@ -112,6 +112,8 @@ class Link:
         halted: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
         silent: whether the operator was told that nobody answers.
+        sessions: how many were opened.
+        resends: packets that left again in those that have ended.
     """
 
     __slots__ = (
@@ -127,7 +129,9 @@ class Link:
         "halted",
         "peer_id",
         "queues",
+        "resends",
         "retry_at_ns",
+        "sessions",
         "silent",
     )
 
@@ -141,6 +145,8 @@ class Link:
         self.halted: RollbackDetected | None = None
         self.retry_at_ns = 0
         self.silent = False
+        self.sessions = 0
+        self.resends = 0
         self._attempts = 0
         self._awake = {} if awake is None else awake
         self._random = random
@@ -216,6 +222,7 @@ class Link:
         """A session is open."""
         self._attempts = 0
         self.silent = False
+        self.sessions += 1
 
     def handle_closed(self, now_ns: int, *, unanswered: bool) -> None:
         """The session is gone; wait a little longer each time in a row.
@@ -225,6 +232,8 @@ class Link:
             unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
                 peer that comes back must not wait for ours.
         """
+        if self.conversation is not None:
+            self.resends += self.conversation.session.window.resends
         self.conversation = None
         settings = self._settings
         wait_ns = min(settings.reconnect_min_ns << min(self._attempts, 16), settings.reconnect_max_ns)

@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, unpack
+from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, sent_at_of, unpack
 from triack.queues.redelivery import Wait
 
 __all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
@@ -47,6 +47,7 @@ class QueuedPacket:
         waits: what keeps message i back, or did so last.
         redelivered: whether its messages may have been handed out before, in an earlier life of the process.
         place: where it stands in the queue; nothing else in the queue has that number, ever.
+        sent_at_ms: wall clock of its sender.
     """
 
     keys: list[int]
@@ -65,6 +66,7 @@ class QueuedPacket:
     redelivered: bool = False
     place: int = 0
     content: Unpacked | None = None
+    sent_at_ms: int = 0
 
     @property
     def done(self) -> bool:
@@ -190,6 +192,7 @@ class Mailbox:
     Attributes:
         next_position: where in the store the next packet goes.
         length: how many messages are not acknowledged.
+        size_bytes: of the packets that hold them.
         cached_bytes: bodies in memory that were not handed out.
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
@@ -213,6 +216,7 @@ class Mailbox:
         "name",
         "next_position",
         "queue_id",
+        "size_bytes",
     )
 
     def __init__(self, queue_id: int, name: str, notices: Notices) -> None:
@@ -220,6 +224,7 @@ class Mailbox:
         self.name = name
         self.next_position = 1
         self.length = 0
+        self.size_bytes = 0
         self.cached_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
@@ -243,6 +248,7 @@ class Mailbox:
             packet: one row.
             head: the first bytes of its body, enough to know what it is.
         """
+        packet.sent_at_ms = sent_at_of(head)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(packet, fragment[0] if fragment else None)
@@ -308,9 +314,16 @@ class Mailbox:
                 packet.pieces = []
             else:
                 self.cached_bytes += packet.size_bytes
+        self.size_bytes += packet.size_bytes
         self._ready.append(packet)
         self._look_ahead()
         self.wake()
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
+        waiting = [packet for _, _, packet in self._again[:1]] + [*self._ready][:1]
+        return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def wake(self) -> None:
         """Tell the listeners that there may be something to read."""
@@ -450,6 +463,8 @@ class Mailbox:
             return
         packet.acked |= bit
         self.length -= 1
+        if packet.done:
+            self.size_bytes -= packet.size_bytes
         if packet.keys:
             self._note_change(packet)
 
@@ -535,4 +550,5 @@ def _merge(rows: list[QueuedPacket]) -> QueuedPacket:
         failures=first.failures,
         waits=first.waits,
         redelivered=first.redelivered,
+        sent_at_ms=first.sent_at_ms,
     )

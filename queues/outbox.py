@@ -33,6 +33,9 @@ EXPRESS_LANES = 1 << 31
 """Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
 ORDINALS_PER_START_BITS = 40
 """2^40 messages for each of 2^24 starts: message ids are never used twice."""
+ORDINALS_BLOCK = 4_096
+"""Ordinals that an outgoing queue takes at a time, so that a message has its id at once: many packets full, and little
+beside the ordinals of one start."""
 FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once: many windows of small packets, as asking costs more than reading them."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
@@ -184,6 +187,9 @@ class Outbox:
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
         self._unpacked[outgoing] = None
+        if outgoing.submitted == outgoing.numbered:
+            outgoing.number(self._ordinal, ORDINALS_BLOCK)
+            self._ordinal += ORDINALS_BLOCK
         return outgoing.submit(message, size_bytes)
 
     def room(self, outgoing: OutgoingQueue) -> bool:
@@ -202,7 +208,7 @@ class Outbox:
     def pack_express(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
         """Make packets of submitted express messages; they need no commit."""
         for outgoing in self._take_unpacked(durable=False):
-            entries, self._ordinal = outgoing.poll_packets(self._ordinal, now_ms)
+            entries = outgoing.poll_packets(now_ms)
             self._record_queued(outgoing, entries, now_ns)
             if outgoing.address:
                 outgoing.start(entries)
@@ -214,7 +220,7 @@ class Outbox:
     def pack_durable(self, group: GroupCommit, now_ms: int) -> None:
         """Put everything submitted in a durable class into the next commit, all of it together."""
         for outgoing in self._take_unpacked(durable=True):
-            entries, self._ordinal = outgoing.poll_packets(self._ordinal, now_ms)
+            entries = outgoing.poll_packets(now_ms)
             lane, sequence = outgoing.lane, outgoing.sequence
             group.commit.lanes[lane] = OutgoingQueueRow(
                 lane, outgoing.address, outgoing.queue, outgoing.delivery, sequence.sequence, sequence.next_number

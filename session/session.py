@@ -146,6 +146,11 @@ class Session:
         return self._opening.initiator
 
     @property
+    def is_unanswered(self) -> bool:
+        """Whether this end tries to connect, and has done so for a while."""
+        return self.state is State.CONNECTING and self._opening.is_unanswered
+
+    @property
     def received(self) -> NumberSet:
         """The packets that have come."""
         return self._session_ack.received

@@ -30,7 +30,7 @@ def filled(link: Link, packets: int) -> OutgoingQueue:
     link.add(outgoing)
     for _ in range(packets):
         outgoing.submit(b"x" * 200, 200)
-    outgoing.start(outgoing.poll_packets(1, 1)[0])
+    outgoing.start(outgoing.poll_packets(1))
     assert len(outgoing.sequence.entries) == packets
     link.offer(outgoing)
     return outgoing

@@ -13,11 +13,10 @@ import contextlib
 from collections import deque
 from pathlib import Path
 
-import structlog
-
 import triack
 from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError
 from triack.base.reasons import DropReason
+from triack.node import operator_log
 from triack.tools.commands.batches import take_batch
 from triack.tools.commands.common import first_of
 from triack.tools.commands.frames import VERSION, Header, Link, number_of
@@ -30,8 +29,6 @@ __all__ = ["ControlServer"]
 OUT_MESSAGES = 4_000
 OUT_BYTES = 4 * 1024 * 1024
 """Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
-
-_log = structlog.get_logger("triack")
 
 
 class ControlServer:
@@ -77,12 +74,12 @@ class ControlServer:
                 raise ProtocolError(DropReason.BAD_HELLO, f"do is {hello.get('do')!r}")
         except (NodeClosed, StoreError) as error:
             # Not the other end's fault: it finds the next process that serves the directory, and goes on there.
-            _log.info("conversation ended", cause=str(error))
+            operator_log.info(f"control socket: a conversation ended: {error}")
         except TriackError as error:
             with contextlib.suppress(OSError):
                 await link.send("error", message=str(error))
         except OSError as error:
-            _log.info("conversation ended", cause=str(error))
+            operator_log.info(f"control socket: a conversation ended: {error}")
         finally:
             await link.close()
 
