@@ -65,6 +65,7 @@ class DropReason(Reason):
     # Who may connect.
     NO_KEY = "no-key", "A peer was to be called whose key is not known, or no more."
     UNTRUSTED = "untrusted", "A connect came with a key that belongs to no peer."
+    NOT_INVITED = "not-invited", "An enrolment came without the code of an open invitation."
     TOO_MANY_CONNECTS = "too-many-connects", "One host had more connects than its share, while too many came in all."
     CLOSING = "closing", "A connect came while the node was closing, or after its store had failed."
     OWN_NODE = "own-node", "A connect came from this node itself, or from a copy of it."
