@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from triack.base.commit import Commit, StoreContent
-from triack.base.datagram import Channel, Channels, Kind
+from triack.base.datagram import Channel, Channels, Header, Kind
 from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.reasons import DeadReason, DropReason
 from triack.queues.history import History, Peers, covers
@@ -41,6 +41,8 @@ HALTED_MAX = 1_024
 """Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
 the same."""
 
+_IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA})
+"""What belongs to a conversation that there is."""
 _SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
 
 
@@ -64,6 +66,7 @@ class Connect(NamedTuple):
     hello: Hello
     peer: Introduction
     channel: Channel
+    counter: int
     sender: str
 
 
@@ -131,7 +134,7 @@ class Handshakes:
     def connect(self, link: Link, now_ns: int) -> None:
         """Begin a session with whoever is at the link's address."""
         own = self._introduce(link.address, link.peer_id, self.peers.of(link.peer_id))
-        channel = self._channels.dial(link.address)
+        channel = self._channels.dial(link.address, link.address.partition(":")[0])
         session_id = self._random.getrandbits(64)
         link.conversation = self._add_session(channel, session_id, own, link.address, now_ns)
         link.conversation.link = link
@@ -143,7 +146,7 @@ class Handshakes:
             ProtocolError: ``unexpected-accept``, for one that answers no connect of ours; ``bad-hello``.
         """
         session, peer = conversation.session, Introduction.decode(hello.introduction)
-        if not session.initiator or hello.session_id != session.hello.session_id:
+        if session.state is not State.CONNECTING or hello.session_id != session.hello.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         # A clone of our store has our id, but a start of its own: with ours, too, it is an echo of ourselves.
         own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
@@ -158,9 +161,8 @@ class Handshakes:
             self._halt(peer, RolledBack.SENDER, now_ns)
             start = HistoryPoint(peer.point.start, 0)
             self._connect_again(conversation, peer.node_id, start, self.halted[peer.node_id].rolled_back)
-        elif session.state is not State.CONNECTING or self._has_enough(peer):
-            if session.state is State.CONNECTING:
-                conversation.peer = peer
+        elif self._has_enough(peer):
+            conversation.peer = peer
             session.handle_hello(hello, now_ns)
         else:
             self._connect_again(conversation, peer.node_id, self.peers.of(peer.node_id), RolledBack.NONE)
@@ -182,44 +184,59 @@ class Handshakes:
 
     # ---- the acceptor
 
-    def handle_connect(self, hello: Hello, channel: Channel, sender: str, now_ns: int) -> None:
+    def handle_connect(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> None:
         """Answer a connect.
 
         Args:
-            hello: what it says.
-            channel: the one that opened it; a conversation keeps it, and a refusal is sealed with it.
+            datagram: all of it.
+            header: what ``read_header`` has read.
             sender: the address that it came from.
             now_ns: the clock.
 
         Raises:
             ProtocolError: with the reason why there will be no session.
         """
-        connect = Connect(hello, Introduction.decode(hello.introduction), channel, sender)
-        peer = connect.peer
+        answer = self._channels.answer(datagram, header, sender, now_ns)
+        if answer.channel is None:
+            self._replies.append((sender, answer.retry))
+            return
+        hello = Hello.decode(answer.payload)
+        peer = Introduction.decode(hello.introduction)
+        # A conversation keeps the channel, and a refusal is sealed with it.
+        self._handle_hello(Connect(hello, peer, answer.channel, header.counter, sender), now_ns)
+
+    def _handle_hello(self, connect: Connect, now_ns: int) -> None:
+        hello, peer = connect.hello, connect.peer
         if peer.node_id == self._node_id:
             self._handle_own_connect(connect, now_ns)
             raise ProtocolError(DropReason.OWN_NODE)
         if self._is_told(peer):
             self._halt(peer, peer.rolled_back.turned, now_ns, told=True)
-            self._refuse(connect, peer.rolled_back.turned)
+            self._refuse(connect, peer.rolled_back.turned, now_ns)
         if peer.receiver == self._node_id and not self.history.has(peer.remembered):
             self._halt(peer, RolledBack.SENDER, now_ns)
-            self._refuse(connect, RolledBack.SENDER)
+            self._refuse(connect, RolledBack.SENDER, now_ns)
         if peer.node_id in self.halted:
-            self._refuse(connect, self.halted[peer.node_id].rolled_back)
+            self._refuse(connect, self.halted[peer.node_id].rolled_back, now_ns)
         conversation = self._accepted.get((peer.node_id, hello.session_id))
         if conversation is not None:
-            # A connect with nothing to check, a late copy perhaps, takes nothing back.
-            conversation.introduce(self._check(conversation.own, peer))
-            conversation.session.handle_hello(hello, now_ns)
-            conversation.wake()
+            self._answer_again(conversation, connect, now_ns)
             return
         link = self._outbox.links.get(peer.address)
         if link is not None and link.is_connecting and self._node_id > peer.node_id:
             # Both ends connect at once: the greater node id wins, and both know it.
             raise ProtocolError(DropReason.CONNECTING_OURSELVES)
         self._make_room()
-        self._add_session(channel, hello.session_id, self._answer(peer), sender, now_ns, connect)
+        self._add_session(connect.channel, hello.session_id, self._answer(peer), connect.sender, now_ns, connect)
+
+    def _answer_again(self, conversation: Conversation, connect: Connect, now_ns: int) -> None:
+        if conversation.session.state is not State.ACCEPTING:
+            raise ProtocolError(DropReason.LATE_CONNECT)
+        # A connect with nothing to check, a late copy perhaps, takes nothing back.
+        conversation.introduce(self._check(conversation.own, connect.peer))
+        conversation.answer(connect.channel, connect.counter, connect.sender)
+        conversation.session.handle_hello(connect.hello, now_ns)
+        conversation.wake()
 
     def _is_told(self, peer: Introduction) -> bool:
         """Whether the initiator says, having heard of our present start, that a store was rolled back."""
@@ -228,12 +245,12 @@ class Handshakes:
             self.history.start,
         )
 
-    def _refuse(self, connect: Connect, rolled_back: RolledBack) -> None:
+    def _refuse(self, connect: Connect, rolled_back: RolledBack, now_ns: int) -> None:
         """Tell who connects that there will be no session. It needs none: each connect is answered by itself."""
-        self._reply(connect, rolled_back)
+        self._reply(connect, rolled_back, now_ns)
         raise ProtocolError(DropReason.ROLLBACK)
 
-    def _reply(self, connect: Connect, rolled_back: RolledBack) -> None:
+    def _reply(self, connect: Connect, rolled_back: RolledBack, now_ns: int) -> None:
         hello = Hello.of(
             self._settings.session,
             session_id=connect.hello.session_id,
@@ -241,9 +258,8 @@ class Handshakes:
             sent_at_ns=connect.hello.sent_at_ns,
             introduction=replace(self._answer(connect.peer), rolled_back=rolled_back).encode(),
         )
-        # Counters of such answers are drawn: nobody counts them, and no two may be the same.
-        counter = self._random.getrandbits(63)
-        answer = connect.channel.seal(Kind.ACCEPT, connect.hello.connection_id, counter, hello.encode())
+        receiver, payload = connect.hello.connection_id, hello.encode()
+        answer = connect.channel.seal(Kind.ACCEPT, receiver, connect.counter, payload, now_ns)
         self._replies.append((connect.sender, answer))
 
     def _handle_own_connect(self, connect: Connect, now_ns: int) -> None:
@@ -252,10 +268,10 @@ class Handshakes:
             self._handle_own_address(connect, now_ns)
         elif self._is_told(peer):
             self._halt(peer, RolledBack.SENDER, now_ns)
-            self._refuse(connect, RolledBack.SENDER)
+            self._refuse(connect, RolledBack.SENDER, now_ns)
         else:
             # A late copy of a connect of ours, or a clone: only the clone will answer, and say what we are.
-            self._reply(connect, RolledBack.NONE)
+            self._reply(connect, RolledBack.NONE, now_ns)
 
     def _handle_own_address(self, connect: Connect, now_ns: int) -> None:
         """We have dialled ourselves, by another name: what waits there can never be delivered."""
@@ -339,6 +355,7 @@ class Handshakes:
         self.conversations[session.hello.connection_id] = conversation
         conversation.wake()
         if connect is not None:
+            conversation.answer(connect.channel, connect.counter, connect.sender)
             self._accepted[(connect.peer.node_id, session_id)] = conversation
             self._half_open[conversation] = None
         return conversation
@@ -399,6 +416,15 @@ class Handshakes:
     def with_peer(self, node_id: bytes) -> list[Conversation]:
         """The conversations with a node that have been open."""
         return list(self._by_peer.get(node_id, ()))
+
+    def of(self, header: Header) -> Conversation:
+        """Whose datagram it is. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
+        conversation = self.conversations.get(header.connection_id)
+        if conversation is None:
+            raise ProtocolError(DropReason.UNKNOWN_CONNECTION)
+        if header.kind not in _IN_CONVERSATION:
+            raise ProtocolError(DropReason.UNKNOWN_KIND)
+        return conversation
 
     def has(self, conversation: Conversation) -> bool:
         """Whether a conversation is not gone."""

@@ -4,8 +4,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from triack.base.datagram import Channel
-from triack.base.errors import RollbackDetected
+from triack.base.datagram import Channel, Header, Kind
+from triack.base.errors import ProtocolError, RollbackDetected
+from triack.base.reasons import DropReason
 from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -23,20 +24,27 @@ QUEUE_TURN_PACKETS = 16
 has some in every window."""
 CONTROL_MAX = 8_192
 """Order acks and rejections that wait for one peer to take them: twice as many as it may have streams."""
+PENDING_MAX = 4
+"""Connects of one session whose answers may still be on their way: what an initiator remembers of its own."""
 
 
 @dataclass(slots=True, eq=False)
 class Conversation:
     """A session, and where its datagrams go.
 
+    Every connect of a session is a handshake of its own, so one that accepts has a channel for each that it answered,
+    until the initiator speaks with the keys of one of them.
+
     Attributes:
-        channel: what protects its datagrams.
+        channel: what protects its datagrams; of one that accepts, that of the newest connect.
         path: the address to send to; follows the peer when it moves.
         awake: the conversations of this node that have something to do; it adds itself.
         own: what this node said of itself last.
         peer: what the other node said of itself; None for an initiator that has not been answered.
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
+        pending: the channels of one that accepts, before the initiator has spoken; newest last.
+        connect_counter: that of the newest connect, for the accept that answers it.
         known: what is remembered of the peer; None before the session was open.
     """
 
@@ -49,11 +57,40 @@ class Conversation:
     link: "Link | None" = None
     control: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
     highest_counter: int = 0
+    pending: list[Channel] = field(default_factory=list)
+    connect_counter: int = 0
     known: KnownPeer | None = None
 
     def wake(self) -> None:
         """Something was said to the session, or for it: it must be looked at before the node rests."""
         self.awake[self] = None
+
+    def answer(self, channel: Channel, counter: int, sender: str) -> None:
+        """Answer a connect: with its channel, and to where it came from."""
+        self.pending = [*self.pending[1 - PENDING_MAX :], channel]
+        self.channel, self.connect_counter, self.path = channel, counter, sender
+
+    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
+        """The payload of a datagram; the first of the initiator's settles which channel it is to be.
+
+        Raises:
+            ProtocolError: as ``Channel.open``; ``not-open``: nothing but data settles it.
+        """
+        if not self.pending:
+            return self.channel.open(datagram, header, now_ns)
+        if header.kind is not Kind.DATA:
+            raise ProtocolError(DropReason.NOT_OPEN, "the initiator has not spoken yet")
+        error = ProtocolError(DropReason.BAD_TAG)
+        for channel in reversed(self.pending):
+            try:
+                payload = channel.open(datagram, header, now_ns)
+            except ProtocolError as cause:
+                error = cause
+            else:
+                self.channel = channel
+                self.pending.clear()
+                return payload
+        raise error
 
     def put_control(self, key: tuple[int, int], content: bytes) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.

@@ -36,7 +36,6 @@ __all__ = [
     "CLOSE_BYTES",
     "MARK_MAX",
     "MAX_ACK_RANGES",
-    "NO_ECHO",
     "PACKET_HEADER_BYTES",
     "PING_BYTES",
     "AckFrame",
@@ -125,9 +124,6 @@ class CloseFrame:
     reason: CloseReason
 
 
-NO_ECHO = (1 << 64) - 1
-"""In place of a time: what has waited here would count as round trip."""
-
 Frame = PacketFrame | AckFrame | StoreAckFrame | PingFrame | CloseFrame
 
 
@@ -138,8 +134,7 @@ class Hello:
     Attributes:
         session_id: chosen by the initiator, the same at both ends.
         connection_id: where the sender of this hello wants to get the session's datagrams.
-        sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp);
-            ``NO_ECHO`` when the acceptor repeats itself unasked.
+        sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp).
         window: packets the sender of this hello is ready to have unacknowledged towards it ([MS-MQQB] 2.2.2.1
             WindowSize).
         max_datagram_bytes: largest datagram it takes.

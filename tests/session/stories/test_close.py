@@ -33,6 +33,7 @@ def test_an_idle_session_closes_after_the_cleanup_interval() -> None:
 def test_what_is_unacknowledged_is_not_idle() -> None:
     """An old packet that is still wanted keeps the session from being cleaned up."""
     pair = Pair.opened(SessionSettings(cleanup_interval_s=1.0, ack_timeout_s=60.0))
+    pair.confirm()
     cut(pair)
     pair.send("a", 1)
     pair.run(30 * SECOND)
