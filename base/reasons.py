@@ -67,6 +67,7 @@ class DropReason(Reason):
     UNTRUSTED = "untrusted", "A connect came with a key that belongs to no peer."
     TOO_MANY_CONNECTS = "too-many-connects", "One host had more connects than its share, while too many came in all."
     CLOSING = "closing", "A connect came while the node was closing, or after its store had failed."
+    FOREIGN_NODE_ID = "foreign-node-id", "A peer took the id of a node that is known to be another peer's."
     OWN_NODE = "own-node", "A connect came from this node itself, or from a copy of it."
     CONNECTING_OURSELVES = "connecting-ourselves", "Both ends connected at once, and this one's connect counts."
     UNEXPECTED_ACCEPT = "unexpected-accept", "An accept, or a request to prove an address, answered no connect of ours."

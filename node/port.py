@@ -12,6 +12,7 @@ from typing import Any
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError
 from triack.base.names import check_name
+from triack.base.peers import Directory
 from triack.node.driver import Driver
 from triack.node.life import Life
 from triack.node.outgoing_message import as_bytes, check_size, with_properties
@@ -42,7 +43,7 @@ class Port:
         engine: its engine.
         driver: runs the engine.
         clock: the monotonic clock, in nanoseconds.
-        peers: addresses by name.
+        directory: the peers by name.
         fixed_queues: whether it has only the queues that it was opened with.
         state: what the application keeps in the store.
 
@@ -58,7 +59,7 @@ class Port:
         engine: Engine,
         driver: Driver,
         clock: Callable[[], int],
-        peers: dict[str, str],
+        directory: Directory,
         fixed_queues: bool,
         state: dict[str, bytes],
     ) -> None:
@@ -69,7 +70,7 @@ class Port:
         self._engine = engine
         self._driver = driver
         self._clock = clock
-        self._peers = peers
+        self._directory = directory
         self._fixed_queues = fixed_queues
         self._state = state
         self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
@@ -93,14 +94,12 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        address = str(parsed.address) if parsed.address is not None else ""
-        if parsed.peer is not None:
-            if parsed.peer not in self._peers:
-                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}")
-            address = self._peers[parsed.peer]
-        if not address or address == self._engine.address:
+        if parsed.peer is not None and self._directory.named(parsed.peer) is None:
+            raise AddressError(f"send to {destination}: unknown peer {parsed.peer}")
+        where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
+        if not self._engine.peer_at(where):
             self.mailbox(parsed.queue)
-        found = self._engine.outgoing_queue(address, parsed.queue, delivery)
+        found = self._engine.outgoing_queue(where, parsed.queue, delivery)
         self._outgoing[(destination, delivery)] = found
         return found
 
@@ -244,9 +243,9 @@ class Port:
         drops = Counter({str(reason): count for reason, count in engine.drops.items()})
         drops.update(self._driver.drops)
         waiting = {
-            f"{outgoing.address}/{outgoing.queue} {outgoing.delivery.label}": outgoing.unacknowledged
+            f"{outgoing.peer}/{outgoing.queue} {outgoing.delivery.label}": outgoing.unacknowledged
             for outgoing in engine.outbox.queues
-            if outgoing.address
+            if outgoing.peer
         }
         return {
             "drops": dict(drops),

@@ -40,9 +40,9 @@ class StartJob:
 
 @dataclass(slots=True)
 class TellSilent:
-    """Tell the operator that an address has begun not to answer."""
+    """Tell the operator that a peer has begun not to answer, wherever it was looked for."""
 
-    address: str
+    peer: str
 
 
 @dataclass(slots=True)

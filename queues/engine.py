@@ -12,13 +12,14 @@ from triack.base.commit import StoreContent
 from triack.base.datagram import Channels, Header, Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
+from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox
 from triack.queues.jobs import Jobs
-from triack.queues.link import Conversation
+from triack.queues.link import Conversation, Links
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -48,6 +49,7 @@ class Engine:
         settings: every limit and timeout.
         queues: the only queues there are, or None to make them on arrival.
         channels: makes what protects datagrams.
+        directory: the peers by name; who changes it says so (``handle_directory_changed``).
         random: for ids and jitter.
         now_ns: the monotonic clock.
         wall_offset_ns: wall clock minus monotonic clock.
@@ -70,6 +72,7 @@ class Engine:
         settings: NodeSettings,
         queues: list[str] | None,
         channels: Channels,
+        directory: Directory,
         random: "Random",
         now_ns: int,
         wall_offset_ns: int,
@@ -83,9 +86,9 @@ class Engine:
         self.failure: TriackError | None = None
         self.draining = False
         self._channels = channels
+        self._directory = directory
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
-        self._awake: dict[Conversation, None] = {}
         self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
         self.inbox = Inbox(settings, queues, self.drops, self._record)
         self.outbox = Outbox(
@@ -95,7 +98,7 @@ class Engine:
             content_bytes=self._content_bytes,
             wall_offset_ns=wall_offset_ns,
             inbox=self.inbox,
-            random=random,
+            links=Links(settings, random, calls=not address),
             record=self._record,
         )
         self.handshakes = Handshakes(
@@ -104,12 +107,12 @@ class Engine:
             address=address,
             settings=settings,
             channels=channels,
+            directory=directory,
             random=random,
             outbox=self.outbox,
             drops=self.drops,
             record=self._record,
             report=self._report,
-            awake=self._awake,
         )
         self._jobs = Jobs(self.inbox, self.outbox, self.handshakes.number)
         self._reports = Reports(
@@ -124,17 +127,25 @@ class Engine:
             recorder=self._recorder,
             record=self._record,
         )
-        self._transmitter = Transmitter(
-            self.handshakes, self.outbox, awake=self._awake, report=self._report, recorder=self._recorder
-        )
+        self._transmitter = Transmitter(self.handshakes, self.outbox, report=self._report, recorder=self._recorder)
         self.inbox.restore(content, self._jobs.group, now_ns)
         self.outbox.restore(content, now_ns)
 
     # ---- the application
 
-    def outgoing_queue(self, address: str, queue: str, delivery: Delivery) -> OutgoingQueue:
-        """The outgoing queue to a queue; ``address`` empty, or our own, for a queue of this node."""
-        return self.outbox.outgoing_queue("" if address == self.address else address, queue, delivery, self._jobs.group)
+    def peer_at(self, where: str) -> str:
+        """The peer that a name or an address means; empty for this node.
+
+        An address is that of a peer in the directory, or one of its own, called by that address.
+        """
+        there = self._directory.at(where) or self._directory.named(where)
+        if where == self.address or (there is not None and self.address in there.addresses):
+            return ""
+        return where if there is None else there.name
+
+    def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
+        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
+        return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self._jobs.group)
 
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
@@ -143,7 +154,7 @@ class Engine:
     def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
         entries = outgoing.stages.wait(ticket, stage, waiter)
-        link = self.outbox.links.get(outgoing.address)
+        link = self.outbox.links.get(outgoing.peer)
         if stage is Stage.QUEUED or link is None or link.conversation is None:
             return
         if any(entry.sends for entry in entries):
@@ -234,22 +245,33 @@ class Engine:
                 self._handle_connect(data, header, sender, now_ns)
                 return
             conversation = self.handshakes.of(header)
-            payload = conversation.open(data, header, now_ns)
+            payload = self._open(conversation, data, header, now_ns)
             conversation.wake()
             _HANDLERS[header.kind](self, conversation, header, payload, now_ns)
             if header.counter > conversation.highest_counter:
                 conversation.highest_counter = header.counter
                 if not conversation.session.initiator:
-                    conversation.path = sender
+                    self.handshakes.move(conversation, sender)
             self._report(conversation, now_ns)
         except ProtocolError as error:
             self.drops[error.reason] += 1
 
+    def _open(self, conversation: Conversation, data: bytes, header: Header, now_ns: int) -> bytes:
+        try:
+            return conversation.open(data, header, now_ns)
+        except ProtocolError as error:
+            if error.reason == DropReason.TOO_MANY_FORGERIES:
+                self._close(conversation, CloseReason.TOO_MANY_FORGERIES, now_ns)
+            raise
+
     def handle_path_lost(self, address: str, now_ns: int) -> None:
         """The transport says that an address cannot be reached any more."""
-        for conversation in list(self.handshakes.conversations.values()):
-            if conversation.path == address:
-                self._close(conversation, CloseReason.PATH_LOST, now_ns)
+        for conversation in self.handshakes.at(address):
+            self._close(conversation, CloseReason.PATH_LOST, now_ns)
+
+    def handle_directory_changed(self, now_ns: int) -> None:
+        """Whom this node knows has changed: sessions of those who are trusted no more end with the next ``poll``."""
+        self.handshakes.handle_directory_changed(now_ns)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
         self._reports.take(conversation, now_ns)
@@ -278,9 +300,11 @@ class Engine:
         if conversation.known is not None:
             conversation.known.handle_serial(session.peer_mark)
 
-    def _content_bytes(self, address: str) -> int:
-        max_datagram_bytes = session_settings(self.settings, address).max_datagram_bytes
-        return content_limit_bytes(max_datagram_bytes, self._channels.overhead_bytes)
+    def _content_bytes(self, peer: str) -> int:
+        """The largest content that fits a datagram to a peer wherever it is; that of UDP when nobody knows where."""
+        addresses = self.handshakes.addresses_of(peer) or ("udp:",)
+        largest = min(session_settings(self.settings, address).max_datagram_bytes for address in addresses)
+        return content_limit_bytes(largest, self._channels.overhead_bytes)
 
     # ---- the clock
 
@@ -321,7 +345,7 @@ class Engine:
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
-        effects += [TellSilent(address) for address in self._reports.take_silent()]
+        effects += [TellSilent(peer) for peer in self._reports.take_silent()]
         effects += [TellRollback(error) for error in self.handshakes.take_detected()]
         effects += [Send(address, datagrams) for address, datagrams in sends.items()]
         return effects

@@ -88,7 +88,7 @@ class Reports:
                 self._drops[error.reason] += 1
 
     def take_silent(self) -> list[str]:
-        """Where nobody has answered, since the last call."""
+        """Which peers have begun not to answer, since the last call."""
         silent, self._silent = self._silent, []
         return silent
 
@@ -102,6 +102,7 @@ class Reports:
             now_ns,
             session=conversation.label,
             peer=conversation.peer_id.hex(),
+            peer_name=conversation.peer_name,
             role="initiator" if session.initiator else "acceptor",
             address=conversation.path,
             window=session.window.limit,
@@ -120,17 +121,18 @@ class Reports:
             now_ns,
             session=conversation.label,
             peer=conversation.peer_id.hex(),
+            peer_name=conversation.peer_name,
             reason=event.reason.value,
             unacked=event.unacked,
         )
         self._handshakes.handle_closed(conversation, event.reason, now_ns)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            if not conversation.peer_id and not link.silent and event.reason in _UNANSWERED:
-                link.silent = True
-                self._silent.append(link.address)
             unanswered = event.reason is CloseReason.CONNECT_TIMEOUT
             self._outbox.handle_session_closed(link, now_ns, unanswered=unanswered)
+            if not link.silent and link.calling.tried_all and event.reason in _UNANSWERED:
+                link.silent = True
+                self._silent.append(link.peer)
 
     # ---- packets
 

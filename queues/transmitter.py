@@ -46,7 +46,6 @@ class Transmitter:
     Args:
         handshakes: all conversations.
         outbox: has the packets.
-        awake: the conversations that have something to do.
         report: called with a conversation whose session has something to report.
         recorder: of the session log, or None.
 
@@ -54,21 +53,19 @@ class Transmitter:
         deadlines: when conversations must be looked at again.
     """
 
-    __slots__ = ("_awake", "_handshakes", "_outbox", "_recorder", "_report", "deadlines")
+    __slots__ = ("_handshakes", "_outbox", "_recorder", "_report", "deadlines")
 
     def __init__(
         self,
         handshakes: Handshakes,
         outbox: Outbox,
         *,
-        awake: dict[Conversation, None],
         report: Callable[[Conversation, int], None],
         recorder: Recorder | None,
     ) -> None:
         self.deadlines = Deadlines[Conversation]()
         self._handshakes = handshakes
         self._outbox = outbox
-        self._awake = awake
         self._report = report
         self._recorder = recorder
 
@@ -97,17 +94,18 @@ class Transmitter:
         """Everything to send now, by address."""
         batches: dict[str, list[bytes]] = {}
         paced: dict[Conversation, None] = {}
-        while self._awake:
+        ready = self._handshakes.awake
+        while ready:
             # To close one session can give another one something to do.
-            awake = list(self._awake)
-            self._awake.clear()
+            awake = list(ready)
+            ready.clear()
             for conversation in awake:
                 if self._handshakes.has(conversation):
                     self._serve(conversation, giving, batches, now_ns)
                     if conversation.session.is_paced:
                         paced[conversation] = None
         # Credit grows with time: any later look may let a packet go, and timers of the system are coarse.
-        self._awake.update(paced)
+        ready.update(paced)
         for address, datagram in self._handshakes.take_replies():
             batches.setdefault(address, []).append(datagram)
         return batches

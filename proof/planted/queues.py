@@ -42,7 +42,7 @@ def _early_packets(patch: Patch) -> None:
     def hasty(self: Outbox, group: GroupCommit, now_ms: int) -> None:
         pack_durable(self, group, now_ms)
         for outgoing, entries in group.departures.started:
-            if outgoing.address:
+            if outgoing.peer:
                 outgoing.start(entries)
                 self._look_at(outgoing)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
+from triack.base.peers import Directory
 from triack.base.units import SECOND
 from triack.queues.effects import Effect, Job, Send, StartJob, WriteRecords
 from triack.queues.engine import Engine
@@ -37,6 +38,7 @@ class Bare:
             settings=settings or NodeSettings(),
             queues=None,
             channels=InsecureChannels(),
+            directory=Directory(),
             random=Random(name),
             now_ns=self.now_ns,
             wall_offset_ns=0,

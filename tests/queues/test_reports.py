@@ -33,7 +33,7 @@ def test_the_operator_is_told_once_that_nobody_answers() -> None:
 
     def listen(now_ns: int) -> object:
         effects = poll(now_ns)
-        told.extend(effect.address for effect in effects if isinstance(effect, TellSilent))
+        told.extend(effect.peer for effect in effects if isinstance(effect, TellSilent))
         return effects
 
     a.live.poll = listen  # type: ignore[method-assign, assignment]

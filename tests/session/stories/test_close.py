@@ -243,6 +243,8 @@ ENDS: dict[CloseReason, Callable[[], Pair]] = {
     CloseReason.STORE_FAILED: by_owner(CloseReason.STORE_FAILED),
     CloseReason.PROTOCOL_ERROR: lambda: told(encode_ack(NumberSet(1), 64, 0, 0)),
     CloseReason.ROLLBACK: by_owner(CloseReason.ROLLBACK),
+    CloseReason.REVOKED: by_owner(CloseReason.REVOKED),
+    CloseReason.TOO_MANY_FORGERIES: by_owner(CloseReason.TOO_MANY_FORGERIES),
 }
 SILENT_ENDS = {CloseReason.PATH_LOST, CloseReason.PEER_CLOSED, CloseReason.CONNECT_TIMEOUT}
 
