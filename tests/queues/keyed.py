@@ -24,7 +24,7 @@ def peer(name: str, *addresses: str) -> Peer:
 
 
 class Keyed:
-    """One conversation's; each connect draws a nonce, and the accept that is opened last says which counts."""
+    """Of one conversation: each connect draws a nonce, and the accept opened last before any data says which counts."""
 
     overhead_bytes = HEADER_BYTES + TAG_BYTES
 
@@ -41,6 +41,8 @@ class Keyed:
         if kind is Kind.CONNECT:
             nonce = self.nonces[counter] = next(self._draw).to_bytes(8, "big")
             said += self._own + nonce
+        elif kind is Kind.DATA:
+            self.nonces.clear()
         return self.tag(said + payload, nonce)
 
     @staticmethod

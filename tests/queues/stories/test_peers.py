@@ -179,6 +179,18 @@ def test_a_node_that_does_not_listen_gets_what_is_sent_to_it() -> None:
     assert b.read_all("q") == [b"1", b"2", b"3", b"4"]
 
 
+def test_a_session_that_is_open_serves_a_link_that_comes_later() -> None:
+    """Nothing was ever sent to the peer before; the one session that there is goes both ways."""
+    world = World(1)
+    a = named(world, "a", peer("b"))
+    b = named(world, "b", peer("a", A), listens=False)
+    b.post("a", b"hello")
+    world.run(3 * SECOND)
+    a.post("b", *numbered(0, 30))
+    assert world.run(SECOND, lambda: b.length("q") == 30)
+    assert (opened(a), opened(b)) == (1, 1)
+
+
 def test_it_calls_for_its_messages_after_a_restart() -> None:
     """With nothing to say of its own, on a network that loses much, from another port."""
     world = World(1, Faults(loss=0.3))
