@@ -69,7 +69,7 @@ format: $(VENV)/lock.stamp  ## put the code in form and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 lock: $(VENV)/lock.stamp  ## resolve the dependencies again and write requirements/*.txt
-	$(BIN)/uv pip compile $(LOCK_FLAGS) --all-extras pyproject.toml --output-file requirements/lock.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --all-extras --group dev pyproject.toml --output-file requirements/lock.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --constraints requirements/lock.txt requirements/build.in \
 		--output-file requirements/build.txt
 

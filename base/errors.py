@@ -5,8 +5,8 @@ TriackError
 │   ├── AddressError          an address or destination that cannot be read
 │   ├── MessageTooLarge       a body over 4 MiB
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
-│   ├── NotLoopback           insecure=True beyond the loopback interface
-│   └── NodeClosed            a call on a node, consumer or transaction that has ended
+│   └── NotLoopback           insecure=True beyond the loopback interface
+├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
@@ -15,6 +15,7 @@ TriackError
 │   ├── StoreInUse            another process has the data directory
 │   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
 │   └── StoreFailed           a write or sync failed; the node has stopped
+│       └── StoreMoved        its files were deleted, renamed or replaced while it was open
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
@@ -39,6 +40,7 @@ __all__ = [
     "StoreError",
     "StoreFailed",
     "StoreInUse",
+    "StoreMoved",
     "TransportError",
     "TriackError",
     "UsageError",
@@ -71,7 +73,7 @@ class NotLoopback(UsageError):
     """An insecure node was asked to listen beyond the loopback interface."""
 
 
-class NodeClosed(UsageError):
+class NodeClosed(TriackError):
     """A call on a node, consumer or transaction that has already ended."""
 
 
@@ -121,6 +123,10 @@ class StoreDamaged(StoreError):
 
 class StoreFailed(StoreError):
     """A write or sync of the store failed; nothing after it was acknowledged."""
+
+
+class StoreMoved(StoreFailed):
+    """The files of an open store were deleted, renamed or replaced; the commit that found it was not acknowledged."""
 
 
 class RollbackDetected(TriackError):

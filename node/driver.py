@@ -9,10 +9,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.base.reasons import DropReason
 from triack.node import operator_log
+from triack.node.events import EventFeed
 from triack.node.platform import Log, Platform, Worker
-from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
+from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.store.store import Store
@@ -58,6 +60,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self.events = EventFeed()
         self.on_failure: Callable[[TriackError], None] | None = None
         self._start_task(self._run(), "triack-driver")
         if endpoint is not None:
@@ -127,16 +130,10 @@ class Driver:
                 self._start_job(job)
             case Send(address, datagrams):
                 await self._send(address, datagrams)
-            case TellSilent(address):
-                operator_log.warning("no answer, trying on", node=self._name, to=address, drops=self.drops)
+            case Tell(event):
+                self._tell(event)
             case TellRollback(error):
-                operator_log.error(
-                    "rollback detected",
-                    node=self._name,
-                    peer=error.peer,
-                    rolled_back=error.rolled_back,
-                    cause=str(error),
-                )
+                self._tell(PeerHalted(error.peer, error.rolled_back, str(error)))
 
     async def _send(self, address: str, datagrams: list[bytes]) -> None:
         try:
@@ -144,7 +141,26 @@ class Driver:
             await endpoint.send(datagrams, address)
         except (TransportError, AddressError) as error:
             self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
-            operator_log.warning("cannot send", to=address, cause=str(error))
+            self._handle_trouble(address, str(error))
+
+    def _tell(self, event: NodeEvent) -> None:
+        """Tell the program, and the operator."""
+        match event:
+            case LinkUp(address, peer):
+                operator_log.info(f"link to {peer} at {address} is up", node=self._name, peer=peer, to=address)
+            case LinkDown(address, peer, _, reason):
+                why = f"link to {peer} at {address} is down: {reason}"
+                operator_log.info(why, node=self._name, peer=peer, to=address, reason=reason)
+            case PeerSilent(address, cause):
+                operator_log.warning(f"{cause}; trying on", node=self._name, to=address, drops=self.drops)
+            case PeerHalted(peer, rolled_back, cause):
+                why = f"rollback detected: {cause}"
+                operator_log.error(why, node=self._name, peer=peer, rolled_back=rolled_back)
+        self.events.put(event)
+
+    def _handle_trouble(self, address: str, cause: str) -> None:
+        self.engine.news.handle_trouble(address, cause)
+        self._wake.set()
 
     def _arm_timer(self) -> None:
         if self._timer is not None:
@@ -159,6 +175,7 @@ class Driver:
 
     def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
         self._endpoints[scheme] = endpoint
+        endpoint.on_trouble = self._handle_trouble
         self._start_task(self._receive(endpoint), f"triack-receive-{scheme}")
 
     async def _endpoint_for(self, address: str) -> Endpoint:
@@ -209,7 +226,7 @@ class Driver:
         self.engine.handle_store_failed(job, error, self._now_ns())
         if self.on_failure is not None:
             self.on_failure(error)
-        operator_log.error("node failed", node=self._name, cause=str(error))
+        operator_log.error(f"node {self._name} failed: {error}", node=self._name)
 
     # ---- the end
 
@@ -235,6 +252,7 @@ class Driver:
             self._timer.cancel()
         await self._worker.start(self._store.close)
         self._worker.close()
+        self.events.end()
         if self._log_file is not None:
             self._log_file.append(engine.finish(self._now_ns()))
             self._log_file.close()

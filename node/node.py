@@ -6,21 +6,27 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, NotLoopback, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
 from triack.base.peers import Directory, Peer
+from triack.node import operator_log
 from triack.node.consumer import AckMode, Consumer
+from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
+from triack.node.events import Events
 from triack.node.life import Life, LifeState
+from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
 from triack.node.receipt import Receipt
+from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
 from triack.queues.engine import Engine
+from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.store.store import Store
 from triack.transport.address import Address
@@ -103,6 +109,7 @@ class Node:
         self._directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
         self._life = Life(name)
         self._running: Port | None = None
+        self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
 
     # ---- life
@@ -143,6 +150,8 @@ class Node:
                 engine = self._make_engine(content, endpoint, recording=log is not None)
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
+            # The last that waits: who calls finds a node that is open.
+            self._control = await self._open_control(endpoint)
             opened.pop_all()
         driver = Driver(self.name, engine, platform, worker, store, log, endpoint)
         driver.on_failure = self._life.fail
@@ -173,6 +182,18 @@ class Node:
         opened.callback(worker.close)
         content = await worker.start(open_and_load)
         return stores[0], content
+
+    async def _open_control(self, endpoint: Endpoint | None) -> ControlServer | None:
+        """Let other processes of this machine use the node, if they can find it: by its data directory."""
+        if self._data is None or not self._platform.control_sockets:
+            return None
+        control = ControlServer(self, self._data, endpoint.address if endpoint is not None else "")
+        try:
+            await control.start()
+        except (OSError, TriackError) as error:
+            operator_log.warning(f"other processes cannot use node {self.name}: {error}", node=self.name)
+            return None
+        return control
 
     def _make_engine(self, content: StoreContent, endpoint: Endpoint | None, *, recording: bool) -> Engine:
         platform = self._platform
@@ -206,6 +227,8 @@ class Node:
         await asyncio.shield(self._closing)
 
     async def _close(self, port: Port) -> None:
+        if self._control is not None:
+            await self._control.close()
         await port.close(self.settings.close_timeout_ns)
         if self._life.is_alive:
             self._life.move(LifeState.CLOSED)
@@ -227,6 +250,17 @@ class Node:
         """
         return await self._life.failed()
 
+    def events(self) -> Events:
+        """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
+
+        Returns:
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent`` and ``PeerHalted``.
+
+        Raises:
+            NodeClosed: the node was not started.
+        """
+        return self._port.events()
+
     @property
     def _port(self) -> Port:
         if self._running is None:
@@ -246,7 +280,12 @@ class Node:
     # ---- sending
 
     async def send(
-        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """Accept a message for sending; waits only while the outgoing queue is full.
 
@@ -258,8 +297,9 @@ class Node:
                 ``queue`` for a queue of this node.
             body: at most 4 MiB.
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            **properties: ``correlation_id``, ``reply_to``, ``label`` (strings); ``time_to_reach_queue`` and
-                ``time_to_be_received`` (seconds), after which the message goes to a dead-letter queue.
+            **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
+                ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
+                dead-letter queue. See ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.
@@ -279,7 +319,12 @@ class Node:
         return Receipt(port, outgoing, port.submit(prepared))
 
     def send_nowait(
-        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """As ``send``, but without waiting.
 
@@ -314,12 +359,13 @@ class Node:
 
     # ---- receiving
 
-    def receive(self, queue: str, *, ack: AckMode = "auto") -> Consumer:
+    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> Consumer:
         """Read a queue of this node: ``async for message in node.receive("orders")``.
 
         Args:
             queue: its name; made when it does not exist, unless the node was opened with a fixed set of queues.
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
+            redelivery: when messages that fail with this consumer come again, in place of what the settings say.
 
         Raises:
             AddressError: no queue can have that name.
@@ -328,7 +374,7 @@ class Node:
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
-        return Consumer(port, port.mailbox(queue), ack)
+        return Consumer(port, port.mailbox(queue), ack, redelivery)
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue of this node, those in the hands of readers included.
@@ -338,12 +384,12 @@ class Node:
         """
         return self._port.queue_lengths()
 
-    def stats(self) -> dict[str, Any]:
-        """Counters for people.
+    def stats(self) -> NodeStats:
+        """Everything that can be counted, at this moment.
 
         Returns:
-            ``drops`` and ``closes`` by reason (the names of docs/reasons.md), ``unacknowledged_packets`` by
-            destination and class, and ``rollbacks``: halted peers by node id, with whose store it is.
+            Queues with depth, bytes and age, outgoing queues, links and sessions with window, round trip and resends,
+            and what was dropped and closed by reason (the names of docs/reasons.md).
 
         Raises:
             NodeClosed: the node was not started.

@@ -67,9 +67,9 @@ class Calling:
         return self.since_ns is not None and now_ns - self.since_ns < COLLISION_NS
 
     @property
-    def tried_all(self) -> bool:
-        """Whether the peer was called wherever it may be, and has not answered."""
-        return self._missed >= self._choices
+    def is_last(self) -> bool:
+        """Whether the peer was called wherever it may be, with the call that goes on now."""
+        return self._missed + 1 >= self._choices
 
     def handle_missed(self) -> None:
         """It did not answer there."""

@@ -14,23 +14,24 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
-from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
+from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
-from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox
+from triack.queues.inbox import Inbox
 from triack.queues.jobs import Jobs
 from triack.queues.link import Conversation, Links
 from triack.queues.mailbox import Lease, Mailbox, Run
+from triack.queues.news import News
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder
+from triack.queues.redelivery import Return
 from triack.queues.reports import Reports
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage, Waiter
 from triack.queues.transmitter import Giving, Transmitter
-from triack.session.frames import Hello
-from triack.session.session import content_limit_bytes
+from triack.session.frames import Hello, content_limit_bytes
 from triack.session.states import CloseReason, State
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ class Engine:
     Attributes:
         node_id: 16 bytes that name this node for ever.
         drops: what was dropped, by reason.
-        closes: sessions that ended, by reason.
         failure: what ended the store, or None.
+        news: what it has to tell of its links.
         draining: whether the node is closing and takes nothing new.
     """
 
@@ -82,7 +83,6 @@ class Engine:
         self.address = address
         self.settings = settings
         self.drops: Counter[DropReason] = Counter()
-        self.closes: Counter[str] = Counter()
         self.failure: TriackError | None = None
         self.draining = False
         self._channels = channels
@@ -90,7 +90,7 @@ class Engine:
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
-        self.inbox = Inbox(settings, queues, self.drops, self._record)
+        self.inbox = Inbox(settings, queues, directory, wall_offset_ns, self.drops, self._record)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -114,6 +114,7 @@ class Engine:
             record=self._record,
             report=self._report,
         )
+        self.news = News(self.handshakes.at)
         self._jobs = Jobs(self.inbox, self.outbox, self.handshakes.number)
         self._reports = Reports(
             content.node_id,
@@ -122,12 +123,14 @@ class Engine:
             outbox=self.outbox,
             handshakes=self.handshakes,
             jobs=self._jobs,
+            news=self.news,
             drops=self.drops,
-            closes=self.closes,
             recorder=self._recorder,
             record=self._record,
         )
-        self._transmitter = Transmitter(self.handshakes, self.outbox, report=self._report, recorder=self._recorder)
+        self._transmitter = Transmitter(
+            self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
+        )
         self.inbox.restore(content, self._jobs.group, now_ns)
         self.outbox.restore(content, now_ns)
 
@@ -184,11 +187,11 @@ class Engine:
             A run from which at least one message can be drawn, or None when there is none, or its body is still on
             its way from the disk; the queue's listeners are told when to ask again.
         """
-        while (run := mailbox.open_run()) is not None:
+        while (run := mailbox.open_run(self.wall_ms(now_ns))) is not None:
             reason = self._unreadable(run, now_ns)
             if reason is None:
                 return run
-            self.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns)
+            self.inbox.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns, self._jobs.group)
         return None
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
@@ -212,28 +215,9 @@ class Engine:
         expired = isinstance(receive_by_ms, int) and self.wall_ms(now_ns) > receive_by_ms
         return DeadReason.RECEIVE_TIMEOUT if expired else None
 
-    def give_back(self, mailbox: Mailbox, lease: Lease, *, failed: bool, now_ns: int) -> None:
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
-        too_often = failed and mailbox.count_failure(lease) > self.settings.max_redeliveries
-        if too_often and mailbox.name != DEAD_LETTER_QUEUE:
-            self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns)
-        else:
-            mailbox.give_back(lease)
-
-    def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, now_ns: int) -> None:
-        """Move a message from a queue to the dead-letter queue, in one commit."""
-        packet, index = lease.packet, lease.index
-        try:
-            content = packet.open()
-            body, ordinal = content.bodies[index], content.first_ordinal + index
-            properties = dict(content.properties[index]) if content.properties else {}
-        except ProtocolError:
-            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
-        properties.pop("receive_by_ms", None)
-        properties.update(dead_reason=reason, dead_destination=mailbox.name)
-        mailbox.acknowledge(lease)
-        letter, now_ms = Outgoing(body, properties), self.wall_ms(now_ns)
-        self.inbox.put_dead_letter(letter, packet.origin, ordinal, now_ms, self._jobs.group)
+        self.inbox.give_back(mailbox, lease, way, now_ns, self._jobs.group)
 
     # ---- the network
 
@@ -271,6 +255,7 @@ class Engine:
 
     def handle_directory_changed(self, now_ns: int) -> None:
         """Whom this node knows has changed: sessions of those who are trusted no more end with the next ``poll``."""
+        self.inbox.handle_directory_changed()
         self.handshakes.handle_directory_changed(now_ns)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
@@ -345,7 +330,7 @@ class Engine:
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
-        effects += [TellSilent(peer) for peer in self._reports.take_silent()]
+        effects += self.news.take()
         effects += [TellRollback(error) for error in self.handshakes.take_detected()]
         effects += [Send(address, datagrams) for address, datagrams in sends.items()]
         return effects
@@ -371,8 +356,7 @@ class Engine:
         if recorder is None:
             return
         recorder.add_drops(self.drops, now_ns, last=False)
-        data = recorder.take()
-        if data:
+        if data := recorder.take():
             effects.append(WriteRecords(data))
 
     # ---- outputs: the disk
@@ -400,6 +384,11 @@ class Engine:
             outgoing.stages.fail_all(str(error))
         for mailbox in self.inbox.mailboxes.values():
             mailbox.interrupt()
+
+    @property
+    def closes(self) -> Counter[str]:
+        """Sessions that ended, by reason."""
+        return self._reports.closes
 
     @property
     def rollbacks(self) -> dict[str, str]:

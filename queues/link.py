@@ -8,6 +8,7 @@ from triack.base.datagram import Channel, Header, Kind
 from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.reasons import DropReason
 from triack.queues.calling import Calling
+from triack.queues.control import Control
 from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -58,7 +59,7 @@ class Conversation:
     own: Introduction
     peer: Introduction | None = None
     link: "Link | None" = None
-    control: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
+    control: OrderedDict[tuple[int, int], Control] = field(default_factory=OrderedDict)
     highest_counter: int = 0
     pending: list[Channel] = field(default_factory=list)
     connect_counter: int = 0
@@ -95,15 +96,18 @@ class Conversation:
                 return payload
         raise error
 
-    def put_control(self, key: tuple[int, int], content: bytes) -> bool:
+    def put_control(self, key: tuple[int, int], control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
 
         Returns:
             False when too many wait: it is dropped, and its packet will come again.
         """
-        if key not in self.control and len(self.control) >= CONTROL_MAX:
+        older = self.control.get(key)
+        if older is not None:
+            control.refuses += older.refuses
+        elif len(self.control) >= CONTROL_MAX:
             return False
-        self.control[key] = content
+        self.control[key] = control
         self.wake()
         return True
 
@@ -111,6 +115,13 @@ class Conversation:
     def label(self) -> str:
         """The session's id as the log writes it."""
         return f"{self.session.hello.session_id:016x}"
+
+    @property
+    def peer_label(self) -> str:
+        """What people are told: the peer by name, or what its node says of itself when it has none here."""
+        if self.peer is None or (self.peer_name and "://" not in self.peer_name):
+            return self.peer_name
+        return self.peer.name
 
     @property
     def peer_id(self) -> bytes:
@@ -155,6 +166,8 @@ class Link:
         halted: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
         silent: whether the operator was told that nobody answers.
+        sessions: how many were opened.
+        resends: packets that left again in those that have ended.
     """
 
     __slots__ = (
@@ -172,7 +185,9 @@ class Link:
         "peer",
         "peer_id",
         "queues",
+        "resends",
         "retry_at_ns",
+        "sessions",
         "silent",
     )
 
@@ -193,6 +208,8 @@ class Link:
         self.halted: RollbackDetected | None = None
         self.retry_at_ns = 0
         self.silent = False
+        self.sessions = 0
+        self.resends = 0
         self._attempts = 0
         self._calls = calls
         self._awake = {} if awake is None else awake
@@ -279,6 +296,7 @@ class Link:
         self._attempts = 0
         self.calling.handle_opened()
         self.silent = False
+        self.sessions += 1
 
     def handle_closed(self, now_ns: int, *, unanswered: bool) -> None:
         """The session is gone; wait a little longer each time in a row.
@@ -288,8 +306,10 @@ class Link:
             unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
                 peer that comes back must not wait for ours.
         """
-        if self.conversation is not None and self.conversation.known is None:
-            self.calling.handle_missed()
+        if self.conversation is not None:
+            self.resends += self.conversation.session.window.resends
+            if self.conversation.known is None:
+                self.calling.handle_missed()
         self.conversation = None
         settings = self._settings
         wait_ns = min(settings.reconnect_min_ns << min(self._attempts, 16), settings.reconnect_max_ns)

@@ -7,10 +7,12 @@ from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.ordering import wire
+from triack.queues.control import Control
 from triack.queues.handshake import Handshakes
 from triack.queues.inbox import Inbox, Record
 from triack.queues.jobs import Jobs
 from triack.queues.link import Conversation
+from triack.queues.news import News
 from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.packing import check
 from triack.queues.recorder import Recorder
@@ -19,8 +21,6 @@ from triack.session import events
 from triack.session.states import CloseReason
 
 __all__ = ["Reports"]
-
-_UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
 
 
 class Reports:
@@ -33,24 +33,27 @@ class Reports:
         outbox: what leaves.
         handshakes: all conversations.
         jobs: has the commit that fills.
+        news: what programs are told of links.
         drops: counts what is dropped, by reason.
-        closes: counts sessions that ended, by reason.
         recorder: of the session log, or None.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
+
+    Attributes:
+        closes: sessions that ended, by reason.
     """
 
     __slots__ = (
-        "_closes",
         "_drops",
         "_handshakes",
         "_inbox",
         "_jobs",
+        "_news",
         "_node_id",
         "_outbox",
         "_record",
         "_recorder",
         "_settings",
-        "_silent",
+        "closes",
     )
 
     def __init__(
@@ -62,8 +65,8 @@ class Reports:
         outbox: Outbox,
         handshakes: Handshakes,
         jobs: Jobs,
+        news: News,
         drops: Counter[DropReason],
-        closes: Counter[str],
         recorder: Recorder | None,
         record: Record,
     ) -> None:
@@ -73,11 +76,11 @@ class Reports:
         self._outbox = outbox
         self._handshakes = handshakes
         self._jobs = jobs
+        self._news = news
         self._drops = drops
-        self._closes = closes
+        self.closes: Counter[str] = Counter()
         self._recorder = recorder
         self._record = record
-        self._silent: list[str] = []
 
     def take(self, conversation: Conversation, now_ns: int) -> None:
         """Take all that the session of a conversation has to report."""
@@ -86,11 +89,6 @@ class Reports:
                 _REPORTS[type(event)](self, conversation, event, now_ns)
             except ProtocolError as error:
                 self._drops[error.reason] += 1
-
-    def take_silent(self) -> list[str]:
-        """Which peers have begun not to answer, since the last call."""
-        silent, self._silent = self._silent, []
-        return silent
 
     # ---- the session
 
@@ -110,12 +108,13 @@ class Reports:
             ack_threshold=settings.trigger.count or 0,
         )
         self._handshakes.handle_opened(conversation, now_ns)
+        self._news.handle_opened(conversation)
         if conversation.link is not None:
             self._outbox.handle_session_opened(conversation.link, now_ns)
         self._inbox.handle_request(conversation.peer_id)
 
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
-        self._closes[event.reason.value] += 1
+        self.closes[event.reason.value] += 1
         self._record(
             "session_closed",
             now_ns,
@@ -126,13 +125,11 @@ class Reports:
             unacked=event.unacked,
         )
         self._handshakes.handle_closed(conversation, event.reason, now_ns)
+        self._news.handle_closed(conversation, event.reason)
         link = conversation.link
         if link is not None and link.conversation is conversation:
             unanswered = event.reason is CloseReason.CONNECT_TIMEOUT
             self._outbox.handle_session_closed(link, now_ns, unanswered=unanswered)
-            if not link.silent and link.calling.tried_all and event.reason in _UNANSWERED:
-                link.silent = True
-                self._silent.append(link.peer)
 
     # ---- packets
 
@@ -173,6 +170,8 @@ class Reports:
         for sent in event.packets:
             if isinstance(sent.context, PacketContext):
                 self._outbox.handle_session_ack(sent.context, self._jobs.group)
+            elif isinstance(sent.context, Control):
+                conversation.session.handle_refused(sent.context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self._recorder is not None:

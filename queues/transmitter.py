@@ -13,6 +13,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.handshake import Handshakes
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.link import Conversation, Link
+from triack.queues.news import News
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.recorder import Recorder
@@ -46,6 +47,7 @@ class Transmitter:
     Args:
         handshakes: all conversations.
         outbox: has the packets.
+        news: is told of time that passes without an answer.
         report: called with a conversation whose session has something to report.
         recorder: of the session log, or None.
 
@@ -53,12 +55,13 @@ class Transmitter:
         deadlines: when conversations must be looked at again.
     """
 
-    __slots__ = ("_handshakes", "_outbox", "_recorder", "_report", "deadlines")
+    __slots__ = ("_handshakes", "_news", "_outbox", "_recorder", "_report", "deadlines")
 
     def __init__(
         self,
         handshakes: Handshakes,
         outbox: Outbox,
+        news: News,
         *,
         report: Callable[[Conversation, int], None],
         recorder: Recorder | None,
@@ -66,6 +69,7 @@ class Transmitter:
         self.deadlines = Deadlines[Conversation]()
         self._handshakes = handshakes
         self._outbox = outbox
+        self._news = news
         self._report = report
         self._recorder = recorder
 
@@ -76,6 +80,7 @@ class Transmitter:
             if not self._handshakes.has(conversation):
                 continue
             conversation.session.handle_timer(now_ns)
+            self._news.look_at(conversation)
             conversation.wake()
             self._report(conversation, now_ns)
 
@@ -133,7 +138,8 @@ class Transmitter:
         """Give a session as many packets as its window takes."""
         session, control = conversation.session, conversation.control
         while giving >= Giving.ANSWERS and control and session.room:
-            session.send_packet(Delivery.EXPRESS, control.popitem(last=False)[1], None)
+            answer = control.popitem(last=False)[1]
+            session.send_packet(Delivery.EXPRESS, answer.content, answer)
         link = conversation.link
         if giving < Giving.ALL or link is None or link.conversation is not conversation:
             return

@@ -45,6 +45,7 @@ __all__ = [
     "PacketFrame",
     "PingFrame",
     "StoreAckFrame",
+    "content_limit_bytes",
     "decode_frames",
     "encode_ack",
     "encode_close",
@@ -64,6 +65,8 @@ PACKET_HEADER_BYTES = _PACKET.size
 """Before the content of a packet."""
 PING_BYTES = CLOSE_BYTES = _SHORT.size
 """Whole frames, for whoever asks whether one still fits."""
+ACK_ROOM_BYTES = 24
+"""Left free in a full packet's datagram, so that an ack without ranges can ride on it."""
 MAX_ACK_RANGES = 64
 """Ranges in one ack, and thereby the work that one ack can ask for. With all of them it has 536 bytes, and still fits
 the smallest datagram, 576 bytes less the 36 of the insecure channel."""
@@ -198,6 +201,16 @@ class Hello:
         ):
             raise ProtocolError(DropReason.BAD_HELLO, "value out of range")
         return hello
+
+
+def content_limit_bytes(max_datagram_bytes: int, overhead_bytes: int) -> int:
+    """The largest packet content that fits a datagram of that size.
+
+    Args:
+        max_datagram_bytes: the datagram, all of it.
+        overhead_bytes: what its channel takes of it.
+    """
+    return max_datagram_bytes - overhead_bytes - PACKET_HEADER_BYTES - ACK_ROOM_BYTES
 
 
 def encode_packet(number: int, delivery: Delivery, ask: bool, content: bytes, mark: int = 0) -> bytes:

@@ -20,7 +20,7 @@ the introductions and the marks, means nothing to it. It is put together from ma
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import DURABLE, Delivery
@@ -56,22 +56,10 @@ from triack.session.store_ack import StoreAck
 from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
-__all__ = ["Session", "content_limit_bytes"]
+__all__ = ["Session"]
 
-ACK_ROOM_BYTES = 24
-"""Left free in a full packet's datagram, so that an ack without ranges can ride on it."""
 TIMEOUT_PROBES = 8
 """The adaptive ack timeout in probe times, and the probes that fit into it."""
-
-
-def content_limit_bytes(max_datagram_bytes: int, overhead_bytes: int) -> int:
-    """The largest packet content that fits a datagram of that size.
-
-    Args:
-        max_datagram_bytes: the datagram, all of it.
-        overhead_bytes: what its channel takes of it.
-    """
-    return max_datagram_bytes - overhead_bytes - wire.PACKET_HEADER_BYTES - ACK_ROOM_BYTES
 
 
 class Session:
@@ -144,6 +132,11 @@ class Session:
     def initiator(self) -> bool:
         """Whether this end began the session."""
         return self._opening.initiator
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether this end tries to connect, and has done so for a while."""
+        return self.state is State.CONNECTING and self._opening.is_unanswered
 
     @property
     def received(self) -> NumberSet:
@@ -261,6 +254,11 @@ class Session:
     def handle_stored(self, numbers: list[int]) -> None:
         """The commit that holds these received packets has returned."""
         self._store_ack.handle_stored(numbers)
+
+    def handle_refused(self, numbers: Iterable[int]) -> None:
+        """The peer knows of these received packets that no commit will ever hold them: store acks may pass them."""
+        for number in numbers:
+            self._store_ack.handle_not_durable(number)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""

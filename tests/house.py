@@ -445,6 +445,9 @@ def dependency_rule(source: Source, declared: set[str]) -> Iterator[str]:
 def declared(extras: bool = True) -> set[str]:
     """The import names of what pyproject.toml asks for."""
     settings = project()["project"]
-    lists = [settings["dependencies"], *(settings["optional-dependencies"].values() if extras else [])]
-    names = {re.split(r"[^\w-]", wanted, maxsplit=1)[0] for wants in lists for wanted in wants}
+    lists = [settings["dependencies"]]
+    if extras:
+        lists += [*settings["optional-dependencies"].values(), *project()["dependency-groups"].values()]
+    wishes = [wanted for wants in lists for wanted in wants if isinstance(wanted, str)]
+    names = {re.split(r"[^\w-]", wanted, maxsplit=1)[0] for wanted in wishes}
     return {name.replace("-", "_") for name in names}

@@ -6,7 +6,7 @@ from typing import Protocol
 from triack.base.errors import AddressError
 from triack.base.reasons import DropReason
 from triack.transport.address import SCHEMES, Address
-from triack.transport.inbox import Received
+from triack.transport.inbox import Received, Trouble
 from triack.transport.memory import DEFAULT_NETWORK
 from triack.transport.tcp import TcpEndpoint
 from triack.transport.udp import UdpEndpoint
@@ -20,10 +20,12 @@ class Endpoint(Protocol):
     Attributes:
         address: where others reach it, with the real port.
         drops: how many datagrams (and connections) were given up, by reason.
+        on_trouble: called with an address and a sentence when the system says that nothing will reach it for now.
     """
 
     address: str
     drops: Counter[DropReason]
+    on_trouble: Trouble
 
     @property
     def max_datagram_bytes(self) -> int:

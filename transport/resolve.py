@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from triack.base.errors import TransportError
 from triack.transport.address import Address
 
-__all__ = ["SocketAddress", "address_of", "cannot", "lookup", "lookup_numeric", "resolve_listening"]
+__all__ = ["SocketAddress", "address_of", "cannot", "cause_of", "lookup", "lookup_numeric", "resolve_listening"]
 
 SocketAddress: TypeAlias = tuple[Any, ...]
 """What the socket module takes and gives for IPv4 (host, port) and IPv6 (host, port, flow, scope)."""
@@ -75,9 +75,14 @@ async def resolve_listening(address: Address) -> tuple[str, int]:
 
 def cannot(operation: str, address: Address, error: OSError) -> TransportError:
     """Return the error that names the address, the operation and the cause."""
+    return TransportError(f"cannot {operation} {address}: {cause_of(error)}")
+
+
+def cause_of(error: OSError) -> str:
+    """What the system says, as the end of a sentence."""
     # The resolver numbers its errors differently, and asyncio adds text of its own to those of bind.
     if isinstance(error, socket.gaierror) or error.errno is None:
         cause = error.strerror or str(error)
     else:
         cause = os.strerror(error.errno)
-    return TransportError(f"cannot {operation} {address}: {cause[:1].lower()}{cause[1:]}")
+    return f"{cause[:1].lower()}{cause[1:]}"

@@ -17,8 +17,8 @@ from triack.base.errors import AddressError, ProtocolError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.frames import FRAME_BYTES_MAX, FrameBuffer, frame
-from triack.transport.inbox import Inbox, Received
-from triack.transport.resolve import address_of, cannot, resolve_listening
+from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
+from triack.transport.resolve import address_of, cannot, cause_of, resolve_listening
 
 __all__ = ["TcpEndpoint"]
 
@@ -134,6 +134,7 @@ class TcpEndpoint:
     def __init__(self) -> None:
         self.address = str(Address("tcp", "127.0.0.1", 0))  # until it listens, nobody can connect to it
         self.drops: Counter[DropReason] = Counter()
+        self.on_trouble: Trouble = tell_nobody
         self._inbox = Inbox(self.address, self.drops)
         self._connections: dict[str, _Connection] = {}
         self._accepted_count = 0
@@ -203,7 +204,8 @@ class TcpEndpoint:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
                 reader, writer = await asyncio.open_connection(address.host, address.port, limit=READ_BYTES)
-        except OSError:  # TimeoutError is one
+        except OSError as error:  # TimeoutError is one
+            self.on_trouble(connection.address, _why_unreachable(address, error))
             self._forget(connection, DropReason.CONNECT_FAILED)
             return
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
@@ -300,6 +302,17 @@ class TcpEndpoint:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _why_unreachable(address: Address, error: OSError) -> str:
+    """Why a connection could not be made, as a sentence that names the place."""
+    if isinstance(error, socket.gaierror):
+        return f"cannot resolve {address.host}: {cause_of(error)}"
+    if isinstance(error, ConnectionRefusedError):
+        return f"nobody listens at {address}"
+    if isinstance(error, TimeoutError):
+        return f"no answer from {address}"
+    return f"cannot connect to {address}: {cause_of(error)}"
 
 
 async def _shut_down(connection: _Connection) -> None:

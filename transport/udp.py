@@ -16,11 +16,12 @@ import asyncio_dgram
 from triack.base.errors import AddressError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
-from triack.transport.inbox import Inbox, Received
+from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
 from triack.transport.resolve import (
     SocketAddress,
     address_of,
     cannot,
+    cause_of,
     lookup,
     lookup_numeric,
     resolve_listening,
@@ -60,6 +61,7 @@ class UdpEndpoint:
     def __init__(self, stream: asyncio_dgram.aio.DatagramServer, address: str) -> None:
         self.address = address
         self.drops: Counter[DropReason] = Counter()
+        self.on_trouble: Trouble = tell_nobody
         self._stream = stream
         self._family = stream.socket.family
         self._inbox = Inbox(address, self.drops)
@@ -103,6 +105,7 @@ class UdpEndpoint:
             self.drops[DropReason.UNRESOLVED] += max(0, len(datagrams) - room)
         else:
             self.drops[DropReason.WRONG_FAMILY] += len(datagrams)
+            self.on_trouble(to, f"cannot reach {to} from {self.address}: one is IPv4 and the other is IPv6")
 
     async def _send_all(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
         for datagram in datagrams:
@@ -164,9 +167,11 @@ class UdpEndpoint:
 
     async def _look_up(self, to: str) -> None:
         expires_at_seconds = asyncio.get_running_loop().time() + NAME_LIFETIME_SECONDS
+        address = Address.parse(to)
         try:
-            sockaddr = await lookup(Address.parse(to), self._family)
-        except OSError:
+            sockaddr = await lookup(address, self._family)
+        except OSError as error:
+            self.on_trouble(to, f"cannot resolve {address.host}: {cause_of(error)}")
             self.drops[DropReason.UNRESOLVED] += len(self._waiting.pop(to, ()))
             if to in self._routes:
                 self._routes[to].expires_at_seconds = expires_at_seconds

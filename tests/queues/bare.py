@@ -27,6 +27,7 @@ class Bare:
 
     def __init__(self, name: str = "a", settings: NodeSettings | None = None) -> None:
         self.address = f"memory://{name}"
+        self.directory = Directory()
         self.now_ns = SECOND
         self.job: Job | None = None
         self.effects: list[Effect] = []
@@ -38,7 +39,7 @@ class Bare:
             settings=settings or NodeSettings(),
             queues=None,
             channels=InsecureChannels(),
-            directory=Directory(),
+            directory=self.directory,
             random=Random(name),
             now_ns=self.now_ns,
             wall_offset_ns=0,

@@ -49,17 +49,17 @@ def test_an_address_that_is_none_any_more_is_left() -> None:
     assert calling.address == THREE[2]
 
 
-def test_all_were_tried_when_each_was_missed() -> None:
+def test_the_last_of_a_round_is_known() -> None:
     """An answer makes it begin anew."""
     calling = Calling()
     seen = []
     for _ in range(4):
         calling.choose(THREE, 0)
+        seen.append(calling.is_last)
         calling.handle_missed()
-        seen.append(calling.tried_all)
     assert seen == [False, False, True, True]
     calling.handle_opened()
-    assert not calling.tried_all
+    assert not calling.is_last
 
 
 def test_calls_are_fresh_for_a_second() -> None:

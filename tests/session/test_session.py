@@ -26,13 +26,13 @@ from triack.session.frames import (
     Hello,
     PacketFrame,
     PingFrame,
+    content_limit_bytes,
     decode_frames,
     encode_ack,
     encode_packet,
     encode_ping,
     encode_store_ack,
 )
-from triack.session.session import content_limit_bytes
 from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
 from triack.tools.sim.faults import Faults

@@ -10,6 +10,7 @@ from triack.queues.engine import Engine
 from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.mailbox import Lease, Mailbox
 from triack.queues.packing import Outgoing
+from triack.queues.redelivery import Return
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
@@ -19,6 +20,8 @@ from triack.tools.sim.world import World
 __all__ = ["Reader", "Sender", "Workload"]
 
 CLASSES = {delivery.label: delivery for delivery in Delivery}
+DELAYS_MS = (0, 10, 200)
+"""What failed comes again at once, soon, or after a wait that a crash falls into now and then."""
 READ_MOST = (1, 10, 1_000)
 """Readers that take one at a time, a few, or all that there is."""
 PAIR_CHANCE = 0.2
@@ -156,7 +159,8 @@ class Reader:
                 break
             number = self._look(lease)
             if not self._keeps and self._random.random() < self.host.plan.failure_rate:
-                engine.give_back(mailbox, lease, failed=True, now_ns=self._world.now_ns)
+                way = Return(failed=True, delay_ms=self._random.choice(DELAYS_MS))
+                engine.give_back(mailbox, lease, way, self._world.now_ns)
                 self._history.gave_back(self.index, number)
                 continue
             taken.append((lease, number))

@@ -56,7 +56,7 @@ class Counters:
 
 
 def rough(*, loss: float = 0.0, duplicate: float = 0.0, reorder: float = 0.0, corrupt: float = 0.0) -> Faults:
-    """What a relay adds to a network that has a delay of its own. Raises ValueError for a share that is none."""
+    """What a relay adds to a network that has a delay of its own. Raises UsageError for a share that is none."""
     return Faults(loss=loss, duplicate=duplicate, reorder=reorder, reorder_ns=REORDER_NS, corrupt=corrupt, delay_ns=0)
 
 

@@ -42,8 +42,6 @@ def replay(
     """
     if engine not in ENGINES:
         raise ReplayError(f"no engine {engine!r}; there are {' and '.join(ENGINES)}")
-    if report is not None and importlib.util.find_spec("matplotlib") is None:
-        raise ReplayError("the report needs matplotlib: pip install 'triack[replay]'")
     logs = find_logs(paths)
     if engine == "local":
         verdict, timeline = replay_local(logs, timeline=report is not None)
@@ -86,7 +84,7 @@ def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tup
 def _require_spark() -> None:
     """Raise if PySpark or Java is missing, with what to install."""
     if importlib.util.find_spec("pyspark") is None:
-        raise ReplayError("replay on Spark needs PySpark: pip install 'triack[replay]', or use --engine local")
+        raise ReplayError("replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local")
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java").exists() if home else shutil.which("java") is not None
     if not java:

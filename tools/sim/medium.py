@@ -8,9 +8,11 @@ its changes durable, and a sync of the directory makes creations and deletions d
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import apsw
+
+from triack.base.checks import check_between
 
 __all__ = ["Change", "DiskFaults", "FailAt", "File", "Life", "Medium", "ProcessCrashed", "put", "resize"]
 
@@ -37,7 +39,7 @@ class Life(Protocol):
 
 @dataclass(slots=True)
 class DiskFaults:
-    """How the disk misbehaves. Numbers are chances per call, from 0 to 1.
+    """How the disk misbehaves. Numbers are chances per call, from 0 to 1; others are refused when they are set.
 
     Attributes:
         read: a read fails (EIO).
@@ -63,6 +65,10 @@ class DiskFaults:
     delete: float = 0.0
     lies: float = 0.0
     drop_on_failed_sync: bool = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check_between(name, float(value) if name == "drop_on_failed_sync" else value, 0, 1)
+        object.__setattr__(self, name, value)
 
 
 class FailAt(NamedTuple):

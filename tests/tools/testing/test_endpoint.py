@@ -18,6 +18,7 @@ from triack.transport.udp import MAX_DATAGRAM_BYTES
 
 async def test_a_cut_holds_for_addresses_to_come(triack_world: World) -> None:
     got: list[bytes] = []
+    triack_world.machine("b")
     triack_world.cut("b")
     triack_world.machine("a").start(feed, 1)
     triack_world.cut("b", "a")
