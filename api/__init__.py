@@ -5,11 +5,14 @@ async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801",
     await receipt.ordered(timeout=10)
 """
 
+from triack import sync
 from triack.base import errors
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.node.consumer import AckMode, Consumer
+from triack.node.control.client import Client
+from triack.node.control.client import connect_to as connect
 from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node
@@ -36,6 +39,7 @@ __all__ = [
     "TRANSACTIONAL",
     "AckMode",
     "AckTrigger",
+    "Client",
     "Consumer",
     "Delivery",
     "Events",
@@ -59,6 +63,8 @@ __all__ = [
     "SessionStats",
     "Stage",
     "Transaction",
+    "connect",
     "open",
+    "sync",
     *errors.__all__,
 ]

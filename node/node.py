@@ -12,7 +12,9 @@ from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, NotLoopback, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
+from triack.node import operator_log
 from triack.node.consumer import AckMode, Consumer
+from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
 from triack.node.events import Events
 from triack.node.life import Life, LifeState
@@ -106,6 +108,7 @@ class Node:
         self._peers = peers
         self._life = Life(name)
         self._running: Port | None = None
+        self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
 
     # ---- life
@@ -146,6 +149,8 @@ class Node:
                 engine = self._make_engine(content, endpoint, recording=log is not None)
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
+            # The last that waits: who calls finds a node that is open.
+            self._control = await self._open_control(endpoint)
             opened.pop_all()
         driver = Driver(self.name, engine, platform, worker, store, log, endpoint)
         driver.on_failure = self._life.fail
@@ -176,6 +181,18 @@ class Node:
         opened.callback(worker.close)
         content = await worker.start(open_and_load)
         return stores[0], content
+
+    async def _open_control(self, endpoint: Endpoint | None) -> ControlServer | None:
+        """Let other processes of this machine use the node, if they can find it: by its data directory."""
+        if self._data is None or not self._platform.control_sockets:
+            return None
+        control = ControlServer(self, self._data, endpoint.address if endpoint is not None else "")
+        try:
+            await control.start()
+        except (OSError, TriackError) as error:
+            operator_log.warning(f"other processes cannot use node {self.name}: {error}", node=self.name)
+            return None
+        return control
 
     def _make_engine(self, content: StoreContent, endpoint: Endpoint | None, *, recording: bool) -> Engine:
         platform = self._platform
@@ -210,6 +227,8 @@ class Node:
         await asyncio.shield(self._closing)
 
     async def _close(self, port: Port) -> None:
+        if self._control is not None:
+            await self._control.close()
         await port.close(self.settings.close_timeout_ns)
         if self._life.is_alive:
             self._life.move(LifeState.CLOSED)

@@ -197,8 +197,7 @@ class Port:
         made = self._engine.make_queue(check_name(queue))
         meant = nearest(queue, [name for name in mailboxes if name != queue])
         if meant is not None:
-            why = f"node {self._name} makes a queue {queue}, which is much like {meant}"
-            operator_log.warning(why, node=self._name, queue=queue)
+            operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self._name, queue=queue)
         return made
 
     def open_run(self, mailbox: Mailbox) -> Run | None:

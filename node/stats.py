@@ -6,6 +6,7 @@ The names are documented in docs/operations.md and are there to stay: what measu
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
@@ -14,7 +15,7 @@ from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Mailbox
 from triack.session.states import State
 
-__all__ = ["LinkStats", "NodeStats", "OutgoingStats", "QueueStats", "SessionStats", "gather"]
+__all__ = ["LinkStats", "NodeStats", "OutgoingStats", "QueueStats", "SessionStats", "gather", "read_stats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,23 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
         drops=dict(dropped),
         closes=dict(engine.closes),
         rollbacks=engine.rollbacks,
+    )
+
+
+def read_stats(found: dict[str, Any]) -> NodeStats:
+    """What ``dataclasses.asdict`` and JSON made of a node's stats, as it was."""
+
+    def session(it: dict[str, Any] | None) -> SessionStats | None:
+        return None if it is None else SessionStats(**it)
+
+    return NodeStats(
+        queues={name: QueueStats(**queue) for name, queue in found["queues"].items()},
+        outgoing=[OutgoingStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["outgoing"]],
+        links={name: LinkStats(**(it | {"session": session(it["session"])})) for name, it in found["links"].items()},
+        sessions=[SessionStats(**it) for it in found["sessions"]],
+        drops=found["drops"],
+        closes=found["closes"],
+        rollbacks=found["rollbacks"],
     )
 
 

@@ -322,7 +322,8 @@ class Mailbox:
     @property
     def oldest_ms(self) -> int | None:
         """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
-        waiting = [packet for _, _, packet in self._again[:1]] + [*self._ready][:1]
+        waiting = [packet for _, _, packet in self._again[:1]] + [packet for _, _, _, packet in self._passed]
+        waiting += [*self._ready][:1]
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def wake(self) -> None:

@@ -75,8 +75,7 @@ async def test_a_queue_that_is_much_like_another_is_announced(caplog: pytest.Log
     async with make() as node:
         for queue in ("orders", "ordres", "ordres", "stock"):
             node.receive(queue)
-    lines = [record.getMessage() for record in caplog.records if "makes a queue" in record.getMessage()]
-    assert lines == ["node node makes a queue ordres, which is much like orders"]
+    assert [record.getMessage() for record in caplog.records] == ["new queue ordres, which is much like orders"]
     async with make(queues=["orders"]) as node:
         for queue, why in (("ordres", "; did you mean orders?"), ("stock", "; there is dead-letter, orders")):
             told = re.escape(f"queue {queue} does not exist on node node{why}")

@@ -15,7 +15,7 @@ from triack.base.errors import AddressError
 from triack.base.names import check_name
 from triack.node import operator_log
 
-__all__ = ["data_option", "first_of", "log_to_stderr", "name_for", "node_options", "run", "verbose_option"]
+__all__ = ["data_option", "log_to_stderr", "name_for", "node_options", "run", "verbose_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -120,16 +120,3 @@ async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
         if not came:
             return code
     return EXIT_SIGNAL + came[0] if came else 1
-
-
-async def first_of(*works: Coroutine[Any, Any, object]) -> None:
-    """Run all until the first ends, and cancel the others. Raises the first one's error."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()

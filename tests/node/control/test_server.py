@@ -9,8 +9,8 @@ import pytest
 
 import triack
 from triack.base.errors import TriackError
-from triack.tools.commands.control import ControlServer
-from triack.tools.commands.frames import VERSION, Link, dial
+from triack.node.control import handover
+from triack.node.control.frames import VERSION, Link, dial
 
 SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "finished": 0}
 SEND |= {"delivery": "TRANSACTIONAL", "until": "ORDERED"}
@@ -19,13 +19,10 @@ SEND |= {"delivery": "TRANSACTIONAL", "until": "ORDERED"}
 @pytest.fixture
 async def control(tmp_path: Path) -> AsyncIterator[Path]:
     """The control socket of a node."""
-    async with triack.open("a", data=tmp_path / "a", insecure=True) as node:
-        server = ControlServer(node)
-        path = await server.start()
-        yield path
-        await server.close()
-    path.unlink()
-    path.parent.rmdir()
+    async with triack.open("a", data=tmp_path / "a", insecure=True):
+        served = handover.read(tmp_path / "a")
+        assert served is not None
+        yield Path(served.control)
 
 
 async def greet(control: Path, hello: dict[str, Any]) -> Link:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import triack
-from triack.tools.commands import batches
-from triack.tools.commands.batches import take_batch
+from triack.node.control import batches
+from triack.node.control.batches import take_batch
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""The control socket of a serving process: other processes send and receive through its node.
+"""The control socket of a running node: other processes of the machine send, receive and look through it.
 
 A connection is one conversation, opened by a ``hello`` frame that says which:
 
+    call     hello -> welcome; see ``triack.node.control.calls``
     send     hello -> welcome(accepted); chunk... -> safe(last)..., finished(last, failures)...; forget -> forgotten
     receive  hello -> welcome; messages(serial, ids, sizes)..., empty...; ack(serial)... -> confirmed(serial)...
 
@@ -10,43 +11,83 @@ An error ends the conversation with an ``error`` frame.
 
 import asyncio
 import contextlib
+import os
 from collections import deque
 from pathlib import Path
 
-import triack
+from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError
 from triack.base.reasons import DropReason
 from triack.node import operator_log
-from triack.tools.commands.batches import take_batch
-from triack.tools.commands.common import first_of
-from triack.tools.commands.frames import VERSION, Header, Link, number_of
-from triack.tools.commands.handover import make_socket_path
-from triack.tools.commands.intake import Failure, Intake
-from triack.tools.commands.pipes import Chunk
+from triack.node.consumer import Consumer
+from triack.node.control.batches import take_batch
+from triack.node.control.calls import Calls
+from triack.node.control.frames import VERSION, Header, Link, number_of
+from triack.node.control.handover import Served, make_socket_path, publish, retract
+from triack.node.control.host import Host
+from triack.node.control.intake import Chunk, Failure, Intake
+from triack.node.control.tasks import first_of
+from triack.node.message import Message
+from triack.queues.stages import Stage
 
 __all__ = ["ControlServer"]
 
 OUT_MESSAGES = 4_000
+"""A few batches."""
 OUT_BYTES = 4 * 1024 * 1024
 """Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
 
 
 class ControlServer:
-    """Serves the control socket of a node."""
+    """Serves the control socket of a node.
 
-    def __init__(self, node: triack.Node) -> None:
+    Args:
+        node: the node; it is running.
+        data: its data directory, in which the socket is published.
+        address: where it listens, empty when it does not.
+    """
+
+    def __init__(self, node: Host, data: Path, address: str) -> None:
         self._node = node
+        self._data = data
+        self._address = address
+        self._served: Served | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> Path:
-        """Listen. Returns the path of the socket."""
+    async def start(self) -> None:
+        """Listen, and say where. Raises TriackError or OSError when that cannot be."""
         path = make_socket_path()
-        self._server = await asyncio.start_unix_server(self._accept, path)
-        return path
+        try:
+            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
+            self._server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
+            await self._server.start_serving()
+            self._served = Served(str(path), os.getpid(), self._address)
+            publish(self._data, self._served)
+            self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
+        except BaseException:
+            await self.close()
+            path.unlink(missing_ok=True)
+            path.parent.rmdir()
+            raise
 
     async def close(self) -> None:
-        """End every conversation."""
+        """Be found no more, and end every conversation."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        await self._close()
+
+    async def _close_when_failed(self) -> None:
+        """Nobody is to wait for a node that has nothing to say any more."""
+        await self._node.failed()
+        await self._close()
+
+    async def _close(self) -> None:
+        if self._served is not None:
+            retract(self._data, self._served)
+            self._served = None
         if self._server is not None:
             self._server.close()
         tasks = list(self._tasks)
@@ -68,6 +109,8 @@ class ControlServer:
                 )
             if hello.get("do") == "send":
                 await _Sending(self._node, link, hello).run()
+            elif hello.get("do") == "call":
+                await Calls(self._node, link).run()
             elif hello.get("do") == "receive":
                 await _Receiving(self._node, link, hello).run()
             else:
@@ -87,11 +130,11 @@ class ControlServer:
 class _Sending:
     """A producer's side of the node."""
 
-    def __init__(self, node: triack.Node, link: Link, hello: Header) -> None:
+    def __init__(self, node: Host, link: Link, hello: Header) -> None:
         self._link = link
         self._reported = number_of(hello, "finished")
         try:
-            delivery, until = triack.Delivery[str(hello["delivery"])], triack.Stage[str(hello["until"])]
+            delivery, until = Delivery[str(hello["delivery"])], Stage[str(hello["until"])]
         except KeyError as cause:
             raise ProtocolError(DropReason.BAD_HELLO, f"class or stage {cause}") from cause
         self._intake = Intake(
@@ -144,11 +187,11 @@ def _read_chunk(header: Header, body: bytes) -> Chunk:
 class _Receiving:
     """A consumer's side of the node."""
 
-    def __init__(self, node: triack.Node, link: Link, hello: Header) -> None:
+    def __init__(self, node: Host, link: Link, hello: Header) -> None:
         self._node = node
         self._link = link
         self._queue = str(hello.get("queue"))
-        self._out: deque[triack.Message] = deque()
+        self._out: deque[Message] = deque()
         self._out_bytes = 0
         self._handed = 0
         self._acked = 0
@@ -161,7 +204,7 @@ class _Receiving:
             await self._link.send("welcome", v=VERSION, queues=queues)
             await first_of(self._hand_out(consumer), self._take_acks(), self._confirm())
 
-    async def _hand_out(self, consumer: triack.Consumer) -> None:
+    async def _hand_out(self, consumer: Consumer) -> None:
         while True:
             while len(self._out) >= OUT_MESSAGES or self._out_bytes >= OUT_BYTES:
                 self._changed.clear()

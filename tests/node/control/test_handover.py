@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from triack.base.errors import TriackError
-from triack.tools.commands import handover
+from triack.node.control import handover
 
 
 def test_a_control_socket_that_the_system_would_refuse_is_named(

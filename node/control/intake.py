@@ -9,15 +9,16 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import triack
+from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, ProtocolError
 from triack.base.reasons import DropReason
-from triack.node.node import port_of
-from triack.tools.commands.pipes import Chunk
+from triack.node.control.host import Host
+from triack.node.receipt import Receipt
+from triack.queues.stages import Stage
 
-__all__ = ["Failure", "Intake", "add_failure"]
+__all__ = ["Chunk", "Failure", "Intake", "add_failure"]
 
 POLL_S = 0.05
 """How often packets of an earlier life of the process are looked at: nothing tells of them."""
@@ -28,6 +29,20 @@ DEAD_LETTERS = "dead-letter"
 
 # First and last line, and why they will not arrive.
 Failure = tuple[int, int, str]
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Some successive lines; ``first`` is the number of the first, from 1."""
+
+    first: int
+    lines: list[bytes]
+    size_bytes: int = field(default=0)
+
+    @property
+    def last(self) -> int:
+        """The number of the last line."""
+        return self.first + len(self.lines) - 1
 
 
 @dataclass(slots=True)
@@ -53,10 +68,10 @@ class Intake:
 
     def __init__(
         self,
-        node: triack.Node,
+        node: Host,
         destination: str,
-        delivery: triack.Delivery,
-        until: triack.Stage,
+        delivery: Delivery,
+        until: Stage,
         *,
         producer: str | None,
         on_finished: Callable[[int, list[Failure]], None],
@@ -65,12 +80,12 @@ class Intake:
         self._destination = destination
         self._delivery = delivery
         self._until = until
-        self._key = None if producer is None or delivery is triack.EXPRESS else f"producer:{producer}"
+        self._key = None if producer is None or delivery is Delivery.EXPRESS else f"producer:{producer}"
         self._on_finished = on_finished
-        self._following: asyncio.Queue[tuple[Chunk, list[triack.Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
+        self._following: asyncio.Queue[tuple[Chunk, list[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
         self._dead_letters = 0
         self.accepted = 0
-        self._port = port_of(node)
+        self._port = node._port  # noqa: SLF001 - see ``Host``
         self._outgoing = self._port.outgoing_queue(destination, delivery)
 
     async def recover(self, finished: int) -> int:
@@ -102,7 +117,7 @@ class Intake:
             ProtocolError: lines before it are missing.
             StoreFailed: the node has ended.
         """
-        if self._delivery is triack.EXPRESS:
+        if self._delivery is Delivery.EXPRESS:
             receipts = [await self._node.send(self._destination, line, delivery=self._delivery) for line in chunk.lines]
         else:
             transaction = self._node.transaction()
@@ -140,7 +155,7 @@ class Intake:
         known = self._node.recall(self._key) if self._key is not None else None
         return self.accepted if known is None else int(json.loads(known)[0])
 
-    async def _finish(self, chunk: Chunk, receipts: list[triack.Receipt]) -> list[Failure]:
+    async def _finish(self, chunk: Chunk, receipts: list[Receipt]) -> list[Failure]:
         failures: list[Failure] = []
         # The last one first: in a sequence the others are finished before it, so that they are only looked at.
         with contextlib.suppress(DeliveryFailed):

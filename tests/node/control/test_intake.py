@@ -8,8 +8,7 @@ import pytest
 
 import triack
 from triack.base.errors import ProtocolError
-from triack.tools.commands.intake import Failure, Intake, add_failure
-from triack.tools.commands.pipes import Chunk
+from triack.node.control.intake import Chunk, Failure, Intake, add_failure
 
 Told = list[tuple[int, list[Failure]]]
 NOWHERE = "udp://127.0.0.1:9/q"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from triack.base.errors import ProtocolError
-from triack.tools.commands.frames import FRAME_BYTES_MAX, Link, cut, number_of
+from triack.node.control.frames import FRAME_BYTES_MAX, Link, cut, number_of
 
 
 @pytest.fixture

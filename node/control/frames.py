@@ -35,9 +35,13 @@ class Link:
 
     async def send(self, op: str, body: bytes = b"", **fields: Any) -> None:
         """Send one frame; waits while the other end does not read."""
+        self.post(op, body, **fields)
+        await self._writer.drain()
+
+    def post(self, op: str, body: bytes = b"", **fields: Any) -> None:
+        """Send one frame, without waiting."""
         header = json.dumps({"op": op, **fields}, separators=(",", ":")).encode()
         self._writer.write(b"".join((_LENGTH.pack(len(header) + 1 + len(body)), header, b"\n", body)))
-        await self._writer.drain()
 
     async def receive(self) -> tuple[Header, bytes]:
         """The next frame.

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from triack.base.errors import TriackError
-from triack.tools.commands.frames import Link, dial
+from triack.node.control.frames import Link, dial
 
 __all__ = ["Served", "find", "find_soon", "make_socket_path", "publish", "read", "retract", "wait"]
 
