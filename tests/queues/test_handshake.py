@@ -20,7 +20,7 @@ from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, Rol
 from triack.queues.settings import NodeSettings
 from triack.session.frames import Hello
 from triack.session.settings import SessionSettings
-from triack.tools.sim import host
+from triack.tools.sim import residents
 from triack.tools.sim.faults import Faults
 
 # On the wire.
@@ -370,7 +370,7 @@ class KeyedChannels:
 
 @pytest.fixture
 def _keyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "InsecureChannels", KeyedChannels)
+    monkeypatch.setattr(residents, "InsecureChannels", KeyedChannels)
 
 
 @pytest.mark.usefixtures("_keyed")

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.queues.world import PlainWorld, SimNode, World, numbered
+from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
@@ -95,7 +95,7 @@ def test_a_rejection_stands_when_the_answer_is_lost_and_there_is_room_again(
     monkeypatch: pytest.MonkeyPatch, delivery: Delivery
 ) -> None:
     """The resend is told the same; what was sent behind it was delivered long before."""
-    world = PlainWorld(1)
+    world = World(1)
     a, b = world.node("a"), world.node("b")
     moody = Moody(monkeypatch, Random(1), 1.0)
     world.cut(b, a, both=False)
@@ -104,6 +104,7 @@ def test_a_rejection_stands_when_the_answer_is_lost_and_there_is_room_again(
     world.heal()
     world.run(5 * MS)
     world.run(SECOND, lambda: len(b.log("rejected")) == 1)
+    world.run(MS)
     world.cut(a, b)
     moody.share = 0.0
     a.restart()
