@@ -28,7 +28,8 @@ class DropReason(Reason):
     # On the way out or in: sockets.
     TOO_LARGE = "too-large", "A datagram was larger than its transport carries."
     UNRESOLVED = "unresolved", "The host name of the destination was not found, or too much waited for the answer."
-    WRONG_FAMILY = "wrong-family", "The socket cannot reach addresses of that kind (IPv4, IPv6)."
+    WRONG_FAMILY = "wrong-family", "This machine cannot reach addresses of that kind (IPv4, IPv6)."
+    NOT_LOOPBACK = "not-loopback", "A node without keys was to send beyond its machine."
     SEND_ERROR = "send-error", "The operating system refused to send a datagram."
     CANNOT_SEND = "cannot-send", "No endpoint could be opened for the destination."
     SEND_OVERFLOW = "send-overflow", "A stream that takes no more had too much waiting."
@@ -40,7 +41,8 @@ class DropReason(Reason):
     EMPTY = "empty", "A datagram had no content."
     FRAME_TOO_LARGE = "frame-too-large", "A stream announced a datagram over the limit; the connection was ended."
     FRAME_TIMEOUT = "frame-timeout", "A stream left a datagram unfinished for too long; the connection was ended."
-    TOO_MANY_CONNECTIONS = "too-many-connections", "More stream connections came than are taken."
+    TOO_MANY_CONNECTIONS = "too-many-connections", "A stream connection of a stranger gave way to a newer one."
+    NOT_VOUCHED = "not-vouched", "Nothing came of a stream connection in time, such as a session; it was ended."
     # What a datagram is.
     TOO_SHORT = "too-short", "A datagram was shorter than its header and tag."
     BAD_VERSION = "bad-version", "A datagram was of another version of the protocol."
