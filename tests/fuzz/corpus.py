@@ -17,6 +17,7 @@ from triack.node.keys import Identity, KeyKind, encode_key
 from triack.node.trust import encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
+from triack.ordering.rejections import Rejections
 from triack.queues import packing
 from triack.queues.introduction import HistoryPoint, Introduction, RolledBack
 from triack.session import frames
@@ -127,10 +128,15 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "ordering", sequences()
     yield "body", bodies()
     yield "properties", [b"", b'{"a":1}', b'{"a":[1.5,null,"\\ud800"],"b":{"c":true}}']
-    seen = DuplicateFilter()
+    seen, refused = DuplicateFilter(), Rejections()
     for number in (1, 2, 5, 9):
-        seen.handle_packet(wire.SequenceHeader(NODE, 1, 2, number, 0, "q", asks=False, body=b""))
+        header = wire.SequenceHeader(NODE, 1, 2, number, 0, "q", asks=False, body=b"")
+        seen.handle_packet(header)
+        refused.add(header, "access-denied" if number < 9 else "queue-not-found")
     yield "duplicate_filter", [seen.encode(), DuplicateFilter().encode()]
+    yield "rejections", [refused.encode()]
+    length = len(refused.encode())
+    yield "stream_row", [length.to_bytes(4) + refused.encode() + seen.encode(), bytes(4) + seen.encode()]
     yield "progress", [b'["0x5", {"1": 2}, {}]', b'["0x5", {"1": 2}, {"1": [1, 2, 3]}]']
     yield "row", [b"\0iii|snn|bytes|body", b"\3i|i|i|f|body", b"\5s|bytes|i|i|i|i|n|body"]
     yield "session_log", session_logs()

@@ -13,7 +13,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from triack.base.commit import HEAD_BYTES as HEAD_BYTES_OF_BODY
+from triack.base.commit import PositionRow
 from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
+from triack.base.delivery import Delivery
 from triack.base.errors import (
     AddressError,
     IdentityError,
@@ -31,7 +33,10 @@ from triack.node.keys import Identity, KeyKind, decode_key, encode_key
 from triack.node.trust import decode_trust, encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
+from triack.ordering.rejections import Rejections
+from triack.ordering.settings import OrderSettings
 from triack.queues import packing
+from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.introduction import Introduction
 from triack.queues.mailbox import QueuedPacket
 from triack.session.frames import Hello, decode_frames
@@ -235,6 +240,18 @@ def duplicate_filter(data: bytes) -> None:
         assert DuplicateFilter.decode(data).encode() == data
 
 
+def rejections(data: bytes) -> None:
+    """What a stream has refused."""
+    with refusing(StoreDamaged):
+        assert Rejections.decode(Rejections.decode(data).encode()).spans == Rejections.decode(data).spans
+
+
+def stream_row(data: bytes) -> None:
+    """What the store keeps of an incoming stream that has no order."""
+    with refusing(StoreDamaged):
+        IncomingTransfer.restore(PositionRow(bytes(16), 1, Delivery.RECOVERABLE, "q", 1, 1, data), OrderSettings())
+
+
 def progress(data: bytes) -> None:
     """How far a packet has been read."""
     with refusing(StoreDamaged):
@@ -343,6 +360,8 @@ TARGETS: dict[str, Target] = {
         body,
         properties,
         duplicate_filter,
+        rejections,
+        stream_row,
         progress,
         row,
         session_log,
