@@ -79,6 +79,7 @@ class RejectReason(Reason):
     DUPLICATE = "duplicate", "It was accepted before."
     STALE_SEQUENCE = "stale-sequence", "Its sequence has been replaced by a newer one."
     HOLD_FULL = "hold-full", "It came too early, and too many packets wait for those before them."
+    ACCESS_DENIED = "access-denied", "Its origin may not send to that queue, or nobody from outside may."
     QUEUE_NOT_FOUND = "queue-not-found", "The destination has a fixed set of queues, and this is none of them."
     BAD_QUEUE_NAME = "bad-queue-name", "No queue can have that name."
     TOO_MANY_QUEUES = "too-many-queues", "The destination has as many queues as it may."

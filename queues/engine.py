@@ -13,8 +13,10 @@ from triack.base.commit import Read, StoreContent
 from triack.base.datagram import Channels, Header, Kind, read_header
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError, TriackError
+from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.ordering import wire
+from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
@@ -102,7 +104,7 @@ class Engine:
         self._awake: dict[Conversation, None] = {}
         self._deadlines = Deadlines[Conversation]()
         self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
-        self.inbox = Inbox(settings, queues, wall_offset_ns, self.drops, self._record)
+        self.inbox = Inbox(settings, queues, Directory(), wall_offset_ns, self.drops, self._record)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -325,6 +327,8 @@ class Engine:
         for sent in event.packets:
             if isinstance(sent.context, PacketContext):
                 self.outbox.handle_session_ack(sent.context, self._group)
+            elif isinstance(sent.context, Control):
+                conversation.session.handle_refused(sent.context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self._recorder is not None:
@@ -414,8 +418,7 @@ class Engine:
         if recorder is None:
             return
         recorder.add_drops(self.drops, now_ns, last=False)
-        data = recorder.take()
-        if data:
+        if data := recorder.take():
             effects.append(WriteRecords(data))
 
     # ---- outputs: datagrams
@@ -469,7 +472,8 @@ class Engine:
         """Give a session as many packets as its window takes."""
         session, control = conversation.session, conversation.control
         while control and session.room:
-            session.send_packet(Delivery.EXPRESS, control.popitem(last=False)[1], None)
+            answer = control.popitem(last=False)[1]
+            session.send_packet(Delivery.EXPRESS, answer.content, answer)
         link = conversation.link
         if link is None or link.conversation is not conversation or self.draining:
             return
@@ -497,8 +501,8 @@ class Engine:
         session = conversation.session
         session.mark = self.handshakes.history.committed
         while (transmit := session.poll_transmit(now_ns)) is not None:
-            kind = _KINDS[transmit.kind]
-            data = conversation.channel.seal(kind, transmit.connection_id, transmit.counter, transmit.payload)
+            to, counter, payload = transmit.connection_id, transmit.counter, transmit.payload
+            data = conversation.channel.seal(_KINDS[transmit.kind], to, counter, payload)
             batches.setdefault(conversation.path, []).append(data)
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
@@ -555,9 +559,7 @@ class Engine:
             self._job = None
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.STORE_FAILED, now_ns)
-        waiters = list(self._group.waiters)
-        if isinstance(job, GroupCommit):
-            waiters += job.waiters
+        waiters = [*self._group.waiters, *(job.waiters if isinstance(job, GroupCommit) else ())]
         for waiter in waiters:
             waiter(error)
         for outgoing in self.outbox.queues:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from triack.base.datagram import Channel
 from triack.base.errors import RollbackDetected
+from triack.queues.control import Control
 from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -38,6 +39,7 @@ class Conversation:
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
         known: what is remembered of the peer; None before the session was open.
+        peer_name: what the directory of this node calls the peer; empty when it does not know it.
     """
 
     session: Session
@@ -47,23 +49,27 @@ class Conversation:
     own: Introduction
     peer: Introduction | None = None
     link: "Link | None" = None
-    control: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
+    control: OrderedDict[tuple[int, int], Control] = field(default_factory=OrderedDict)
     highest_counter: int = 0
     known: KnownPeer | None = None
+    peer_name: str = ""
 
     def wake(self) -> None:
         """Something was said to the session, or for it: it must be looked at before the node rests."""
         self.awake[self] = None
 
-    def put_control(self, key: tuple[int, int], content: bytes) -> bool:
+    def put_control(self, key: tuple[int, int], control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
 
         Returns:
             False when too many wait: it is dropped, and its packet will come again.
         """
-        if key not in self.control and len(self.control) >= CONTROL_MAX:
+        older = self.control.get(key)
+        if older is not None:
+            control.refuses += older.refuses
+        elif len(self.control) >= CONTROL_MAX:
             return False
-        self.control[key] = content
+        self.control[key] = control
         self.wake()
         return True
 

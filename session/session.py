@@ -20,7 +20,7 @@ the introductions and the marks, means nothing to it. It is put together from ma
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import DURABLE, Delivery
@@ -260,6 +260,11 @@ class Session:
     def handle_stored(self, numbers: list[int]) -> None:
         """The commit that holds these received packets has returned."""
         self._store_ack.handle_stored(numbers)
+
+    def handle_refused(self, numbers: Iterable[int]) -> None:
+        """The peer knows of these received packets that no commit will ever hold them: store acks may pass them."""
+        for number in numbers:
+            self._store_ack.handle_not_durable(number)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
