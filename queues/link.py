@@ -40,6 +40,7 @@ class Conversation:
         highest_counter: newest datagram seen, so that an old copy does not move the path.
         known: what is remembered of the peer; None before the session was open.
         peer_name: what the directory of this node calls the peer; empty when it does not know it.
+        label: the session's id as the log writes it.
     """
 
     session: Session
@@ -53,6 +54,10 @@ class Conversation:
     highest_counter: int = 0
     known: KnownPeer | None = None
     peer_name: str = ""
+    label: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.label = f"{self.session.hello.session_id:016x}"
 
     def wake(self) -> None:
         """Something was said to the session, or for it: it must be looked at before the node rests."""
@@ -72,11 +77,6 @@ class Conversation:
         self.control[key] = control
         self.wake()
         return True
-
-    @property
-    def label(self) -> str:
-        """The session's id as the log writes it."""
-        return f"{self.session.hello.session_id:016x}"
 
     @property
     def peer_id(self) -> bytes:

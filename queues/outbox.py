@@ -207,6 +207,8 @@ class Outbox:
         return outgoing.pending_bytes + outgoing.unacked_bytes < self._settings.express_limit_bytes
 
     def _take_unpacked(self, *, durable: bool) -> list[OutgoingQueue]:
+        if not self._unpacked:
+            return []
         taken = [outgoing for outgoing in self._unpacked if outgoing.durable is durable]
         if taken:
             # A new one: a dictionary that was large once is slow to walk through for ever.
@@ -482,6 +484,8 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
+        if not self._given_up and not self._wanting:
+            return None
         keys: list[int] = []
         size_bytes = 0
         for outgoing, entry in self._missing():

@@ -417,8 +417,10 @@ class Session:
         self._idle.handle_packet(now_ns)
         if sent.delivery in DURABLE and sent.sends == 1:
             self._store_wait.add(sent)
-            self._timers.start_if_stopped(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
-        self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
+            if not self._timers.runs(Timer.STORE_ACK_LIMIT):
+                self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
+        if not self._timers.runs(Timer.ACK_LIMIT):
+            self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         self._arm_probe(now_ns)
         return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.mark)
 

@@ -33,6 +33,9 @@ MAX_DATAGRAM_BYTES = 65_507
 """65,535 less the IPv4 and UDP headers."""
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 """Holds several thousand datagrams while the process does something else; systems cut it to what they allow."""
+RECEIVE_BYTES = 64 * 1024
+"""Room for any datagram. asyncio makes a buffer for each that comes; its own size, 256 KiB, is so large that the C
+library of Linux gets it from the system, and gives it back, each time: two page faults a datagram."""
 ROUTES_MAX = 4_096
 """Remembered addresses, each way: anyone can send from any address, so there must be an end to it."""
 NAME_LIFETIME_SECONDS = 60.0
@@ -85,6 +88,9 @@ class UdpEndpoint:
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             with contextlib.suppress(OSError):  # a smaller buffer only loses more
                 stream.socket.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+        with contextlib.suppress(AttributeError):  # the transports of other event loops have no such limit
+            # asyncio-dgram shows no other way to its transport.
+            stream._transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]  # noqa: SLF001
         return cls(stream, str(Address("udp", listen.host, stream.sockname[1])))
 
     # ---- sending
