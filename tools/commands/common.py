@@ -26,6 +26,7 @@ __all__ = [
     "log_to_stderr",
     "name_for",
     "node_options",
+    "on_signals",
     "peer_option",
     "read_pairs",
     "read_peers",
@@ -151,6 +152,13 @@ def run(work: Coroutine[Any, Any, int]) -> int:
     return asyncio.run(_until_signal(work))
 
 
+def on_signals(stop: Callable[[int], object]) -> None:
+    """Call this with the number of each SIGINT and SIGTERM. On Windows, Ctrl-C cancels the command by itself."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+
+
 async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
     loop = asyncio.get_running_loop()
     task = loop.create_task(work)
@@ -162,8 +170,7 @@ async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
             came.append(number)
             task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop, number)
+    on_signals(stop)
     with contextlib.suppress(asyncio.CancelledError):
         code = await task
         if not came:

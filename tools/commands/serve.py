@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 from pathlib import Path
 
 import click
@@ -10,7 +9,7 @@ import click
 import triack
 from triack.base.errors import AddressError, TriackError
 from triack.base.names import check_name
-from triack.tools.commands.common import json_option, node_options, peer_option, read_peers
+from triack.tools.commands.common import json_option, node_options, on_signals, peer_option, read_peers
 from triack.transport.address import Address
 
 __all__ = ["serve"]
@@ -58,8 +57,7 @@ def serve(
 
 async def _serve(node: triack.Node, *, as_json: bool) -> int:
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    on_signals(lambda _number: stopping.set())
     async with node:
         ready = {"listening": node.address, "name": node.name, "node_id": node.node_id}
         click.echo(json.dumps(ready) if as_json else f"listening {node.address}")
