@@ -10,7 +10,7 @@ from typing import Self, Unpack
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, NotLoopback, StoreDamaged, TriackError, UsageError, WouldBlock
+from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
 from triack.node import operator_log
 from triack.node.consumer import AckMode, Consumer
@@ -28,7 +28,7 @@ from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.store.store import Store
-from triack.transport.address import Address
+from triack.transport.address import Address, check_loopback
 from triack.transport.endpoint import Endpoint
 from triack.transport.insecure import InsecureChannels
 
@@ -61,7 +61,7 @@ def open_node(
 
     Raises:
         AddressError: a name or address that cannot be read.
-        NotLoopback: an insecure node was to listen beyond loopback.
+        NotLoopback: an insecure node was to listen beyond loopback, or to know a peer there.
         UsageError: ``insecure`` is not set.
     """
     return Node(
@@ -96,8 +96,10 @@ class Node:
                 f"open node {name}: there is no secure channel yet; "
                 "say insecure=True (--insecure) to run on loopback without one"
             )
-        if listen is not None and not listen.is_loopback:
-            raise NotLoopback(f"listen on {listen}: an insecure node listens on loopback addresses only")
+        if listen is not None:
+            check_loopback("listen on", listen)
+        for peer, address in peers.items():
+            check_loopback(f"know {peer} at", Address.parse(address))
         self.name = name
         self.settings = settings
         self._platform = PLATFORM.get()
@@ -213,10 +215,12 @@ class Node:
         )
 
     async def close(self) -> None:
-        """Make everything accepted durable, let sessions finish their acks for a while, close.
+        """Make everything accepted durable, let go what is on its way, close.
 
-        What is not acknowledged yet stays on the disk and goes out when the node is opened again. Every further call
-        waits for the first one; a call that is cancelled leaves it to end by itself.
+        As long as messages come nearer to their destinations they are waited for, at most ``close_timeout_s``. What is
+        not acknowledged then stays on the disk and goes out when the node is opened again; one line of the log for
+        operators says how much it is, and for whom. Every further call waits for the first one; a call that is
+        cancelled leaves it to end by itself.
         """
         if self._running is None:
             return
@@ -306,6 +310,7 @@ class Node:
 
         Raises:
             AddressError: a destination that cannot be read, or an unknown peer.
+            NotLoopback: an insecure node was to send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: a queue of this node, which has a fixed set of others.
             UsageError: an argument of a wrong type, or a property that does not exist.
@@ -352,6 +357,21 @@ class Node:
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         await self._port.commit()
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far, and meanwhile, has come as far as its class says; see ``Receipt``.
+
+        What became a dead letter is not waited for any more.
+
+        Args:
+            timeout: seconds to wait, None for no limit.
+
+        Raises:
+            WaitTimeout: not yet; the message says how many messages are left, and for whom. All of them go on.
+            RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._port.drain(timeout)
 
     def recall(self, key: str) -> bytes | None:
         """What ``Transaction.remember`` keeps under a key; None when that is nothing, or the node was not started."""

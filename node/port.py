@@ -5,10 +5,11 @@ and whatever may have to wait ends when the node does.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from triack.base.delivery import Delivery
-from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError
+from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError, WaitTimeout
 from triack.base.names import check_name, nearest
 from triack.node import operator_log
 from triack.node.driver import Driver
@@ -16,13 +17,14 @@ from triack.node.events import Events
 from triack.node.life import Life
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
 from triack.node.stats import NodeStats, gather
+from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
-from triack.transport.address import Destination
+from triack.transport.address import Destination, check_loopback
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
 
@@ -95,7 +97,10 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        address = str(parsed.address) if parsed.address is not None else ""
+        address = ""
+        if parsed.address is not None:
+            check_loopback(f"send to {parsed.queue} at", parsed.address)
+            address = str(parsed.address)
         if parsed.peer is not None:
             if parsed.peer not in self._peers:
                 raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, self._peers)}")
@@ -161,6 +166,26 @@ class Port:
     def halted(self, outgoing: OutgoingQueue) -> RollbackDetected | None:
         """Why nothing is sent to that peer as long as this process runs, or None."""
         return outgoing.stages.halted
+
+    async def drain(self, timeout: float | None) -> None:
+        """See ``Node.drain``."""
+        self.check_alive()
+        departure = Departure(self._engine, self.wake)
+        try:
+            async with asyncio.timeout(timeout):
+                while departure.hasten():
+                    await self._driver.next_round()
+                    self.check_alive()
+        except TimeoutError:
+            raise WaitTimeout(f"{self._left()} on the way from node {self._name} after {timeout} s") from None
+        halted = next((outgoing.stages.halted for outgoing in self._engine.outbox.queues if outgoing.busy), None)
+        if halted is not None:
+            raise RollbackDetected(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
+
+    def _left(self) -> str:
+        counts = Counter(left_behind(self._engine, durable=True))
+        counts.update(left_behind(self._engine, durable=False))
+        return f"still {count_by(counts)}"
 
     # ---- receiving
 

@@ -13,7 +13,7 @@ from triack.node.node import port_of
 NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
-    *("send", "send_nowait", "transaction", "flush", "recall"),
+    *("send", "send_nowait", "transaction", "flush", "drain", "recall"),
     *("receive", "queue_lengths", "stats", "events"),
 }
 

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from triack.base.errors import AddressError
+from triack.base.errors import AddressError, KeyUnreadable
 from triack.base.names import check_name
 from triack.node import operator_log
+from triack.node.keys import KeyKind, decode_key
 from triack.transport.address import Address
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "PublicKey",
     "console_on",
     "data_option",
     "json_option",
@@ -41,6 +43,19 @@ EXIT_SIGNAL = 128
 PIPED_COLUMNS = 100_000
 """Wider than any table: whoever reads a pipe line by line wants lines as they are."""
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+class PublicKey(click.ParamType[bytes]):
+    """The text of a public key, as an argument of a command."""
+
+    name = "key"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """Its bytes."""
+        try:
+            return decode_key(KeyKind.PUBLIC, value)
+        except KeyUnreadable as error:
+            self.fail(str(error), param, ctx)
 
 
 class _Lines(logging.Formatter):

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,6 +236,9 @@ class _HandedOver:
             except ConnectionError:
                 self._doubtful.update(self._unconfirmed)
                 self._unconfirmed.clear()
+            except (_OutputLost, asyncio.CancelledError):
+                await self._wait_confirmed(link)
+                raise
             else:
                 break
             finally:
@@ -243,6 +247,15 @@ class _HandedOver:
             link = await self._find_again()
         if self._output.left != 0:
             raise WaitTimeout("no message came")
+
+    async def _wait_confirmed(self, link: Link) -> None:
+        """What was written is to be gone from the queue; a connection that closes at once may swallow its last words."""
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(CONFIRM_S):
+                while self._unconfirmed:
+                    header, _ = await link.receive()
+                    if header["op"] == "confirmed":
+                        self._handle_confirmed(number_of(header, "serial"))
 
     async def _find_again(self) -> Link:
         try:
@@ -289,13 +302,15 @@ class _HandedOver:
                 bodies = [_as_json(*pair) for pair in zip(bodies, header["about"], strict=True)]
             await self._handle_messages(link, number_of(header, "serial"), header["ids"], bodies)
         elif header["op"] == "confirmed":
-            serial = number_of(header, "serial")
-            for message_id in [known for known, at in self._unconfirmed.items() if at <= serial]:
-                del self._unconfirmed[message_id]
-                self._doubtful.discard(message_id)
+            self._handle_confirmed(number_of(header, "serial"))
         elif header["op"] == "empty":
             # What has not come again was acknowledged for good before the node died.
             self._doubtful.intersection_update(self._unconfirmed)
+
+    def _handle_confirmed(self, serial: int) -> None:
+        for message_id in [known for known, at in self._unconfirmed.items() if at <= serial]:
+            del self._unconfirmed[message_id]
+            self._doubtful.discard(message_id)
 
     async def _handle_messages(self, link: Link, serial: int, ids: list[str], bodies: list[bytes]) -> None:
         fresh = [at for at, message_id in enumerate(ids) if message_id not in self._doubtful]
