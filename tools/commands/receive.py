@@ -249,7 +249,7 @@ class _HandedOver:
             raise WaitTimeout("no message came")
 
     async def _wait_confirmed(self, link: Link) -> None:
-        """What was written is to be gone from the queue; a connection that closes at once may swallow its last words."""
+        """What was written is to leave the queue; a connection that closes at once may swallow its last words."""
         with contextlib.suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(CONFIRM_S):
                 while self._unconfirmed:
