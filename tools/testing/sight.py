@@ -28,7 +28,7 @@ def _describe(stats: NodeStats) -> str:
     if letters or dead:
         parts.append(f"{DEAD_LETTER_QUEUE} has {_count(letters, 'message')}" + (f" ({dead})" if dead else ""))
     parts += [
-        f"{_count(outgoing.packets, 'packet')} on the way to {outgoing.address}/{outgoing.queue}"
+        f"{_count(outgoing.packets, 'packet')} on the way to {outgoing.peer}/{outgoing.queue}"
         for outgoing in stats.outgoing
         if outgoing.packets
     ]
