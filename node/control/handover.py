@@ -52,7 +52,7 @@ def read(data: Path) -> Served | None:
     try:
         found = json.loads((data / NODE_FILE).read_bytes())
         return Served(str(found["control"]), int(found["pid"]), str(found["listen"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
