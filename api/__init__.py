@@ -8,7 +8,7 @@ async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801",
 from triack.base import errors
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
 from triack.node.consumer import AckMode, Consumer
 from triack.node.events import Events
 from triack.node.message import Message
@@ -19,6 +19,7 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.quotas import Quota
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
@@ -52,7 +53,9 @@ __all__ = [
     "OutgoingStats",
     "PeerHalted",
     "PeerSilent",
+    "QueueOverQuota",
     "QueueStats",
+    "Quota",
     "Receipt",
     "Redelivery",
     "SessionSettings",

@@ -18,7 +18,7 @@ from triack.base.reasons import DeadReason, DropReason
 from triack.ordering import wire
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
-from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, WriteRecords
+from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import Inbox
@@ -310,6 +310,8 @@ class Engine:
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
             self.outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._group, now_ns)
+        elif isinstance(packet, wire.HoldPacket):
+            self.outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop)
         else:
             self.outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
 
@@ -336,7 +338,8 @@ class Engine:
         if event.packets:
             self._depend(conversation)
         for sent in event.packets:
-            if isinstance(sent.context, PacketContext):
+            # Of a packet that left again only the newest sending counts: an older one may have been passed over.
+            if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet:
                 self.outbox.handle_store_ack(sent.context, self._group)
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
@@ -408,6 +411,7 @@ class Engine:
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
         effects += self.news.take()
+        effects += [Tell(event) for event in self.inbox.admission.take_news()]
         effects += [TellRollback(error) for error in self.handshakes.take_detected()]
         effects += [Send(address, datagrams) for address, datagrams in sends.items()]
         return effects

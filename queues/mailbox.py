@@ -17,16 +17,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from triack.base.delivery import Delivery
+from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
 from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, sent_at_of, unpack
+from triack.queues.quotas import NO_LIMIT, Account, Level, Quota
 from triack.queues.redelivery import Wait
 
 __all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Bodies that one queue keeps in memory: a burst of a second or so. What is beyond waits on the disk alone."""
+CACHES_BYTES = 64 * 1024 * 1024
+"""The same for all queues of a node: four that are busy at once."""
+EXPRESS_OVERHEAD_BYTES = 1_024
+"""What an express packet takes in memory beside its body, measured, with room for what is measured elsewhere."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
 """Bodies fetched from the store at a time: enough that reading costs more than asking, little beside the cache."""
 PARTIAL_MAX = 256
@@ -48,6 +53,7 @@ class QueuedPacket:
         redelivered: whether its messages may have been handed out before, in an earlier life of the process.
         place: where it stands in the queue; nothing else in the queue has that number, ever.
         sent_at_ms: wall clock of its sender.
+        charged_bytes: what it counts for in quotas; 0 while it does not.
     """
 
     keys: list[int]
@@ -67,6 +73,7 @@ class QueuedPacket:
     place: int = 0
     content: Unpacked | None = None
     sent_at_ms: int = 0
+    charged_bytes: int = 0
 
     @property
     def done(self) -> bool:
@@ -161,16 +168,37 @@ class Notices:
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
         drops: what was given up, by reason.
+        disk: what lies in the queues of this node, express messages left out.
+        express: express messages in memory.
+        cached_bytes: durable bodies in memory, of all queues.
+        relieved: whether some queue has become shorter since somebody looked.
+        emptied: whether some queue has become empty since somebody looked.
     """
 
-    __slots__ = ("dirty", "drops", "read", "resuming", "wanting")
+    __slots__ = (
+        "cached_bytes",
+        "dirty",
+        "disk",
+        "drops",
+        "emptied",
+        "express",
+        "read",
+        "relieved",
+        "resuming",
+        "wanting",
+    )
 
-    def __init__(self, drops: Counter[DropReason]) -> None:
+    def __init__(self, drops: Counter[DropReason], disk: Account | None = None, express: Account | None = None) -> None:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
         self.resuming = Deadlines[Mailbox]()
         self.drops = drops
+        self.disk = disk or Account(NO_LIMIT, NO_LIMIT)
+        self.express = express or Account(NO_LIMIT, NO_LIMIT)
+        self.cached_bytes = 0
+        self.relieved = False
+        self.emptied = False
 
 
 @dataclass(slots=True)
@@ -179,6 +207,7 @@ class _Partial:
     rows: dict[int, QueuedPacket]
     have_bytes: int = 0
     last_number: int = 0
+    cached_bytes: int = 0
 
 
 class Mailbox:
@@ -188,6 +217,7 @@ class Mailbox:
         queue_id: its number in the store.
         name: its name.
         notices: where it tells its owner what it has.
+        quota: how much it takes.
 
     Attributes:
         next_position: where in the store the next packet goes.
@@ -196,9 +226,14 @@ class Mailbox:
         cached_bytes: bodies in memory that were not handed out.
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
+        messages: those that count against the quota: also what waits for its commit, and unfinished ones.
+        bytes: the same, in bytes.
+        quota: how much it takes.
+        told_full: whether the operator was told that it is full.
     """
 
     __slots__ = (
+        "__weakref__",
         "_again",
         "_changed",
         "_notices",
@@ -209,17 +244,21 @@ class Mailbox:
         "_ready",
         "_run",
         "_runs",
+        "bytes",
         "cached_bytes",
         "fetching",
         "length",
         "listeners",
+        "messages",
         "name",
         "next_position",
         "queue_id",
+        "quota",
         "size_bytes",
+        "told_full",
     )
 
-    def __init__(self, queue_id: int, name: str, notices: Notices) -> None:
+    def __init__(self, queue_id: int, name: str, notices: Notices, quota: Quota | None = None) -> None:
         self.queue_id = queue_id
         self.name = name
         self.next_position = 1
@@ -228,6 +267,10 @@ class Mailbox:
         self.cached_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
+        self.quota = quota or Quota()
+        self.messages = Level(self.quota.messages)
+        self.bytes = Level(self.quota.size_bytes)
+        self.told_full = False
         self._notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
@@ -249,19 +292,71 @@ class Mailbox:
             head: the first bytes of its body, enough to know what it is.
         """
         packet.sent_at_ms = sent_at_of(head)
+        self.charge(packet, head)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(packet, fragment[0] if fragment else None)
         if fragment is None:
-            packet.count = count_of(head)
             self._add(packet)
         else:
             self._put_fragment(packet, *fragment)
 
+    # ---- quotas
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has reached its quota, or comes from there."""
+        return self.messages.is_full or self.bytes.is_full
+
+    def expects(self, origin: bytes, lane: int, ordinal: int) -> bool:
+        """Whether a large message was begun. Room for all of it was taken then."""
+        return ordinal in self._partials.get((origin, lane), ())
+
+    def charge(self, packet: QueuedPacket, head: bytes) -> None:
+        """Count a packet that is to be put against the quotas; a large message as a whole, with its first packet."""
+        if packet.charged_bytes:
+            return
+        packet.charged_bytes = packet.size_bytes
+        fragment = fragment_range(head, packet.size_bytes)
+        if fragment is None:
+            packet.count = count_of(head)
+            self._count(packet, packet.count - packet.acked.bit_count(), packet.size_bytes)
+        elif not self.expects(packet.origin, packet.lane, fragment[0]):
+            ordinal, _, _, total_bytes = fragment
+            self._partials.setdefault((packet.origin, packet.lane), {})[ordinal] = _Partial(total_bytes, {})
+            self._count(packet, 1, total_bytes)
+
+    def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
+        self.messages.add(messages)
+        if not size_bytes:
+            return
+        self.bytes.add(size_bytes)
+        if packet.delivery in DURABLE:
+            self._notices.disk.add(packet.origin, size_bytes)
+        else:
+            overhead_bytes = EXPRESS_OVERHEAD_BYTES if size_bytes > 0 else -EXPRESS_OVERHEAD_BYTES
+            self._notices.express.add(packet.origin, size_bytes + overhead_bytes)
+
+    def _release(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
+        self._count(packet, -messages, -size_bytes)
+        self._notices.relieved = True
+        self.told_full = self.told_full and self.is_full
+        if not self.bytes.value:
+            self._notices.emptied = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing in it, and nobody waits for it."""
+        return not (self.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
+
+    # ---- putting
+
     def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
         """In an ordered stream, an unfinished message is dead as soon as something else follows: its rest expired."""
         stream = (packet.origin, packet.lane)
-        self._drop_partials(stream, [other for other in self._partials.get(stream, ()) if other != ordinal])
+        partials = self._partials.get(stream, {})
+        # One that has no row yet is younger: its packets wait for their commit.
+        self._drop_partials(stream, [other for other in partials if other != ordinal and partials[other].rows])
 
     def drop_unfinished(self, origin: bytes, lane: int, floor: int) -> None:
         """Drop unfinished messages of which nobody sends a packet any more, all being numbered up to ``floor``."""
@@ -275,7 +370,11 @@ class Mailbox:
             return
         partials = self._partials[stream]
         for ordinal in ordinals:
-            self._orphans += [key for row in partials.pop(ordinal).rows.values() for key in row.keys]
+            partial = partials.pop(ordinal)
+            rows = list(partial.rows.values())
+            self._orphans += [key for row in rows for key in row.keys]
+            self._cache(-partial.cached_bytes)
+            self._release(rows[0], 1, partial.total_bytes)
         if not partials:
             del self._partials[stream]
         if self._orphans:
@@ -283,21 +382,27 @@ class Mailbox:
 
     def _put_fragment(self, packet: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
         stream = (packet.origin, packet.lane)
-        partials = self._partials.setdefault(stream, {})
-        partial = partials.setdefault(ordinal, _Partial(total_bytes, {}))
-        if offset not in partial.rows and partial.total_bytes == total_bytes:
-            partial.rows[offset] = packet
-            partial.have_bytes += length
-            if offset == 0:
-                partial.last_number = packet.number - 1 - (-total_bytes // length)
-            elif offset + length == total_bytes:
-                partial.last_number = packet.number
+        partials = self._partials.get(stream, {})
+        partial = partials.get(ordinal)
+        if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
+            # Its message was dropped meanwhile, or is no correct sender's: nothing will ever read it.
+            self._orphans += packet.keys
+            self._notices.dirty[self] = None
+            return
+        partial.rows[offset] = packet
+        partial.cached_bytes += self._keep(packet)
+        partial.have_bytes += length
+        if offset == 0:
+            partial.last_number = packet.number - 1 - (-total_bytes // length)
+        elif offset + length == total_bytes:
+            partial.last_number = packet.number
         if partial.have_bytes == partial.total_bytes:
             rows = partial.rows
-            self._add(_merge([rows[at] for at in sorted(rows)]))
+            self._cache(-partial.cached_bytes)
             del partials[ordinal]
             if not partials:
                 del self._partials[stream]
+            self._add(_merge([rows[at] for at in sorted(rows)], partial.total_bytes))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
             self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
@@ -308,16 +413,25 @@ class Mailbox:
         self.length += packet.count - packet.acked.bit_count()
         if packet.done:
             self._note_change(packet)
+            self._release(packet, 0, packet.charged_bytes)
             return
-        if packet.pieces:
-            if packet.keys and self.cached_bytes > CACHE_BYTES:
-                packet.pieces = []
-            else:
-                self.cached_bytes += packet.size_bytes
+        self._keep(packet)
         self.size_bytes += packet.size_bytes
         self._ready.append(packet)
-        self._look_ahead()
         self.wake()
+
+    def _keep(self, packet: QueuedPacket) -> int:
+        """Keep the body of a packet in memory, if there is room or nothing else has it. Returns what that takes."""
+        full = self.cached_bytes > CACHE_BYTES or self._notices.cached_bytes > CACHES_BYTES
+        if packet.keys and full:
+            packet.pieces = []
+        size_bytes = packet.size_bytes if packet.pieces else 0
+        self._cache(size_bytes)
+        return size_bytes
+
+    def _cache(self, size_bytes: int) -> None:
+        self.cached_bytes += size_bytes
+        self._notices.cached_bytes += size_bytes
 
     @property
     def oldest_ms(self) -> int | None:
@@ -338,6 +452,7 @@ class Mailbox:
     # ---- bodies that only the disk has
 
     def _look_ahead(self) -> None:
+        """Bodies are fetched for who reads, not for queues that nobody looks at."""
         if not self.fetching and self._ready and not self._ready[0].pieces:
             self._notices.wanting[self] = None
 
@@ -363,8 +478,7 @@ class Mailbox:
                 if any(key not in bodies for key in waiting.keys):
                     break
                 waiting.pieces = [bodies[key] for key in waiting.keys]
-                self.cached_bytes += waiting.size_bytes
-        self._look_ahead()
+                self._cache(waiting.size_bytes)
         self.wake()
 
     # ---- handing out
@@ -388,6 +502,7 @@ class Mailbox:
             if not self._runs:
                 self._notices.read[self] = None
             self._runs.append(run)
+        self._look_ahead()
         return run
 
     def _next_run(self, now_ms: int) -> Run | None:
@@ -445,8 +560,7 @@ class Mailbox:
 
     def _drop_first(self) -> None:
         """The first packet was read out: its leases keep it as long as anyone needs it."""
-        self.cached_bytes -= self._ready.popleft().size_bytes
-        self._look_ahead()
+        self._cache(-self._ready.popleft().size_bytes)
 
     def take_runs(self) -> list[Run]:
         """What was handed out since the last call, in order. Ends the open run."""
@@ -465,6 +579,7 @@ class Mailbox:
         self.length -= 1
         if packet.done:
             self.size_bytes -= packet.size_bytes
+        self._release(packet, 1, packet.charged_bytes if packet.done else 0)
         if packet.keys:
             self._note_change(packet)
 
@@ -533,7 +648,7 @@ def _waiting(packet: QueuedPacket) -> tuple[int, int]:
     return first, min((index for index in packet.waits if first < index < end), default=end)
 
 
-def _merge(rows: list[QueuedPacket]) -> QueuedPacket:
+def _merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
     first = rows[0]
     whole = all(row.pieces for row in rows)
     return QueuedPacket(
@@ -551,4 +666,5 @@ def _merge(rows: list[QueuedPacket]) -> QueuedPacket:
         waits=first.waits,
         redelivered=first.redelivered,
         sent_at_ms=first.sent_at_ms,
+        charged_bytes=charged_bytes,
     )
