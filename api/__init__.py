@@ -5,11 +5,14 @@ async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801",
     await receipt.ordered(timeout=10)
 """
 
+from triack import sync
 from triack.base import errors
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
 from triack.node.consumer import AckMode, Consumer
+from triack.node.control.client import Client
+from triack.node.control.client import connect_to as connect
 from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node
@@ -19,7 +22,7 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
-from triack.queues.quotas import Quota
+from triack.queues.quotas import Limits, Quota
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
@@ -37,9 +40,11 @@ __all__ = [
     "TRANSACTIONAL",
     "AckMode",
     "AckTrigger",
+    "Client",
     "Consumer",
     "Delivery",
     "Events",
+    "Limits",
     "LinkDown",
     "LinkStats",
     "LinkUp",
@@ -62,6 +67,8 @@ __all__ = [
     "SessionStats",
     "Stage",
     "Transaction",
+    "connect",
     "open",
+    "sync",
     *errors.__all__,
 ]

@@ -11,9 +11,11 @@ from typing import Any
 from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
 from triack.base.reasons import DropReason
+from triack.base.units import MS
 from triack.node import operator_log
 from triack.node.events import EventFeed
 from triack.node.platform import Log, Platform, Worker
+from triack.queues.closing import Departure, count_by, left_behind, way_made
 from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
@@ -21,6 +23,10 @@ from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
 
 __all__ = ["Driver"]
+
+PATIENCE_NS = 1_500 * MS
+"""How long nothing that leaves may come nearer before a node that closes stops waiting: some round trips of the longest
+paths there are, and longer than the wait between two attempts to connect."""
 
 
 class Driver:
@@ -95,6 +101,14 @@ class Driver:
         self._progress.append(future)
         await future
 
+    async def next_round(self) -> None:
+        """Wait until something has happened to the engine, or its next deadline has come. Raises NodeClosed."""
+        if self._closed or self._tasks[0].done():
+            raise NodeClosed(f"node {self._name} was closed")
+        future = self._loop.create_future()
+        self._progress.append(future)
+        await future
+
     @property
     def drops(self) -> dict[str, int]:
         """Datagrams that the endpoints dropped, by reason."""
@@ -142,6 +156,7 @@ class Driver:
     async def _send(self, address: str, datagrams: list[bytes]) -> None:
         try:
             endpoint = await self._endpoint_for(address)
+            endpoint.vouch(address)  # the engine has a session with whoever it answers
             await endpoint.send(datagrams, address)
         except (TransportError, AddressError) as error:
             self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
@@ -238,16 +253,18 @@ class Driver:
     # ---- the end
 
     async def close(self, timeout_ns: int) -> None:
-        """Let the sessions finish, for at most ``timeout_ns``, then close everything."""
+        """Let go what is on its way as long as it comes nearer, for at most ``timeout_ns``, then close everything."""
         engine = self.engine
         end_ns = self._now_ns() + timeout_ns
         while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
             await self._soon()
         while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
             await self._soon()
+        await self._finish_sending(end_ns)
         engine.drain(self._now_ns())
         while engine.failure is None and not engine.idle and self._now_ns() < end_ns:
             await self._soon()
+        self._tell_left_behind()
         engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
         await self.progress()
         self._closed = True
@@ -263,6 +280,27 @@ class Driver:
         if self._log_file is not None:
             self._log_file.append(engine.finish(self._now_ns()))
             self._log_file.close()
+
+    async def _finish_sending(self, end_ns: int) -> None:
+        engine = self.engine
+        departure, before, since_ns = Departure(engine, self.wake), way_made(engine), self._now_ns()
+        while engine.failure is None and self._now_ns() < min(end_ns, since_ns + PATIENCE_NS) and departure.hasten():
+            await self._soon()
+            now = way_made(engine)
+            if now != before:
+                before, since_ns = now, self._now_ns()
+
+    def _tell_left_behind(self) -> None:
+        """What does not leave any more in this life of the process."""
+        in_memory = self._store.in_memory
+        stored = {} if in_memory else left_behind(self.engine, durable=True)
+        lost = left_behind(self.engine, durable=False) | (left_behind(self.engine, durable=True) if in_memory else {})
+        if self.engine.failure is not None or not (stored or lost):
+            return
+        told = [f"stored until it is opened again: {count_by(stored)}"] if stored else []
+        told += [f"lost, as no disk has them: {count_by(lost)}"] if lost else []
+        why = f"node {self._name} closes before all has arrived; {'; '.join(told)}"
+        operator_log.warning(why, node=self._name, stored=stored, lost=lost)
 
     def _volatile(self) -> bool:
         """Whether closing now would lose what only memory holds."""

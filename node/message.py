@@ -1,5 +1,6 @@
 """A message in the hands of an application."""
 
+from collections.abc import Callable
 from math import ceil
 from typing import Any, Protocol
 
@@ -67,6 +68,10 @@ class Message:
                 its rollback.
         """
         self._holder.give_back(self._lease, failed=failed, delay_ms=None if delay is None else _delay_ms(delay))
+
+    def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
+        """The same message, with another who answers for it: made of the present one."""
+        return Message(self.body, self.queue, self._lease, wrap(self._holder))
 
     @property
     def id(self) -> str:

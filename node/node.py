@@ -10,9 +10,12 @@ from typing import Self, Unpack
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, NotLoopback, StoreDamaged, TriackError, UsageError, WouldBlock
+from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
+from triack.base.peers import Directory, Peer
+from triack.node import operator_log
 from triack.node.consumer import AckMode, Consumer
+from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
 from triack.node.events import Events
 from triack.node.life import Life, LifeState
@@ -26,7 +29,7 @@ from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.store.store import Store
-from triack.transport.address import Address
+from triack.transport.address import Address, check_loopback
 from triack.transport.endpoint import Endpoint
 from triack.transport.insecure import InsecureChannels
 
@@ -59,7 +62,7 @@ def open_node(
 
     Raises:
         AddressError: a name or address that cannot be read.
-        NotLoopback: an insecure node was to listen beyond loopback.
+        NotLoopback: an insecure node was to listen beyond loopback, or to know a peer there.
         UsageError: ``insecure`` is not set.
     """
     return Node(
@@ -94,8 +97,10 @@ class Node:
                 f"open node {name}: there is no secure channel yet; "
                 "say insecure=True (--insecure) to run on loopback without one"
             )
-        if listen is not None and not listen.is_loopback:
-            raise NotLoopback(f"listen on {listen}: an insecure node listens on loopback addresses only")
+        if listen is not None:
+            check_loopback("listen on", listen)
+        for peer, address in peers.items():
+            check_loopback(f"know {peer} at", Address.parse(address))
         self.name = name
         self.settings = settings
         self._platform = PLATFORM.get()
@@ -103,9 +108,10 @@ class Node:
         self._listen = listen
         self._log = log
         self._queues = queues
-        self._peers = peers
+        self._directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
         self._life = Life(name)
         self._running: Port | None = None
+        self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
 
     # ---- life
@@ -146,6 +152,8 @@ class Node:
                 engine = self._make_engine(content, endpoint, recording=log is not None)
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
+            # The last that waits: who calls finds a node that is open.
+            self._control = await self._open_control(endpoint)
             opened.pop_all()
         driver = Driver(self.name, engine, platform, worker, store, log, endpoint)
         driver.on_failure = self._life.fail
@@ -155,7 +163,7 @@ class Node:
             engine=engine,
             driver=driver,
             clock=platform.monotonic_ns,
-            peers=self._peers,
+            directory=self._directory,
             fixed_queues=self._queues is not None,
             state=content.state,
         )
@@ -177,6 +185,18 @@ class Node:
         content = await worker.start(open_and_load)
         return stores[0], content
 
+    async def _open_control(self, endpoint: Endpoint | None) -> ControlServer | None:
+        """Let other processes of this machine use the node, if they can find it: by its data directory."""
+        if self._data is None or not self._platform.control_sockets:
+            return None
+        control = ControlServer(self, self._data, endpoint.address if endpoint is not None else "")
+        try:
+            await control.start()
+        except (OSError, TriackError) as error:
+            operator_log.warning(f"other processes cannot use node {self.name}: {error}", node=self.name)
+            return None
+        return control
+
     def _make_engine(self, content: StoreContent, endpoint: Endpoint | None, *, recording: bool) -> Engine:
         platform = self._platform
         now_ns = platform.monotonic_ns()
@@ -187,6 +207,7 @@ class Node:
             settings=self.settings,
             queues=self._queues,
             channels=InsecureChannels(),
+            directory=self._directory,
             random=random.Random(platform.entropy(16)),
             now_ns=now_ns,
             wall_offset_ns=platform.wall_ns() - now_ns,
@@ -194,10 +215,12 @@ class Node:
         )
 
     async def close(self) -> None:
-        """Make everything accepted durable, let sessions finish their acks for a while, close.
+        """Make everything accepted durable, let go what is on its way, close.
 
-        What is not acknowledged yet stays on the disk and goes out when the node is opened again. Every further call
-        waits for the first one; a call that is cancelled leaves it to end by itself.
+        As long as messages come nearer to their destinations they are waited for, at most ``close_timeout_s``. What is
+        not acknowledged then stays on the disk and goes out when the node is opened again; one line of the log for
+        operators says how much it is, and for whom. Every further call waits for the first one; a call that is
+        cancelled leaves it to end by itself.
         """
         if self._running is None:
             return
@@ -208,6 +231,8 @@ class Node:
         await asyncio.shield(self._closing)
 
     async def _close(self, port: Port) -> None:
+        if self._control is not None:
+            await self._control.close()
         await port.close(self.settings.close_timeout_ns)
         if self._life.is_alive:
             self._life.move(LifeState.CLOSED)
@@ -285,6 +310,7 @@ class Node:
 
         Raises:
             AddressError: a destination that cannot be read, or an unknown peer.
+            NotLoopback: an insecure node was to send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: a queue of this node, which has a fixed set of others.
             UsageError: an argument of a wrong type, or a property that does not exist.
@@ -331,6 +357,21 @@ class Node:
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         await self._port.commit()
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far, and meanwhile, has come as far as its class says; see ``Receipt``.
+
+        What became a dead letter is not waited for any more.
+
+        Args:
+            timeout: seconds to wait, None for no limit.
+
+        Raises:
+            WaitTimeout: not yet; the message says how many messages are left, and for whom. All of them go on.
+            RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._port.drain(timeout)
 
     def recall(self, key: str) -> bytes | None:
         """What ``Transaction.remember`` keeps under a key; None when that is nothing, or the node was not started."""

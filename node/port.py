@@ -5,24 +5,35 @@ and whatever may have to wait ends when the node does.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from triack.base.delivery import Delivery
-from triack.base.errors import AddressError, NodeClosed, QueueFull, QueueNotFound, RollbackDetected, UsageError
+from triack.base.errors import (
+    AddressError,
+    NodeClosed,
+    QueueFull,
+    QueueNotFound,
+    RollbackDetected,
+    UsageError,
+    WaitTimeout,
+)
 from triack.base.names import check_name, nearest
+from triack.base.peers import Directory
 from triack.node import operator_log
 from triack.node.driver import Driver
 from triack.node.events import Events
 from triack.node.life import Life
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
 from triack.node.stats import NodeStats, gather
+from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
-from triack.transport.address import Destination
+from triack.transport.address import Destination, check_loopback
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
 
@@ -44,7 +55,7 @@ class Port:
         engine: its engine.
         driver: runs the engine.
         clock: the monotonic clock, in nanoseconds.
-        peers: addresses by name.
+        directory: the peers by name.
         fixed_queues: whether it has only the queues that it was opened with.
         state: what the application keeps in the store.
 
@@ -60,7 +71,7 @@ class Port:
         engine: Engine,
         driver: Driver,
         clock: Callable[[], int],
-        peers: dict[str, str],
+        directory: Directory,
         fixed_queues: bool,
         state: dict[str, bytes],
     ) -> None:
@@ -71,7 +82,7 @@ class Port:
         self._engine = engine
         self._driver = driver
         self._clock = clock
-        self._peers = peers
+        self._directory = directory
         self._fixed_queues = fixed_queues
         self._state = state
         self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
@@ -95,14 +106,15 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        address = str(parsed.address) if parsed.address is not None else ""
-        if parsed.peer is not None:
-            if parsed.peer not in self._peers:
-                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, self._peers)}")
-            address = self._peers[parsed.peer]
-        if not address or address == self._engine.address:
+        if parsed.address is not None:
+            check_loopback(f"send to {parsed.queue} at", parsed.address)
+        if parsed.peer is not None and self._directory.named(parsed.peer) is None:
+            known = [peer.name for peer in self._directory]
+            raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, known)}")
+        where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
+        if not self._engine.peer_at(where):
             self.mailbox(parsed.queue)
-        found = self._engine.outgoing_queue(address, parsed.queue, delivery)
+        found = self._engine.outgoing_queue(where, parsed.queue, delivery)
         self._outgoing[(destination, delivery)] = found
         return found
 
@@ -113,7 +125,7 @@ class Port:
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
-        if not outgoing.address and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
+        if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
             raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         if not properties:
@@ -163,6 +175,26 @@ class Port:
         """Why nothing is sent to that peer as long as this process runs, or None."""
         return outgoing.stages.halted
 
+    async def drain(self, timeout: float | None) -> None:
+        """See ``Node.drain``."""
+        self.check_alive()
+        departure = Departure(self._engine, self.wake)
+        try:
+            async with asyncio.timeout(timeout):
+                while departure.hasten():
+                    await self._driver.next_round()
+                    self.check_alive()
+        except TimeoutError:
+            raise WaitTimeout(f"{self._left()} on the way from node {self._name} after {timeout} s") from None
+        halted = next((outgoing.stages.halted for outgoing in self._engine.outbox.queues if outgoing.busy), None)
+        if halted is not None:
+            raise RollbackDetected(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
+
+    def _left(self) -> str:
+        counts = Counter(left_behind(self._engine, durable=True))
+        counts.update(left_behind(self._engine, durable=False))
+        return f"still {count_by(counts)}"
+
     # ---- receiving
 
     def mailbox(self, queue: str) -> Mailbox:
@@ -176,7 +208,7 @@ class Port:
         made = self._engine.make_queue(check_name(queue))
         meant = nearest(queue, [name for name in mailboxes if name != queue])
         if meant is not None:
-            operator_log.warning("new queue", node=self._name, queue=queue, cause=f"it is much like {meant}")
+            operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self._name, queue=queue)
         return made
 
     def open_run(self, mailbox: Mailbox) -> Run | None:

@@ -6,6 +6,7 @@ The names are documented in docs/operations.md and are there to stay: what measu
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
@@ -14,7 +15,7 @@ from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Mailbox
 from triack.session.states import State
 
-__all__ = ["LinkStats", "NodeStats", "OutgoingStats", "QueueStats", "SessionStats", "gather"]
+__all__ = ["LinkStats", "NodeStats", "OutgoingStats", "QueueStats", "SessionStats", "gather", "read_stats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,14 @@ class OutgoingStats:
     """One outgoing queue: what is on its way to one queue elsewhere, in one class.
 
     Attributes:
-        address: where it goes.
+        peer: whose it is, by name, or by address when it has no name.
         queue: the queue there.
         delivery: the class.
         packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
         bytes: of their bodies.
     """
 
-    address: str
+    peer: str
     queue: str
     delivery: Delivery
     packets: int
@@ -79,7 +80,7 @@ class SessionStats:
 
 @dataclass(frozen=True, slots=True)
 class LinkStats:
-    """The way to one address to which this node sends.
+    """The way to one peer to which this node sends.
 
     Attributes:
         is_up: whether a session is open.
@@ -103,7 +104,7 @@ class NodeStats:
     Attributes:
         queues: its queues by name.
         outgoing: its outgoing queues, those to queues of its own left out.
-        links: the addresses to which it sends.
+        links: the peers to which it sends, by name, or by address when they have no names.
         sessions: every open session.
         drops: what was dropped, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
@@ -134,16 +135,16 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
         queues={name: _queue(mailbox, now_ms) for name, mailbox in sorted(engine.inbox.mailboxes.items())},
         outgoing=[
             OutgoingStats(
-                outgoing.address,
+                outgoing.peer,
                 outgoing.queue,
                 outgoing.delivery,
                 outgoing.unacknowledged,
                 outgoing.pending_bytes + outgoing.unacked_bytes,
             )
             for outgoing in engine.outbox.queues
-            if outgoing.address
+            if outgoing.peer
         ],
-        links={address: _link(link) for address, link in engine.outbox.links.items()},
+        links={peer: _link(link) for peer, link in engine.outbox.links.items()},
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -151,10 +152,27 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
     )
 
 
+def read_stats(found: dict[str, Any]) -> NodeStats:
+    """What ``dataclasses.asdict`` and JSON made of a node's stats, as it was."""
+
+    def session(it: dict[str, Any] | None) -> SessionStats | None:
+        return None if it is None else SessionStats(**it)
+
+    return NodeStats(
+        queues={name: QueueStats(**queue) for name, queue in found["queues"].items()},
+        outgoing=[OutgoingStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["outgoing"]],
+        links={name: LinkStats(**(it | {"session": session(it["session"])})) for name, it in found["links"].items()},
+        sessions=[SessionStats(**it) for it in found["sessions"]],
+        drops=found["drops"],
+        closes=found["closes"],
+        rollbacks=found["rollbacks"],
+    )
+
+
 def _queue(mailbox: Mailbox, now_ms: int) -> QueueStats:
     oldest_ms = mailbox.oldest_ms
     age_s = None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000
-    return QueueStats(mailbox.length, mailbox.size_bytes, age_s, mailbox.is_full)
+    return QueueStats(mailbox.length, mailbox.size_bytes, age_s, mailbox.fill.is_full)
 
 
 def _is_open(conversation: Conversation | None) -> bool:
@@ -174,10 +192,9 @@ def _link(link: Link) -> LinkStats:
 
 def _session(conversation: Conversation) -> SessionStats:
     session, window = conversation.session, conversation.session.window
-    assert conversation.peer is not None, "it is open"
     return SessionStats(
         address=conversation.path,
-        peer=conversation.peer.name,
+        peer=conversation.peer_label,
         node_id=conversation.peer_id.hex(),
         window=window.limit,
         unacknowledged=window.unacked,

@@ -14,7 +14,7 @@ from triack.node.receipt import Receipt
 from triack.queues.mailbox import Lease, Mailbox
 from triack.queues.redelivery import Return
 
-__all__ = ["Transaction"]
+__all__ = ["ONLY_THE_TRANSACTION", "Transaction"]
 
 
 class Transaction:
@@ -95,7 +95,7 @@ class Transaction:
             mailbox.listeners.remove(arrived.set)
         lease = run.lease(run.draw())
         self._taken.append((mailbox, lease))
-        return Message(lease.body, queue, lease, _ONLY_THE_TRANSACTION)
+        return Message(lease.body, queue, lease, ONLY_THE_TRANSACTION)
 
     def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
@@ -171,7 +171,8 @@ class _Refusing:
         raise UsageError("a message that a transaction received is given back by its rollback")
 
 
-_ONLY_THE_TRANSACTION = _Refusing()
+ONLY_THE_TRANSACTION = _Refusing()
+"""Holds what any transaction received."""
 
 
 def _check_state(key: object, value: object) -> None:

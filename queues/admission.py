@@ -31,6 +31,9 @@ DEAD_LETTER_QUEUE = "dead-letter"
 """The one queue that every node has, with the messages that went nowhere."""
 SYSTEM_PREFIX = "$"
 """Queues whose names begin with it are the node's own, as those of MSMQ's own are in ``system$``."""
+OVERTAKEN_BYTES = 16 * 1024 * 1024
+"""How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
+largest packets, more than a correct sender has under way."""
 HOLD_KEY = -1
 """In place of a number, among the control packets of a lane."""
 
@@ -72,7 +75,7 @@ class Admission:
         self.express = notices.express
         self._notices = notices
         self._make_room = make_room
-        quarter = (settings.peer_memory_bytes // 4, settings.memory_bytes // 4)
+        quarter = (settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4)
         self.early = Account(*quarter)
         self.waiting = Account(*quarter)
         self.store_low = False
@@ -102,7 +105,7 @@ class Admission:
         if self._fixed:
             return RejectReason.QUEUE_NOT_FOUND
         crowded = len(self._mailboxes) >= self._settings.max_queues and not self._make_room()
-        if crowded or self._made[transfer.origin] >= self._settings.max_peer_queues:
+        if crowded or self._made[transfer.origin] >= self._settings.limits.max_peer_queues:
             return RejectReason.TOO_MANY_QUEUES
         return None
 
@@ -114,11 +117,14 @@ class Admission:
         if queue == DEAD_LETTER_QUEUE or queue.startswith(SYSTEM_PREFIX):
             return False
         peer = self._directory.named(conversation.peer_name)
-        return peer is None or peer.may_send_to(queue)
+        if peer is None:
+            # Without keys, addresses that nobody has named may send; a key that nobody has named may not.
+            return not conversation.channel.peer_key
+        return peer.may_send_to(queue)
 
     def _overfull(self, transfer: IncomingTransfer, body: bytes) -> RejectReason | None:
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
-        quota = self._settings.quota_of(transfer.queue)
+        quota = self._settings.limits.quota_of(transfer.queue)
         if fragment is not None and fragment[3] > quota.size_bytes:
             return RejectReason.TOO_LARGE
         mailbox = self._mailboxes.get(transfer.queue)
@@ -139,22 +145,30 @@ class Admission:
         if self.store_low or self.waiting.is_full(transfer.origin):
             return True
         mailbox = self._mailboxes.get(transfer.queue)
-        if not self._is_full(transfer, mailbox) or self._settings.quota_of(transfer.queue).when_full == "reject":
+        if not self._is_full(transfer, mailbox) or self._settings.limits.quota_of(transfer.queue).when_full == "reject":
             return False
         if mailbox is None:
             return True
+        origin, lane = transfer.origin, transfer.lane
         fragment = fragment_range(header.body[:HEAD_BYTES], len(header.body))
-        return fragment is None or not mailbox.expects(transfer.origin, transfer.lane, fragment[0])
+        if fragment is not None and mailbox.expects(origin, lane, fragment[0]):
+            return False
+        # Its origin sends it before the rest of what was begun: to refuse it would be to wait for each other.
+        comes_first = not transfer.ordered and mailbox.awaits_beyond(origin, lane, header.number)
+        return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
 
     def _is_full(self, transfer: IncomingTransfer, mailbox: Mailbox | None) -> bool:
         durable = transfer.delivery in DURABLE
+        if not durable and mailbox is not None and mailbox.awaits_beyond(transfer.origin, transfer.lane, 0):
+            # Whoever stopped in the middle of a large message would never make room.
+            return False
         account = self.disk if durable else self.express
-        return (mailbox is not None and mailbox.is_full) or account.is_full(transfer.origin)
+        return (mailbox is not None and mailbox.fill.is_full) or account.is_full(transfer.origin)
 
     def has_room(self, mailbox: Mailbox, *, durable: bool) -> bool:
         """Whether a queue takes one message more of this node itself."""
         account = self.disk if durable else self.express
-        return not (mailbox.is_full or account.is_full(account.own) or (durable and self.store_low))
+        return not (mailbox.fill.is_full or account.is_full(account.own) or (durable and self.store_low))
 
     def stop(self, transfer: IncomingTransfer, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
         """Ask an origin to wait.
@@ -214,6 +228,6 @@ class Admission:
 
     def _tell_full(self, queue: str) -> None:
         mailbox = self._mailboxes.get(queue)
-        if mailbox is not None and mailbox.is_full and not mailbox.told_full:
-            mailbox.told_full = True
-            self._news.append(QueueOverQuota(queue, mailbox.messages.value, mailbox.bytes.value))
+        if mailbox is not None and mailbox.fill.is_full and not mailbox.fill.is_told:
+            mailbox.fill.is_told = True
+            self._news.append(QueueOverQuota(queue, mailbox.fill.messages.value, mailbox.fill.bytes.value))

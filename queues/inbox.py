@@ -75,8 +75,8 @@ class Inbox:
         self._deadlines = Deadlines[IncomingTransfer]()
         self._notices = Notices(
             drops,
-            disk=Account(settings.peer_quota_bytes, settings.node_quota_bytes),
-            express=Account(settings.peer_memory_bytes // 4, settings.memory_bytes // 4),
+            disk=Account(settings.limits.peer_quota_bytes, settings.limits.node_quota_bytes),
+            express=Account(settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4),
         )
         self._removed: list[int] = []
         self._gone: WeakValueDictionary[str, Mailbox] = WeakValueDictionary()
@@ -165,7 +165,7 @@ class Inbox:
         return mailbox
 
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
-        quota = Quota(NO_LIMIT, NO_LIMIT) if name == DEAD_LETTER_QUEUE else self._settings.quota_of(name)
+        quota = Quota(NO_LIMIT, NO_LIMIT) if name == DEAD_LETTER_QUEUE else self._settings.limits.quota_of(name)
         return Mailbox(queue_id, name, self._notices, quota)
 
     def _make_room(self) -> bool:
@@ -194,7 +194,7 @@ class Inbox:
 
     def refuses(self, name: str, *, durable: bool) -> bool:
         """Whether a queue takes no message more of this node, and is set not to let it wait."""
-        return self._settings.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
+        return self._settings.limits.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
 
     def put_local(self, name: str, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
         """Put a packet of this node itself into one of its queues, in the next commit."""

@@ -11,17 +11,17 @@ handed out. A message of a packet is WAITING, then OUT, then DONE; or OUT and WA
 is given back with a ``Wait`` comes no earlier than that ends, and nothing younger before it unless the wait says so.
 """
 
-import json
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, sent_at_of, unpack
-from triack.queues.quotas import NO_LIMIT, Account, Level, Quota
+from triack.queues.packing import count_of, fragment_range, sent_at_of
+from triack.queues.queued_packet import Lease, QueuedPacket, merge
+from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
 
 __all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
@@ -36,87 +36,6 @@ FETCH_AHEAD_BYTES = 2 * 1024 * 1024
 """Bodies fetched from the store at a time: enough that reading costs more than asking, little beside the cache."""
 PARTIAL_MAX = 256
 """Unfinished large express messages of one stream: nobody sends their lost pieces again, so the oldest give way."""
-
-
-@dataclass(slots=True, eq=False)
-class QueuedPacket:
-    """One packet of messages, or one large message of several packets.
-
-    Attributes:
-        keys: store keys of its rows; empty for express.
-        count: how many messages it holds.
-        pieces: bodies of its rows; empty while only the disk has them.
-        next_index: the first message that was never handed out; while a run is open, where that run began.
-        acked: bit i is set when message i is done.
-        failures: how often message i was given back as failed.
-        waits: what keeps message i back, or did so last.
-        redelivered: whether its messages may have been handed out before, in an earlier life of the process.
-        place: where it stands in the queue; nothing else in the queue has that number, ever.
-        sent_at_ms: wall clock of its sender.
-        charged_bytes: what it counts for in quotas; 0 while it does not.
-    """
-
-    keys: list[int]
-    origin: bytes
-    lane: int
-    sequence: int
-    number: int
-    delivery: int
-    count: int
-    size_bytes: int
-    pieces: list[bytes]
-    next_index: int = 0
-    acked: int = 0
-    failures: dict[int, int] = field(default_factory=dict)
-    waits: dict[int, Wait] = field(default_factory=dict)
-    redelivered: bool = False
-    place: int = 0
-    content: Unpacked | None = None
-    sent_at_ms: int = 0
-    charged_bytes: int = 0
-
-    @property
-    def done(self) -> bool:
-        """Whether every message is acknowledged."""
-        return self.acked == (1 << self.count) - 1
-
-    def open(self) -> Unpacked:
-        """The messages. Raises ProtocolError when pieces do not make a message."""
-        if self.content is None:
-            pieces = self.pieces
-            whole = pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces])
-            self.content = unpack(whole)
-        return self.content
-
-    def encode_progress(self) -> bytes:
-        """What must survive a restart of a packet that is partly done."""
-        return json.dumps([hex(self.acked), self.failures, self.waits]).encode()
-
-    def decode_progress(self, progress: bytes, now_ms: int) -> None:
-        """Take what ``encode_progress`` wrote."""
-        acked, failures, waits = json.loads(progress)
-        self.acked = int(acked, 16)
-        self.failures = {int(index): times for index, times in failures.items()}
-        self.waits = {int(index): Wait(*wait).after_restart(now_ms) for index, wait in waits.items()}
-
-    def wait_of(self, index: int, now_ms: int) -> Wait | None:
-        """What keeps a message back now."""
-        wait = self.waits.get(index)
-        return wait if wait is not None and wait.until_ms > now_ms else None
-
-
-@dataclass(slots=True)
-class Lease:
-    """One message in the hands of the application. ``redelivered``: it may have been handed out before."""
-
-    packet: QueuedPacket
-    index: int
-    redelivered: bool
-
-    @property
-    def body(self) -> bytes:
-        """The message's body. Raises ProtocolError when pieces do not make a message."""
-        return self.packet.open().bodies[self.index]
 
 
 class Run:
@@ -208,6 +127,7 @@ class _Partial:
     have_bytes: int = 0
     last_number: int = 0
     cached_bytes: int = 0
+    begun_by: int = 0
 
 
 class Mailbox:
@@ -226,10 +146,7 @@ class Mailbox:
         cached_bytes: bodies in memory that were not handed out.
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
-        messages: those that count against the quota: also what waits for its commit, and unfinished ones.
-        bytes: the same, in bytes.
-        quota: how much it takes.
-        told_full: whether the operator was told that it is full.
+        fill: what counts against its quota.
     """
 
     __slots__ = (
@@ -244,18 +161,15 @@ class Mailbox:
         "_ready",
         "_run",
         "_runs",
-        "bytes",
         "cached_bytes",
         "fetching",
+        "fill",
         "length",
         "listeners",
-        "messages",
         "name",
         "next_position",
         "queue_id",
-        "quota",
         "size_bytes",
-        "told_full",
     )
 
     def __init__(self, queue_id: int, name: str, notices: Notices, quota: Quota | None = None) -> None:
@@ -267,10 +181,7 @@ class Mailbox:
         self.cached_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
-        self.quota = quota or Quota()
-        self.messages = Level(self.quota.messages)
-        self.bytes = Level(self.quota.size_bytes)
-        self.told_full = False
+        self.fill = Fill(quota or Quota())
         self._notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
@@ -303,14 +214,13 @@ class Mailbox:
 
     # ---- quotas
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it has reached its quota, or comes from there."""
-        return self.messages.is_full or self.bytes.is_full
-
     def expects(self, origin: bytes, lane: int, ordinal: int) -> bool:
         """Whether a large message was begun. Room for all of it was taken then."""
         return ordinal in self._partials.get((origin, lane), ())
+
+    def awaits_beyond(self, origin: bytes, lane: int, number: int) -> bool:
+        """Whether a large message was begun by a packet of a higher number, and more of it is to come."""
+        return any(partial.begun_by > number for partial in self._partials.get((origin, lane), {}).values())
 
     def charge(self, packet: QueuedPacket, head: bytes) -> None:
         """Count a packet that is to be put against the quotas; a large message as a whole, with its first packet."""
@@ -323,14 +233,16 @@ class Mailbox:
             self._count(packet, packet.count - packet.acked.bit_count(), packet.size_bytes)
         elif not self.expects(packet.origin, packet.lane, fragment[0]):
             ordinal, _, _, total_bytes = fragment
-            self._partials.setdefault((packet.origin, packet.lane), {})[ordinal] = _Partial(total_bytes, {})
+            self._partials.setdefault((packet.origin, packet.lane), {})[ordinal] = _Partial(
+                total_bytes, {}, begun_by=packet.number
+            )
             self._count(packet, 1, total_bytes)
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
-        self.messages.add(messages)
+        self.fill.messages.add(messages)
         if not size_bytes:
             return
-        self.bytes.add(size_bytes)
+        self.fill.bytes.add(size_bytes)
         if packet.delivery in DURABLE:
             self._notices.disk.add(packet.origin, size_bytes)
         else:
@@ -340,14 +252,14 @@ class Mailbox:
     def _release(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
         self._count(packet, -messages, -size_bytes)
         self._notices.relieved = True
-        self.told_full = self.told_full and self.is_full
-        if not self.bytes.value:
+        self.fill.is_told = self.fill.is_told and self.fill.is_full
+        if not self.fill.bytes.value:
             self._notices.emptied = True
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing in it, and nobody waits for it."""
-        return not (self.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
+        return not (self.fill.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
 
     # ---- putting
 
@@ -402,7 +314,7 @@ class Mailbox:
             del partials[ordinal]
             if not partials:
                 del self._partials[stream]
-            self._add(_merge([rows[at] for at in sorted(rows)], partial.total_bytes))
+            self._add(merge([rows[at] for at in sorted(rows)], partial.total_bytes))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
             self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
@@ -436,7 +348,8 @@ class Mailbox:
     @property
     def oldest_ms(self) -> int | None:
         """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
-        waiting = [packet for _, _, packet in self._again[:1]] + [*self._ready][:1]
+        waiting = [packet for _, _, packet in self._again[:1]] + [packet for _, _, _, packet in self._passed]
+        waiting += [*self._ready][:1]
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def wake(self) -> None:
@@ -646,25 +559,3 @@ def _waiting(packet: QueuedPacket) -> tuple[int, int]:
         first, rest = first + 1, rest >> 1
     end = first + (rest & -rest).bit_length() - 1 if rest else packet.count
     return first, min((index for index in packet.waits if first < index < end), default=end)
-
-
-def _merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
-    first = rows[0]
-    whole = all(row.pieces for row in rows)
-    return QueuedPacket(
-        keys=[key for row in rows for key in row.keys],
-        origin=first.origin,
-        lane=first.lane,
-        sequence=first.sequence,
-        number=rows[-1].number,
-        delivery=first.delivery,
-        count=1,
-        size_bytes=sum(row.size_bytes for row in rows),
-        pieces=[piece for row in rows for piece in row.pieces] if whole else [],
-        acked=first.acked,
-        failures=first.failures,
-        waits=first.waits,
-        redelivered=first.redelivered,
-        sent_at_ms=first.sent_at_ms,
-        charged_bytes=charged_bytes,
-    )

@@ -4,13 +4,15 @@ Pure accounting; who asks decides what happens at a limit. What is full stays so
 again, so that nobody stops and goes with every message.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from triack.base.checks import check_settings
 from triack.base.errors import UsageError
+from triack.base.names import check_name
 
-__all__ = ["NO_LIMIT", "Account", "Level", "Quota", "WhenFull"]
+__all__ = ["NO_LIMIT", "Account", "Fill", "Level", "Limits", "Quota", "WhenFull"]
 
 NO_LIMIT = 2**62
 """More than any disk has."""
@@ -40,6 +42,41 @@ class Quota:
             raise UsageError(f"Quota: when_full must be hold or reject, not {self.when_full!r}")
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may lie in a node, and what its peers may fill of it.
+
+    Attributes:
+        quota: how much each queue takes. The dead-letter queue has no quota but that of the node.
+        queue_quota: the same for some queues, by name.
+        node_quota_bytes: of all queues together.
+        peer_quota_bytes: of what one peer has in them, dead letters included.
+        peer_memory_bytes: memory that one peer can fill: half with express messages that nobody reads, the rest with
+            packets that came too early, and with those that wait for the disk.
+        memory_bytes: memory that all peers can fill.
+        max_peer_queues: queues that one peer may have created since the start.
+    """
+
+    quota: Quota = field(default_factory=Quota)
+    queue_quota: Mapping[str, Quota] = field(default_factory=dict)
+    node_quota_bytes: int = 8 * 1024**3
+    peer_quota_bytes: int = 2 * 1024**3
+    peer_memory_bytes: int = 16 * 1024 * 1024
+    memory_bytes: int = 256 * 1024 * 1024
+    max_peer_queues: int = 4_096
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for queue, quota in self.queue_quota.items():
+            check_name(queue)
+            if not isinstance(quota, Quota):
+                raise UsageError(f"Limits: queue_quota of {queue} must be a Quota, not {quota!r}")
+
+    def quota_of(self, queue: str) -> Quota:
+        """How much that queue takes."""
+        return self.queue_quota.get(queue, self.quota)
+
+
 class Level:
     """A quantity and its limit.
 
@@ -63,6 +100,28 @@ class Level:
             self.is_full = True
         elif self.value <= self.limit - self.limit // 4:
             self.is_full = False
+
+
+class Fill:
+    """What counts against the quota of a queue: also what waits for its commit, and unfinished messages.
+
+    Attributes:
+        messages: those that are not acknowledged.
+        bytes: of the packets that hold them.
+        is_told: whether the operator was told that the queue is full.
+    """
+
+    __slots__ = ("bytes", "is_told", "messages")
+
+    def __init__(self, quota: Quota) -> None:
+        self.messages = Level(quota.messages)
+        self.bytes = Level(quota.size_bytes)
+        self.is_told = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the queue has reached its quota, or comes from there."""
+        return self.messages.is_full or self.bytes.is_full
 
 
 class Account:

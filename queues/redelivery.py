@@ -35,6 +35,10 @@ class Redelivery:
         if not isinstance(self.keep_order, bool):
             raise UsageError(f"Redelivery: keep_order must be True or False, not {self.keep_order!r}")
 
+    def to_json(self) -> dict[str, object]:
+        """The arguments that make the same again."""
+        return {"first_wait_s": self.first_wait_s, "max_wait_s": self.max_wait_s, "keep_order": self.keep_order}
+
     def after(self, failures: int) -> int:
         """How many milliseconds a message waits that has failed so often."""
         wait_ns = self.first_wait_ns

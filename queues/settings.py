@@ -7,7 +7,7 @@ from triack.base.checks import check_datagram, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 from triack.ordering.settings import OrderSettings
-from triack.queues.quotas import Quota
+from triack.queues.quotas import Limits
 from triack.queues.redelivery import Redelivery
 from triack.session.settings import SessionSettings
 
@@ -31,16 +31,9 @@ class NodeSettings:
         max_redeliveries: a message that failed more often goes to the dead-letter queue.
         redelivery: how long a message that failed waits before it comes again.
         queue_redelivery: the same for some queues, by name.
-        quota: how much each queue of this node takes. The dead-letter queue has none but that of the node.
-        queue_quota: the same for some queues, by name.
-        node_quota_bytes: of all queues together.
-        peer_quota_bytes: of what one peer has in them, dead letters included.
-        peer_memory_bytes: memory that one peer can fill: half with express messages that nobody reads, the rest with
-            packets that came too early, and with those that wait for the disk.
-        memory_bytes: memory that all peers can fill.
+        limits: how much may lie in the node, and what its peers may fill of it.
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
         max_queues: queues that arrivals may create; beyond it empty ones that nobody reads are removed.
-        max_peer_queues: those that one peer may have created since the start.
         max_streams: incoming streams of one origin.
         close_timeout_s: how long ``close`` waits for the last acks.
     """
@@ -56,15 +49,9 @@ class NodeSettings:
     max_redeliveries: int = 10
     redelivery: Redelivery = field(default_factory=Redelivery)
     queue_redelivery: Mapping[str, Redelivery] = field(default_factory=dict)
-    quota: Quota = field(default_factory=Quota)
-    queue_quota: Mapping[str, Quota] = field(default_factory=dict)
-    node_quota_bytes: int = 8 * 1024**3
-    peer_quota_bytes: int = 2 * 1024**3
-    peer_memory_bytes: int = 16 * 1024 * 1024
-    memory_bytes: int = 256 * 1024 * 1024
+    limits: Limits = field(default_factory=Limits)
     max_sessions: int = 16_384
     max_queues: int = 10_000
-    max_peer_queues: int = 4_096
     max_streams: int = 4_096
     close_timeout_s: float = 5.0
     reconnect_min_ns: int = field(init=False, repr=False, compare=False)
@@ -78,15 +65,6 @@ class NodeSettings:
             check_name(queue)
             if not isinstance(redelivery, Redelivery):
                 raise UsageError(f"NodeSettings: queue_redelivery of {queue} must be a Redelivery, not {redelivery!r}")
-
-        for queue, quota in self.queue_quota.items():
-            check_name(queue)
-            if not isinstance(quota, Quota):
-                raise UsageError(f"NodeSettings: queue_quota of {queue} must be a Quota, not {quota!r}")
-
-    def quota_of(self, queue: str) -> Quota:
-        """How much that queue takes."""
-        return self.queue_quota.get(queue, self.quota)
 
     def redelivery_of(self, queue: str) -> Redelivery:
         """When failed messages of that queue come again."""

@@ -317,7 +317,7 @@ async def test_settings_of_either_end_may_differ() -> None:
 async def test_a_full_queue_of_the_node_itself_lets_senders_wait_or_refuses() -> None:
     """As it is set; whoever waits goes on when something was read, and costs nothing until then."""
     quotas = {"slow": triack.Quota(messages=3), "strict": triack.Quota(messages=3, when_full="reject")}
-    async with make("a", settings=quick(queue_quota=quotas)) as a:
+    async with make("a", settings=quick(limits=triack.Limits(queue_quota=quotas))) as a:
         for queue in quotas:
             for _ in range(3):
                 await a.send(queue, b"x")

@@ -37,7 +37,9 @@ class Script:
         self.failure: TriackError | None = None
         self.busy_storing = False
         self.idle = True
-        self.outbox = self.news = self
+        self.outbox = self.handshakes = self.news = self
+        self.queues: list[object] = []
+        self.conversations: dict[bytes, object] = {}
 
     def handle_trouble(self, address: str, cause: str) -> None:
         self.told.append(("trouble", address, cause))
@@ -93,6 +95,10 @@ class Place:
         if self.broken is not None:
             raise self.broken
         self._did.append((to, *datagrams))
+
+    def vouch(self, address: str) -> None: ...
+
+    def release(self, address: str) -> None: ...
 
     async def receive(self) -> list[Received]:
         burst = await self.arrived.get()

@@ -5,7 +5,7 @@ from tests.queues.world import World
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.ordering.wire import HoldPacket, decode
-from triack.queues.quotas import Quota
+from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
 from triack.session.frames import PacketFrame, decode_frames
 
@@ -20,7 +20,7 @@ def words(evil: Hostile) -> list[HoldPacket]:
 def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
     """Not a packet beyond the quota, however often it comes."""
     world = World(1)
-    node = world.node("b", NodeSettings(quota=Quota(3)))
+    node = world.node("b", NodeSettings(limits=Limits(quota=Quota(3))))
     evil = Hostile(world, node)
     for _ in range(4):
         for number in range(1, 30):
@@ -34,7 +34,7 @@ def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
 def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
     """The first of them is withheld: nothing can be delivered, and nothing more is kept."""
     world = World(1)
-    node = world.node("b", NodeSettings(peer_memory_bytes=40_000))
+    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=40_000)))
     evil = Hostile(world, node)
     for number in range(2, 120):
         evil.frames(evil.message(number, queue="q", lane=1, body=batch(bytes(900))))
@@ -45,7 +45,7 @@ def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
 def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -> None:
     """Half of a peer's memory, and no more."""
     world = World(1)
-    node = world.node("b", NodeSettings(peer_memory_bytes=80_000))
+    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
     evil = Hostile(world, node)
     for number in range(1, 120):
         evil.frames(evil.message(number, queue="q", lane=1, body=batch(bytes(900)), delivery=Delivery.EXPRESS))
@@ -77,7 +77,11 @@ def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
 def test_one_peer_makes_only_so_many_queues() -> None:
     """The others still find room for theirs."""
     world = World(1)
-    a, b, c = world.node("a"), world.node("b", NodeSettings(max_queues=10, max_peer_queues=3)), world.node("c")
+    a, b, c = (
+        world.node("a"),
+        world.node("b", NodeSettings(max_queues=10, limits=Limits(max_peer_queues=3))),
+        world.node("c"),
+    )
     for number in range(6):
         a.send(b, f"a{number}", b"x")
     c.send(b, "c", b"x")

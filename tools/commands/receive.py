@@ -11,10 +11,11 @@ from triack.base.errors import ProtocolError, QueueNotFound, StoreInUse, TriackE
 from triack.base.names import check_name
 from triack.base.reasons import DropReason
 from triack.node import operator_log
-from triack.tools.commands import handover
-from triack.tools.commands.batches import BATCH_MESSAGES, take_batch
-from triack.tools.commands.common import first_of, name_for, node_options, run
-from triack.tools.commands.frames import VERSION, Header, Link, cut, number_of
+from triack.node.control import handover
+from triack.node.control.batches import BATCH_MESSAGES, take_batch
+from triack.node.control.frames import VERSION, Header, Link, cut, number_of
+from triack.node.control.tasks import first_of
+from triack.tools.commands.common import name_for, node_options, run
 from triack.tools.commands.pipes import LineSink
 
 __all__ = ["receive"]

@@ -12,13 +12,14 @@ import triack
 from triack.base.errors import ProtocolError, StoreInUse, TriackError
 from triack.base.reasons import DropReason
 from triack.node import operator_log
+from triack.node.control import handover
+from triack.node.control.frames import VERSION, Link, number_of
+from triack.node.control.intake import Chunk, Intake
+from triack.node.control.tasks import first_of
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.queues.stages import STAGES
-from triack.tools.commands import handover
-from triack.tools.commands.common import first_of, name_for, node_options, run
-from triack.tools.commands.frames import VERSION, Link, number_of
-from triack.tools.commands.intake import Intake
-from triack.tools.commands.pipes import Chunk, LineSource
+from triack.tools.commands.common import name_for, node_options, run
+from triack.tools.commands.pipes import LineSource
 from triack.tools.commands.tally import Tally
 from triack.transport.address import Destination
 

@@ -9,7 +9,7 @@ from triack.base.delivery import Delivery
 from triack.base.news import QueueOverQuota
 from triack.base.units import MS, SECOND
 from triack.queues.admission import Admission
-from triack.queues.quotas import Quota
+from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import STAGES
 from triack.tools.sim.faults import Faults
@@ -20,7 +20,7 @@ DURABLE = [RECOVERABLE, TRANSACTIONAL]
 
 def small(messages: int = 10, size_bytes: int = 1024**2, **more: object) -> NodeSettings:
     """A node whose queues take little."""
-    return NodeSettings(queue_quota={"q": Quota(messages, size_bytes)}, **more)  # type: ignore[arg-type]
+    return NodeSettings(limits=Limits(queue_quota={"q": Quota(messages, size_bytes)}, **more))  # type: ignore[arg-type]
 
 
 def read_slowly(world: World, node: SimNode, queue: str, most: int = 3) -> None:
@@ -70,7 +70,7 @@ def test_a_queue_may_refuse_instead(delivery: Delivery) -> None:
     """Set so, a full queue rejects: the sender is told, and has the message in its dead-letter queue."""
     world = World(1)
     a = world.node("a")
-    b = world.node("b", NodeSettings(queue_quota={"q": Quota(10, 1024**2, "reject")}))
+    b = world.node("b", NodeSettings(limits=Limits(queue_quota={"q": Quota(10, 1024**2, "reject")})))
     said = [a.watch(a.send(b, "q", body, delivery=delivery), STAGES[delivery]) for body in numbered(0, 30, 900)]
     assert world.run(10 * SECOND, lambda: not a.busy)
     assert sorted(said, key=str) == [["queue-full"]] * 20 + [[None]] * 10
@@ -98,7 +98,7 @@ def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
 
     def watch() -> None:
         nonlocal most
-        most = max(most, b.live.inbox.mailboxes["q"].bytes.value if "q" in b.live.inbox.mailboxes else 0)
+        most = max(most, b.live.inbox.mailboxes["q"].fill.bytes.value if "q" in b.live.inbox.mailboxes else 0)
         world.at(MS, watch)
 
     watch()
@@ -111,12 +111,12 @@ def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
 def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None:
     """One peer fills all that it may with messages that nobody reads; another goes on."""
     world = World(1)
-    settings = NodeSettings(peer_quota_bytes=100_000, node_quota_bytes=150_000)
+    settings = NodeSettings(limits=Limits(peer_quota_bytes=100_000, node_quota_bytes=150_000))
     a, b, c = world.node("a"), world.node("b", settings), world.node("c")
     for queue in ("q1", "q2", "q3"):
         a.send(b, queue, *numbered(0, 100, 900))
     world.run(5 * SECOND)
-    assert sum(b.live.inbox.mailboxes[queue].bytes.value for queue in ("q1", "q2", "q3")) <= 102_000
+    assert sum(b.live.inbox.mailboxes[queue].fill.bytes.value for queue in ("q1", "q2", "q3")) <= 102_000
     said = [c.watch(c.send(b, f"c{n}", bytes(500)), STAGES[TRANSACTIONAL]) for n in range(5)]
     assert world.run(5 * SECOND, lambda: said == [[None]] * 5)
     for queue in ("q1", "q2", "q3"):
@@ -160,7 +160,7 @@ def test_a_node_does_not_fill_its_own_queues_beyond_their_quota() -> None:
 def test_express_messages_that_nobody_reads_do_not_fill_the_memory() -> None:
     """Their sender waits at a quarter of what a peer may fill; what was on its way is taken."""
     world = World(1)
-    settings = NodeSettings(peer_memory_bytes=1024**2)
+    settings = NodeSettings(limits=Limits(peer_memory_bytes=1024**2))
     a, b = world.node("a"), world.node("b", settings)
     for at in range(0, 2_000, 100):
         a.send(b, "q", *numbered(at, at + 100, 900), delivery=EXPRESS)
@@ -176,7 +176,7 @@ def test_express_messages_that_nobody_reads_do_not_fill_the_memory() -> None:
 def test_what_arrives_while_the_disk_is_slow_does_not_fill_the_memory() -> None:
     """A commit of ten seconds: the sender waits at a quarter of what a peer may fill."""
     world = World(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(peer_memory_bytes=256 * 1024))
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=256 * 1024)))
     b.commit_ns = 10 * SECOND
     for at in range(0, 500, 50):
         a.send(b, "q", *numbered(at, at + 50, 900), delivery=RECOVERABLE)
@@ -210,12 +210,12 @@ class Squeeze:
         self.random = random = Random(seed)
         self.delivery = delivery
         self.world = World(seed, Faults(loss=random.choice([0, 0.1, 0.3]), duplicate=0.1, reorder=0.3, delay_ns=MS))
-        settings = NodeSettings(
+        limits = Limits(
             quota=Quota(random.choice([1, 5, 50]), random.choice([4_000, 20_000])),
             peer_quota_bytes=random.choice([10_000, 1024**2]),
             peer_memory_bytes=random.choice([20_000, 1024**2]),
         )
-        self.a, self.b = self.world.node("a"), self.world.node("b", settings)
+        self.a, self.b = self.world.node("a"), self.world.node("b", NodeSettings(limits=limits))
         self.b.commit_ns = random.choice([MS // 4, 20 * MS])
         self.sent: dict[str, list[bytes]] = {"q1": [], "q2": []}
         self.accepted: dict[str, list[bytes]] = {"q1": [], "q2": []}
