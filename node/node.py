@@ -157,7 +157,7 @@ class Node:
             opened.pop_all()
         driver = Driver(self.name, engine, platform, worker, store, log, endpoint)
         driver.on_failure = self._life.fail
-        return Port(
+        port = Port(
             self.name,
             life=self._life,
             engine=engine,
@@ -167,6 +167,8 @@ class Node:
             fixed_queues=self._queues is not None,
             state=content.state,
         )
+        platform.note_node(self.name, port.stats)
+        return port
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
         platform, stores = self._platform, list[Store]()

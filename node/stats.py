@@ -109,6 +109,7 @@ class NodeStats:
         drops: what was dropped, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
         rollbacks: halted peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
+        dead_letters: messages that went to the dead-letter queue since the node started, by reason.
     """
 
     queues: dict[str, QueueStats]
@@ -118,6 +119,7 @@ class NodeStats:
     drops: dict[str, int]
     closes: dict[str, int]
     rollbacks: dict[str, str]
+    dead_letters: dict[str, int]
 
 
 def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
@@ -149,6 +151,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
         drops=dict(dropped),
         closes=dict(engine.closes),
         rollbacks=engine.rollbacks,
+        dead_letters=dict(engine.inbox.dead_letters),
     )
 
 
@@ -166,6 +169,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         drops=found["drops"],
         closes=found["closes"],
         rollbacks=found["rollbacks"],
+        dead_letters=found["dead_letters"],
     )
 
 

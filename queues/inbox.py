@@ -90,6 +90,7 @@ class Inbox:
         )
         self._fetching: Mailbox | None = None
         self._declared = queues or []
+        self.dead_letters: Counter[str] = Counter()
 
     # ---- starting
 
@@ -209,6 +210,7 @@ class Inbox:
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
         properties = message.properties or {}
+        self.dead_letters[str(properties["dead_reason"])] += 1
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
