@@ -260,7 +260,7 @@ class Node:
         """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent`` and ``PeerHalted``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted`` and ``QueueOverQuota``.
 
         Raises:
             NodeClosed: the node was not started.

@@ -27,11 +27,13 @@ class QueueStats:
         bytes: of the packets that hold them.
         oldest_s: seconds since the oldest that waits was sent, by the clocks of its sender and of this node; None when
             none waits.
+        is_full: whether it has reached its quota, so that senders wait or are refused.
     """
 
     messages: int
     bytes: int
     oldest_s: float | None
+    is_full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
 def _queue(mailbox: Mailbox, now_ms: int) -> QueueStats:
     oldest_ms = mailbox.oldest_ms
     age_s = None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000
-    return QueueStats(mailbox.length, mailbox.size_bytes, age_s)
+    return QueueStats(mailbox.length, mailbox.size_bytes, age_s, mailbox.fill.is_full)
 
 
 def _is_open(conversation: Conversation | None) -> bool:
