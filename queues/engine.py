@@ -26,7 +26,7 @@ from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing, check
-from triack.queues.recorder import Recorder
+from triack.queues.recorder import Recorder, start_record
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage, Waiter
 from triack.session import events
@@ -100,7 +100,7 @@ class Engine:
         self._silent: list[str] = []
         self._awake: dict[Conversation, None] = {}
         self._deadlines = Deadlines[Conversation]()
-        self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
+        self._record("node_started", now_ns, name=name, **start_record(address, settings))
         self.inbox = Inbox(settings, queues, self.drops, self._record)
         self.outbox = Outbox(
             content.node_id,
