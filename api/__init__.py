@@ -5,16 +5,24 @@ async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801",
     await receipt.ordered(timeout=10)
 """
 
+from triack import sync
 from triack.base import errors
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.node.consumer import AckMode, Consumer
+from triack.node.control.client import Client
+from triack.node.control.client import connect_to as connect
+from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node
 from triack.node.node import open_node as open
+from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Receipt
+from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.settings import AckTrigger, SessionSettings
@@ -31,16 +39,32 @@ __all__ = [
     "TRANSACTIONAL",
     "AckMode",
     "AckTrigger",
+    "Client",
     "Consumer",
     "Delivery",
+    "Events",
+    "LinkDown",
+    "LinkStats",
+    "LinkUp",
     "Message",
+    "MessageProperties",
     "Node",
+    "NodeEvent",
     "NodeSettings",
+    "NodeStats",
     "OrderSettings",
+    "OutgoingStats",
+    "PeerHalted",
+    "PeerSilent",
+    "QueueStats",
     "Receipt",
+    "Redelivery",
     "SessionSettings",
+    "SessionStats",
     "Stage",
     "Transaction",
+    "connect",
     "open",
+    "sync",
     *errors.__all__,
 ]

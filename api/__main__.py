@@ -1,5 +1,5 @@
 """``python -m triack`` is the command line."""
 
-from triack.tools.cli import main
+from triack.tools.entry import main
 
 main()

@@ -7,12 +7,22 @@ from typing import Any
 from triack.base.errors import UsageError
 from triack.base.units import SECOND
 
-__all__ = ["DATAGRAM_MAX_BYTES", "DATAGRAM_MIN_BYTES", "check_datagram", "check_settings"]
+__all__ = [
+    "DATAGRAM_MAX_BYTES",
+    "DATAGRAM_MIN_BYTES",
+    "LONGEST_LIFE_S",
+    "check_between",
+    "check_datagram",
+    "check_settings",
+    "check_timeout",
+]
 
 DATAGRAM_MIN_BYTES = 576
 """What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
 DATAGRAM_MAX_BYTES = 0xFFFF
 """A UDP datagram is no longer (RFC 768), and a packet's length field holds no more; TCP could carry more."""
+LONGEST_LIFE_S = 100 * 366 * 86_400
+"""A century: whoever means "for ever" sets no deadline, and what is beyond is a slip of units."""
 
 
 def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
@@ -52,7 +62,20 @@ def _nanoseconds(what: str, seconds: object, *, zero: bool) -> int:
     raise UsageError(f"{what} must be a number of seconds{' of at least' if zero else ' above'} 0, not {seconds!r}")
 
 
+def check_between(name: str, value: object, least: float, most: float) -> None:
+    """Raises UsageError for what is no number, or beyond the limits."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        wanted = f"between {least:g} and {most:g}" if isfinite(most) else f"at least {least:g}"
+        raise UsageError(f"{name} must be {wanted}, not {value!r}")
+
+
 def check_datagram(name: str, size_bytes: int) -> None:
     """Raises UsageError if no datagram can have that size."""
     if not DATAGRAM_MIN_BYTES <= size_bytes <= DATAGRAM_MAX_BYTES:
         raise UsageError(f"{name} must be {DATAGRAM_MIN_BYTES} to {DATAGRAM_MAX_BYTES}, not {size_bytes}")
+
+
+def check_timeout(what: str, timeout: object) -> None:
+    """Raises UsageError for what is no time to wait: neither None, for no limit, nor seconds of at least 0."""
+    if timeout is not None:
+        _nanoseconds(f"{what}: timeout", timeout, zero=True)

@@ -6,7 +6,8 @@ TriackError
 │   ├── MessageTooLarge       a body over 4 MiB
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
 │   ├── NotLoopback           insecure=True beyond the loopback interface
-│   └── NodeClosed            a call on a node, consumer or transaction that has ended
+│   └── KeyUnreadable         a text that is no key, or was mistyped
+├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
@@ -15,6 +16,8 @@ TriackError
 │   ├── StoreInUse            another process has the data directory
 │   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
 │   └── StoreFailed           a write or sync failed; the node has stopped
+│       └── StoreMoved        its files were deleted, renamed or replaced while it was open
+├── IdentityError             a key file or trust file that cannot be used
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
@@ -28,6 +31,8 @@ __all__ = [
     "AddressError",
     "ChaosError",
     "DeliveryFailed",
+    "IdentityError",
+    "KeyUnreadable",
     "MessageTooLarge",
     "NodeClosed",
     "NotLoopback",
@@ -39,6 +44,7 @@ __all__ = [
     "StoreError",
     "StoreFailed",
     "StoreInUse",
+    "StoreMoved",
     "TransportError",
     "TriackError",
     "UsageError",
@@ -68,10 +74,14 @@ class QueueNotFound(UsageError):
 
 
 class NotLoopback(UsageError):
-    """An insecure node was asked to listen beyond the loopback interface."""
+    """An insecure node was asked to listen, or to send, beyond the loopback interface."""
 
 
-class NodeClosed(UsageError):
+class KeyUnreadable(UsageError):
+    """A text that is no key, or was mistyped; no message of this error repeats the text, which may be a secret."""
+
+
+class NodeClosed(TriackError):
     """A call on a node, consumer or transaction that has already ended."""
 
 
@@ -121,6 +131,14 @@ class StoreDamaged(StoreError):
 
 class StoreFailed(StoreError):
     """A write or sync of the store failed; nothing after it was acknowledged."""
+
+
+class StoreMoved(StoreFailed):
+    """The files of an open store were deleted, renamed or replaced; the commit that found it was not acknowledged."""
+
+
+class IdentityError(TriackError):
+    """A key file or trust file is damaged, not private to its owner, or cannot be read or written."""
 
 
 class RollbackDetected(TriackError):

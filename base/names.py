@@ -1,8 +1,11 @@
 """Names of queues, nodes and memory endpoints."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from triack.base.errors import AddressError
 
-__all__ = ["check_name"]
+__all__ = ["check_name", "nearest"]
 
 NAME_BYTES_MAX = 124
 """The queue name limit of MSMQ ([MS-MQMQ] 2.1)."""
@@ -28,3 +31,8 @@ def check_name(name: str) -> str:
     if len(name.encode()) > NAME_BYTES_MAX:
         raise AddressError(f"name {name!r}: it is longer than {NAME_BYTES_MAX} bytes")
     return name
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that somebody who wrote ``name`` most likely meant, or None when none is near."""
+    return next(iter(get_close_matches(name, sorted(known), n=1)), None)

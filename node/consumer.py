@@ -6,10 +6,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self
 
+from triack.base.checks import check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.message import Message
 from triack.node.port import Port
 from triack.queues.mailbox import Lease, Mailbox, Run
+from triack.queues.redelivery import Redelivery, Return
 
 __all__ = ["AckMode", "Consumer"]
 
@@ -26,10 +28,13 @@ class _Hands:
     ends with its last reference.
     """
 
-    def __init__(self, port: Port, mailbox: Mailbox, listener: Callable[[], None]) -> None:
+    def __init__(
+        self, port: Port, mailbox: Mailbox, listener: Callable[[], None], redelivery: Redelivery | None
+    ) -> None:
         self._port = port
         self._mailbox = mailbox
         self._listener = listener
+        self._redelivery = redelivery
         self._out: dict[tuple[int, int], Lease] = {}
         self._loop = asyncio.get_running_loop()
         mailbox.listeners.append(listener)
@@ -53,16 +58,16 @@ class _Hands:
         if self._let_go(lease):
             self._port.acknowledge(self._mailbox, lease)
 
-    def give_back(self, lease: Lease, *, failed: bool) -> None:
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
         """A message comes again."""
         if self._let_go(lease):
-            self._port.give_back(self._mailbox, lease, failed=failed)
+            self._port.give_back(self._mailbox, lease, Return(failed, delay_ms, self._redelivery))
 
     def empty(self) -> None:
         """The consumer ends: everything goes back, and who waits with it is told."""
         self._mailbox.listeners.remove(self._listener)
         for lease in list(self._out.values()):
-            self._port.give_back(self._mailbox, lease, failed=False)
+            self._port.give_back(self._mailbox, lease, Return(failed=False))
         self._out.clear()
         self._listener()
 
@@ -83,11 +88,11 @@ class Consumer:
 
     With ``ack="auto"`` a message is acknowledged when the next one is asked for: a loop body that raises leaves its
     message in the queue. With ``ack="manual"`` each message waits for ``message.ack()`` or ``message.reject()``. What
-    is unacknowledged when the consumer ends comes again, before anything younger. Several consumers may share a queue;
-    each message goes to one of them.
+    is unacknowledged when the consumer ends comes again, before anything younger; one that failed waits before it does.
+    Several consumers may share a queue; each message goes to one of them.
     """
 
-    def __init__(self, port: Port, mailbox: Mailbox, ack: AckMode) -> None:
+    def __init__(self, port: Port, mailbox: Mailbox, ack: AckMode, redelivery: Redelivery | None) -> None:
         if ack not in ("auto", "manual"):
             raise UsageError(f"receive from {mailbox.name}: ack must be 'auto' or 'manual', not {ack!r}")
         self._port = port
@@ -97,7 +102,7 @@ class Consumer:
         self._last: Message | None = None
         self._turn = 0
         self._arrived = asyncio.Event()
-        self._hands = _Hands(port, mailbox, self._arrived.set)
+        self._hands = _Hands(port, mailbox, self._arrived.set, redelivery)
         self._finalizer = weakref.finalize(self, self._hands.empty_at_home)
 
     def __aiter__(self) -> Self:
@@ -121,6 +126,7 @@ class Consumer:
             NodeClosed: the node or this consumer has ended.
             StoreFailed: the node's store has failed.
         """
+        check_timeout(f"receive from {self._mailbox.name}", timeout)
         await self._take_turns()
         try:
             async with asyncio.timeout(timeout):

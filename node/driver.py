@@ -9,16 +9,24 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.base.reasons import DropReason
+from triack.base.units import MS
 from triack.node import operator_log
+from triack.node.events import EventFeed
 from triack.node.platform import Log, Platform, Worker
-from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
+from triack.queues.closing import Departure, count_by, left_behind, way_made
+from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
 
 __all__ = ["Driver"]
+
+PATIENCE_NS = 1_500 * MS
+"""How long nothing that leaves may come nearer before a node that closes stops waiting: some round trips of the longest
+paths there are, and longer than the wait between two attempts to connect."""
 
 
 class Driver:
@@ -58,6 +66,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self.events = EventFeed()
         self.on_failure: Callable[[TriackError], None] | None = None
         self._start_task(self._run(), "triack-driver")
         if endpoint is not None:
@@ -86,6 +95,14 @@ class Driver:
         future = self._loop.create_future()
         self._progress.append(future)
         self._wake.set()
+        await future
+
+    async def next_round(self) -> None:
+        """Wait until something has happened to the engine, or its next deadline has come. Raises NodeClosed."""
+        if self._closed or self._tasks[0].done():
+            raise NodeClosed(f"node {self._name} was closed")
+        future = self._loop.create_future()
+        self._progress.append(future)
         await future
 
     @property
@@ -127,24 +144,38 @@ class Driver:
                 self._start_job(job)
             case Send(address, datagrams):
                 await self._send(address, datagrams)
-            case TellSilent(address):
-                operator_log.warning("no answer, trying on", node=self._name, to=address, drops=self.drops)
+            case Tell(event):
+                self._tell(event)
             case TellRollback(error):
-                operator_log.error(
-                    "rollback detected",
-                    node=self._name,
-                    peer=error.peer,
-                    rolled_back=error.rolled_back,
-                    cause=str(error),
-                )
+                self._tell(PeerHalted(error.peer, error.rolled_back, str(error)))
 
     async def _send(self, address: str, datagrams: list[bytes]) -> None:
         try:
             endpoint = await self._endpoint_for(address)
+            endpoint.vouch(address)  # the engine has a session with whoever it answers
             await endpoint.send(datagrams, address)
         except (TransportError, AddressError) as error:
             self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
-            operator_log.warning("cannot send", to=address, cause=str(error))
+            self._handle_trouble(address, str(error))
+
+    def _tell(self, event: NodeEvent) -> None:
+        """Tell the program, and the operator."""
+        match event:
+            case LinkUp(address, peer):
+                operator_log.info(f"link to {peer} at {address} is up", node=self._name, peer=peer, to=address)
+            case LinkDown(address, peer, _, reason):
+                why = f"link to {peer} at {address} is down: {reason}"
+                operator_log.info(why, node=self._name, peer=peer, to=address, reason=reason)
+            case PeerSilent(address, cause):
+                operator_log.warning(f"{cause}; trying on", node=self._name, to=address, drops=self.drops)
+            case PeerHalted(peer, rolled_back, cause):
+                why = f"rollback detected: {cause}"
+                operator_log.error(why, node=self._name, peer=peer, rolled_back=rolled_back)
+        self.events.put(event)
+
+    def _handle_trouble(self, address: str, cause: str) -> None:
+        self.engine.news.handle_trouble(address, cause)
+        self._wake.set()
 
     def _arm_timer(self) -> None:
         if self._timer is not None:
@@ -159,6 +190,7 @@ class Driver:
 
     def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
         self._endpoints[scheme] = endpoint
+        endpoint.on_trouble = self._handle_trouble
         self._start_task(self._receive(endpoint), f"triack-receive-{scheme}")
 
     async def _endpoint_for(self, address: str) -> Endpoint:
@@ -209,21 +241,23 @@ class Driver:
         self.engine.handle_store_failed(job, error, self._now_ns())
         if self.on_failure is not None:
             self.on_failure(error)
-        operator_log.error("node failed", node=self._name, cause=str(error))
+        operator_log.error(f"node {self._name} failed: {error}", node=self._name)
 
     # ---- the end
 
     async def close(self, timeout_ns: int) -> None:
-        """Let the sessions finish, for at most ``timeout_ns``, then close everything."""
+        """Let go what is on its way as long as it comes nearer, for at most ``timeout_ns``, then close everything."""
         engine = self.engine
         end_ns = self._now_ns() + timeout_ns
         while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
             await self._soon()
         while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
             await self._soon()
+        await self._finish_sending(end_ns)
         engine.drain(self._now_ns())
         while engine.failure is None and not engine.idle and self._now_ns() < end_ns:
             await self._soon()
+        self._tell_left_behind()
         engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
         await self.progress()
         self._closed = True
@@ -235,9 +269,31 @@ class Driver:
             self._timer.cancel()
         await self._worker.start(self._store.close)
         self._worker.close()
+        self.events.end()
         if self._log_file is not None:
             self._log_file.append(engine.finish(self._now_ns()))
             self._log_file.close()
+
+    async def _finish_sending(self, end_ns: int) -> None:
+        engine = self.engine
+        departure, before, since_ns = Departure(engine, self.wake), way_made(engine), self._now_ns()
+        while engine.failure is None and self._now_ns() < min(end_ns, since_ns + PATIENCE_NS) and departure.hasten():
+            await self._soon()
+            now = way_made(engine)
+            if now != before:
+                before, since_ns = now, self._now_ns()
+
+    def _tell_left_behind(self) -> None:
+        """What does not leave any more in this life of the process."""
+        in_memory = self._store.in_memory
+        stored = {} if in_memory else left_behind(self.engine, durable=True)
+        lost = left_behind(self.engine, durable=False) | (left_behind(self.engine, durable=True) if in_memory else {})
+        if self.engine.failure is not None or not (stored or lost):
+            return
+        told = [f"stored until it is opened again: {count_by(stored)}"] if stored else []
+        told += [f"lost, as no disk has them: {count_by(lost)}"] if lost else []
+        why = f"node {self._name} closes before all has arrived; {'; '.join(told)}"
+        operator_log.warning(why, node=self._name, stored=stored, lost=lost)
 
     def _volatile(self) -> bool:
         """Whether closing now would lose what only memory holds."""

@@ -69,7 +69,7 @@ class LogFile:
             self._give_up(cause)
 
     def _give_up(self, cause: OSError) -> None:
-        operator_log.error("recording stopped", folder=str(self._folder), cause=cause.strerror)
+        operator_log.error(f"recording in {self._folder} stopped: {cause.strerror}", folder=str(self._folder))
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)

@@ -1,7 +1,12 @@
 """A message in the hands of an application."""
 
+from collections.abc import Callable
+from math import ceil
 from typing import Any, Protocol
 
+from triack.base.checks import LONGEST_LIFE_S
+from triack.base.errors import UsageError
+from triack.node.outgoing_message import MessageProperties
 from triack.queues.mailbox import Lease
 
 __all__ = ["Holder", "Message"]
@@ -13,8 +18,8 @@ class Holder(Protocol):
     def acknowledge(self, lease: Lease) -> None:
         """It is done."""
 
-    def give_back(self, lease: Lease, *, failed: bool) -> None:
-        """It comes again; ``failed`` counts that as a failure."""
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """It comes again; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then."""
 
 
 class Message:
@@ -48,18 +53,25 @@ class Message:
         """
         self._holder.acknowledge(self._lease)
 
-    def reject(self, *, failed: bool = True) -> None:
+    def reject(self, *, failed: bool = True, delay: float | None = None) -> None:
         """Give the message back: it comes again, before anything younger, with ``redelivered`` set.
 
-        A second call does nothing, nor does one after ``ack``.
+        One that failed waits before it comes again, as the ``Redelivery`` of its queue or consumer says; that also says
+        whether younger messages wait with it. A second call does nothing, nor does one after ``ack``.
 
         Args:
             failed: count this as a failure; after ``max_redeliveries`` of them it goes to the dead-letter queue.
+            delay: seconds to wait instead, failed or not; 0 for none. A wait survives a restart.
 
         Raises:
-            UsageError: a transaction received it, and gives it back with its rollback.
+            UsageError: the delay is no number of seconds, or a transaction received the message, and gives it back with
+                its rollback.
         """
-        self._holder.give_back(self._lease, failed=failed)
+        self._holder.give_back(self._lease, failed=failed, delay_ms=None if delay is None else _delay_ms(delay))
+
+    def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
+        """The same message, with another who answers for it: made of the present one."""
+        return Message(self.body, self.queue, self._lease, wrap(self._holder))
 
     @property
     def id(self) -> str:
@@ -71,9 +83,9 @@ class Message:
         return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._lease.index}"
 
     @property
-    def sent_at_ms(self) -> int:
-        """Wall clock of the sender, milliseconds since 1970."""
-        return self._lease.packet.open().sent_at_ms
+    def sent_at(self) -> float:
+        """When it was sent: wall clock of the sender, seconds since 1970, to the millisecond."""
+        return self._lease.packet.open().sent_at_ms / 1_000
 
     @property
     def failures(self) -> int:
@@ -105,6 +117,32 @@ class Message:
         """A label for people."""
         return self._text("label")
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The names and values that the sender gave it."""
+        headers = self.properties.get("headers")
+        return {str(name): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
+
+    def forwardable(self) -> MessageProperties:
+        """What the sender set, to be sent on as it is: ``node.send(next, message.body, **message.forwardable())``.
+
+        Times to live are left out: they were for the way to this queue, and it has come to its end.
+        """
+        found: MessageProperties = {"headers": self.headers} if self.headers else {}
+        if self.correlation_id is not None:
+            found["correlation_id"] = self.correlation_id
+        if self.reply_to is not None:
+            found["reply_to"] = self.reply_to
+        if self.label is not None:
+            found["label"] = self.label
+        return found
+
     def _text(self, name: str) -> str | None:
         value = self.properties.get(name)
         return value if isinstance(value, str) else None
+
+
+def _delay_ms(seconds: object) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_LIFE_S:
+        raise UsageError(f"reject: delay must be a number of seconds, 0 to {LONGEST_LIFE_S}, not {seconds!r}")
+    return ceil(seconds * 1_000)

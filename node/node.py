@@ -6,23 +6,29 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, NotLoopback, StoreDamaged, TriackError, UsageError, WouldBlock
+from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
+from triack.node import operator_log
 from triack.node.consumer import AckMode, Consumer
+from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
+from triack.node.events import Events
 from triack.node.life import Life, LifeState
+from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
 from triack.node.receipt import Receipt
+from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
 from triack.queues.engine import Engine
+from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.store.store import Store
-from triack.transport.address import Address
+from triack.transport.address import Address, check_loopback
 from triack.transport.endpoint import Endpoint
 from triack.transport.insecure import InsecureChannels
 
@@ -55,7 +61,7 @@ def open_node(
 
     Raises:
         AddressError: a name or address that cannot be read.
-        NotLoopback: an insecure node was to listen beyond loopback.
+        NotLoopback: an insecure node was to listen beyond loopback, or to know a peer there.
         UsageError: ``insecure`` is not set.
     """
     return Node(
@@ -90,8 +96,10 @@ class Node:
                 f"open node {name}: there is no secure channel yet; "
                 "say insecure=True (--insecure) to run on loopback without one"
             )
-        if listen is not None and not listen.is_loopback:
-            raise NotLoopback(f"listen on {listen}: an insecure node listens on loopback addresses only")
+        if listen is not None:
+            check_loopback("listen on", listen)
+        for peer, address in peers.items():
+            check_loopback(f"know {peer} at", Address.parse(address))
         self.name = name
         self.settings = settings
         self._platform = PLATFORM.get()
@@ -102,6 +110,7 @@ class Node:
         self._peers = peers
         self._life = Life(name)
         self._running: Port | None = None
+        self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
 
     # ---- life
@@ -142,6 +151,8 @@ class Node:
                 engine = self._make_engine(content, endpoint, recording=log is not None)
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
+            # The last that waits: who calls finds a node that is open.
+            self._control = await self._open_control(endpoint)
             opened.pop_all()
         driver = Driver(self.name, engine, platform, worker, store, log, endpoint)
         driver.on_failure = self._life.fail
@@ -173,6 +184,18 @@ class Node:
         content = await worker.start(open_and_load)
         return stores[0], content
 
+    async def _open_control(self, endpoint: Endpoint | None) -> ControlServer | None:
+        """Let other processes of this machine use the node, if they can find it: by its data directory."""
+        if self._data is None or not self._platform.control_sockets:
+            return None
+        control = ControlServer(self, self._data, endpoint.address if endpoint is not None else "")
+        try:
+            await control.start()
+        except (OSError, TriackError) as error:
+            operator_log.warning(f"other processes cannot use node {self.name}: {error}", node=self.name)
+            return None
+        return control
+
     def _make_engine(self, content: StoreContent, endpoint: Endpoint | None, *, recording: bool) -> Engine:
         platform = self._platform
         now_ns = platform.monotonic_ns()
@@ -190,10 +213,12 @@ class Node:
         )
 
     async def close(self) -> None:
-        """Make everything accepted durable, let sessions finish their acks for a while, close.
+        """Make everything accepted durable, let go what is on its way, close.
 
-        What is not acknowledged yet stays on the disk and goes out when the node is opened again. Every further call
-        waits for the first one; a call that is cancelled leaves it to end by itself.
+        As long as messages come nearer to their destinations they are waited for, at most ``close_timeout_s``. What is
+        not acknowledged then stays on the disk and goes out when the node is opened again; one line of the log for
+        operators says how much it is, and for whom. Every further call waits for the first one; a call that is
+        cancelled leaves it to end by itself.
         """
         if self._running is None:
             return
@@ -204,6 +229,8 @@ class Node:
         await asyncio.shield(self._closing)
 
     async def _close(self, port: Port) -> None:
+        if self._control is not None:
+            await self._control.close()
         await port.close(self.settings.close_timeout_ns)
         if self._life.is_alive:
             self._life.move(LifeState.CLOSED)
@@ -225,6 +252,17 @@ class Node:
         """
         return await self._life.failed()
 
+    def events(self) -> Events:
+        """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
+
+        Returns:
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent`` and ``PeerHalted``.
+
+        Raises:
+            NodeClosed: the node was not started.
+        """
+        return self._port.events()
+
     @property
     def _port(self) -> Port:
         if self._running is None:
@@ -244,7 +282,12 @@ class Node:
     # ---- sending
 
     async def send(
-        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """Accept a message for sending; waits only while the outgoing queue is full.
 
@@ -256,14 +299,16 @@ class Node:
                 ``queue`` for a queue of this node.
             body: at most 4 MiB.
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            **properties: ``correlation_id``, ``reply_to``, ``label`` (strings); ``time_to_reach_queue`` and
-                ``time_to_be_received`` (seconds), after which the message goes to a dead-letter queue.
+            **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
+                ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
+                dead-letter queue. See ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.
 
         Raises:
             AddressError: a destination that cannot be read, or an unknown peer.
+            NotLoopback: an insecure node was to send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: a queue of this node, which has a fixed set of others.
             UsageError: an argument of a wrong type, or a property that does not exist.
@@ -277,7 +322,12 @@ class Node:
         return Receipt(port, outgoing, port.submit(prepared))
 
     def send_nowait(
-        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """As ``send``, but without waiting.
 
@@ -306,18 +356,34 @@ class Node:
         """
         await self._port.commit()
 
+    async def drain(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far, and meanwhile, has come as far as its class says; see ``Receipt``.
+
+        What became a dead letter is not waited for any more.
+
+        Args:
+            timeout: seconds to wait, None for no limit.
+
+        Raises:
+            WaitTimeout: not yet; the message says how many messages are left, and for whom. All of them go on.
+            RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._port.drain(timeout)
+
     def recall(self, key: str) -> bytes | None:
         """What ``Transaction.remember`` keeps under a key; None when that is nothing, or the node was not started."""
         return None if self._running is None else self._running.recall(key)
 
     # ---- receiving
 
-    def receive(self, queue: str, *, ack: AckMode = "auto") -> Consumer:
+    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> Consumer:
         """Read a queue of this node: ``async for message in node.receive("orders")``.
 
         Args:
             queue: its name; made when it does not exist, unless the node was opened with a fixed set of queues.
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
+            redelivery: when messages that fail with this consumer come again, in place of what the settings say.
 
         Raises:
             AddressError: no queue can have that name.
@@ -326,7 +392,7 @@ class Node:
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
-        return Consumer(port, port.mailbox(queue), ack)
+        return Consumer(port, port.mailbox(queue), ack, redelivery)
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue of this node, those in the hands of readers included.
@@ -336,12 +402,12 @@ class Node:
         """
         return self._port.queue_lengths()
 
-    def stats(self) -> dict[str, Any]:
-        """Counters for people.
+    def stats(self) -> NodeStats:
+        """Everything that can be counted, at this moment.
 
         Returns:
-            ``drops`` and ``closes`` by reason (the names of docs/reasons.md), ``unacknowledged_packets`` by
-            destination and class, and ``rollbacks``: halted peers by node id, with whose store it is.
+            Queues with depth, bytes and age, outgoing queues, links and sessions with window, round trip and resends,
+            and what was dropped and closed by reason (the names of docs/reasons.md).
 
         Raises:
             NodeClosed: the node was not started.

@@ -1,17 +1,36 @@
 """What an application may send: its arguments checked, and turned into what goes into a packet."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
+from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import MessageTooLarge, UsageError
 from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
 
-__all__ = ["as_bytes", "check_size", "with_properties"]
+__all__ = ["MessageProperties", "as_bytes", "check_size", "with_properties"]
 
 DEADLINE_GRAIN_MS = 100
 """Deadlines are rounded up to this, so that messages sent together share packets."""
-LONGEST_LIFE_S = 100 * 366 * 86_400
-"""A century: whoever means "for ever" sets no deadline, and what is beyond is a slip of units."""
-_TEXTS = ("correlation_id", "reply_to", "label")
+
+
+class MessageProperties(TypedDict, total=False):
+    """What a sender may set beside a message's body, all of it by keyword. None is the same as leaving it out.
+
+    Attributes:
+        correlation_id: matches a reply with its request.
+        reply_to: the destination to which replies should go.
+        label: a text for people.
+        headers: names and values of the application's own, both text.
+        time_to_reach_queue: seconds until it must be on the destination's disk.
+        time_to_be_received: seconds until it must have been received.
+    """
+
+    correlation_id: str | None
+    reply_to: str | None
+    label: str | None
+    headers: Mapping[str, str] | None
+    time_to_reach_queue: float | None
+    time_to_be_received: float | None
 
 
 def as_bytes(destination: str, body: object) -> bytes:
@@ -29,7 +48,7 @@ def check_size(destination: str, body: bytes) -> None:
         )
 
 
-def with_properties(destination: str, body: bytes, properties: dict[str, Any], now_ms: int) -> Outgoing:
+def with_properties(destination: str, body: bytes, properties: MessageProperties, now_ms: int) -> Outgoing:
     """A message with what the sender set beside its body.
 
     Args:
@@ -45,17 +64,39 @@ def with_properties(destination: str, body: bytes, properties: dict[str, Any], n
     reach_by_ms = 0
     kept: dict[str, Any] = {}
     for name, value in properties.items():
+        if name not in MessageProperties.__annotations__:
+            raise UsageError(f"send to {destination}: {_no_property(name)}")
+        if value is None:
+            continue
         if name == "time_to_reach_queue":
             reach_by_ms = _deadline_ms(name, value, now_ms)
         elif name == "time_to_be_received":
             kept["receive_by_ms"] = _deadline_ms(name, value, now_ms)
-        elif name not in _TEXTS or not isinstance(value, str):
-            raise UsageError(f"send to {destination}: {name}={value!r} is no message property")
-        else:
+        elif name == "headers":
+            kept[name] = _headers(destination, value)
+        elif isinstance(value, str):
             kept[name] = value
+        else:
+            raise UsageError(f"send to {destination}: {name} must be text, not {value!r}")
     if len(write_properties(kept)) > USER_PROPERTIES_BYTES:
         raise MessageTooLarge(f"send to {destination}: properties over the limit of {USER_PROPERTIES_BYTES} bytes")
     return Outgoing(body, kept or None, reach_by_ms)
+
+
+def _no_property(name: str) -> str:
+    valid = f"valid are {', '.join(MessageProperties.__annotations__)}"
+    if name == "priority":
+        return f"messages have no priority yet; {valid}"
+    return f"{name} is no message property; {valid}"
+
+
+def _headers(destination: str, headers: object) -> dict[str, str]:
+    if not isinstance(headers, Mapping):
+        raise UsageError(f"send to {destination}: headers must be a mapping of text to text, not {headers!r}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise UsageError(f"send to {destination}: headers must be text, not {name!r}: {value!r}")
+    return dict(headers)
 
 
 def _deadline_ms(name: str, seconds: object, now_ms: int) -> int:

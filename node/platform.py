@@ -63,6 +63,8 @@ class Platform:
     monotonic_ns = staticmethod(time.monotonic_ns)
     wall_ns = staticmethod(time.time_ns)
     entropy = staticmethod(os.urandom)
+    control_sockets = hasattr(asyncio, "start_unix_server")
+    """Whether other processes of the machine can reach a node: by sockets of the file system, which Windows lacks."""
 
     def worker(self) -> Worker:
         """A new worker."""

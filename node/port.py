@@ -6,21 +6,25 @@ and whatever may have to wait ends when the node does.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from triack.base.delivery import Delivery
-from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError
-from triack.base.names import check_name
+from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError, WaitTimeout
+from triack.base.names import check_name, nearest
+from triack.node import operator_log
 from triack.node.driver import Driver
+from triack.node.events import Events
 from triack.node.life import Life
-from triack.node.outgoing_message import as_bytes, check_size, with_properties
+from triack.node.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.node.stats import NodeStats, gather
+from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
+from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
-from triack.transport.address import Destination
+from triack.transport.address import Destination, check_loopback
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
 
@@ -93,10 +97,13 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        address = str(parsed.address) if parsed.address is not None else ""
+        address = ""
+        if parsed.address is not None:
+            check_loopback(f"send to {parsed.queue} at", parsed.address)
+            address = str(parsed.address)
         if parsed.peer is not None:
             if parsed.peer not in self._peers:
-                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}")
+                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, self._peers)}")
             address = self._peers[parsed.peer]
         if not address or address == self._engine.address:
             self.mailbox(parsed.queue)
@@ -104,7 +111,7 @@ class Port:
         self._outgoing[(destination, delivery)] = found
         return found
 
-    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: dict[str, Any]) -> Prepared:
+    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
         outgoing = self._outgoing.get((destination, delivery)) or self._find_outgoing(destination, delivery)
@@ -160,16 +167,41 @@ class Port:
         """Why nothing is sent to that peer as long as this process runs, or None."""
         return outgoing.stages.halted
 
+    async def drain(self, timeout: float | None) -> None:
+        """See ``Node.drain``."""
+        self.check_alive()
+        departure = Departure(self._engine, self.wake)
+        try:
+            async with asyncio.timeout(timeout):
+                while departure.hasten():
+                    await self._driver.next_round()
+                    self.check_alive()
+        except TimeoutError:
+            raise WaitTimeout(f"{self._left()} on the way from node {self._name} after {timeout} s") from None
+        halted = next((outgoing.stages.halted for outgoing in self._engine.outbox.queues if outgoing.busy), None)
+        if halted is not None:
+            raise RollbackDetected(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
+
+    def _left(self) -> str:
+        counts = Counter(left_behind(self._engine, durable=True))
+        counts.update(left_behind(self._engine, durable=False))
+        return f"still {count_by(counts)}"
+
     # ---- receiving
 
     def mailbox(self, queue: str) -> Mailbox:
         """The queue of that name; made if there is none, unless the set of queues is fixed. Raises QueueNotFound."""
         self.check_alive()
         mailboxes = self._engine.inbox.mailboxes
-        if self._fixed_queues and queue not in mailboxes:
-            known = ", ".join(sorted(mailboxes))
-            raise QueueNotFound(f"queue {queue} does not exist on node {self._name}, which has {known}")
-        return self._engine.make_queue(check_name(queue))
+        if queue in mailboxes:
+            return mailboxes[queue]
+        if self._fixed_queues:
+            raise QueueNotFound(f"queue {queue} does not exist on node {self._name}{_or(queue, mailboxes)}")
+        made = self._engine.make_queue(check_name(queue))
+        meant = nearest(queue, [name for name in mailboxes if name != queue])
+        if meant is not None:
+            operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self._name, queue=queue)
+        return made
 
     def open_run(self, mailbox: Mailbox) -> Run | None:
         """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.
@@ -188,9 +220,9 @@ class Port:
         mailbox.acknowledge(lease)
         self.wake()
 
-    def give_back(self, mailbox: Mailbox, lease: Lease, *, failed: bool) -> None:
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return) -> None:
         """A message comes again, or is dead when it failed too often."""
-        self._engine.give_back(mailbox, lease, failed=failed, now_ns=self._clock())
+        self._engine.give_back(mailbox, lease, way, self._clock())
         self.wake()
 
     def queue_lengths(self) -> dict[str, int]:
@@ -238,22 +270,13 @@ class Port:
         """32 hex digits that name this queue manager for ever."""
         return self._engine.node_id.hex()
 
-    def stats(self) -> dict[str, Any]:
+    def events(self) -> Events:
+        """See ``Node.events``."""
+        return self._driver.events.read()
+
+    def stats(self) -> NodeStats:
         """See ``Node.stats``."""
-        engine = self._engine
-        drops = Counter({str(reason): count for reason, count in engine.drops.items()})
-        drops.update(self._driver.drops)
-        waiting = {
-            f"{outgoing.address}/{outgoing.queue} {outgoing.delivery.label}": outgoing.unacknowledged
-            for outgoing in engine.outbox.queues
-            if outgoing.address
-        }
-        return {
-            "drops": dict(drops),
-            "closes": dict(engine.closes),
-            "unacknowledged_packets": waiting,
-            "rollbacks": engine.rollbacks,
-        }
+        return gather(self._engine, self._driver.drops, self._clock())
 
     async def close(self, timeout_ns: int) -> None:
         """Let sessions finish for at most ``timeout_ns``, and close everything."""
@@ -267,3 +290,9 @@ class Port:
             outgoing.stages.fail_all("node closed")
         for mailbox in self._engine.inbox.mailboxes.values():
             mailbox.interrupt()
+
+
+def _or(name: str, known: Iterable[str]) -> str:
+    """What else there is, for whoever asked for what is not there."""
+    meant = nearest(name, known)
+    return f"; did you mean {meant}?" if meant else f"; there is {', '.join(sorted(known)) or 'none'}"

@@ -1,17 +1,19 @@
 """What ``send`` returns: a handle on how far a message has come."""
 
 import asyncio
+from abc import ABC, abstractmethod
 
+from triack.base.checks import check_timeout
 from triack.base.errors import DeliveryFailed, RollbackDetected, UsageError, WaitTimeout
 from triack.node.port import Port
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.stages import STAGES, Stage
 
-__all__ = ["Receipt"]
+__all__ = ["Receipt", "Waits"]
 
 
-class Receipt:
-    """One message that was accepted for sending. It costs nothing until one of its stages is awaited.
+class Waits(ABC):
+    """A handle on how far one message has come.
 
     Each wait takes ``timeout`` in seconds (None: no limit) and raises:
 
@@ -22,12 +24,12 @@ class Receipt:
     - NodeClosed, StoreFailed: this node ended before. What was queued is sent when it is opened again.
     """
 
-    __slots__ = ("_outgoing", "_port", "_ticket")
+    __slots__ = ()
 
-    def __init__(self, port: Port, outgoing: OutgoingQueue, ticket: int) -> None:
-        self._port = port
-        self._outgoing = outgoing
-        self._ticket = ticket
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """Names the message for ever, as ``Message.id`` does where it arrives."""
 
     async def queued(self, timeout: float | None = None) -> None:
         """Wait until this node has the message for good: on its disk, or in memory if it is express."""
@@ -48,14 +50,37 @@ class Receipt:
         """Wait for the order ack, [MS-MQQB] 2.2.4: accepted once, in order, and on disk at its destination."""
         await self.reached(Stage.ORDERED, timeout)
 
-    async def reached(self, stage: Stage, timeout: float | None = None) -> None:
+    @abstractmethod
+    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
         """Wait for a stage given as a value; the class says what is raised.
 
         Args:
-            stage: how far the message is to come.
+            stage: how far the message is to come: a ``Stage``, or its name, such as ``ordered``.
             timeout: seconds to wait, None for no limit.
         """
+
+
+class Receipt(Waits):
+    """One message that was accepted for sending. It costs nothing until one of its stages is awaited."""
+
+    __slots__ = ("_ordinal", "_outgoing", "_port", "_ticket")
+
+    def __init__(self, port: Port, outgoing: OutgoingQueue, ticket: int) -> None:
+        self._port = port
+        self._outgoing = outgoing
+        self._ticket = ticket
+        self._ordinal = outgoing.ordinal_of(ticket)
+
+    @property
+    def id(self) -> str:
+        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        return f"{self._port.node_id}-{self._ordinal}"
+
+    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+        """Wait for a stage given as a value; see ``Waits``."""
         outgoing, port = self._outgoing, self._port
+        stage = _as_stage(stage)
+        check_timeout(f"wait for {stage.name.lower()}", timeout)
         if stage > STAGES[outgoing.delivery]:
             raise UsageError(f"wait for {stage.name.lower()}: {outgoing.delivery.label} messages have no such stage")
         port.check_alive()
@@ -87,3 +112,12 @@ class Receipt:
                 rolled_back=error.rolled_back,
             )
         raise DeliveryFailed(f"message to {outgoing.address}/{outgoing.queue} not delivered: {reason}", reason=reason)
+
+
+def _as_stage(stage: object) -> Stage:
+    if isinstance(stage, Stage):
+        return stage
+    names = {known.name.lower(): known for known in Stage}
+    if not isinstance(stage, str) or stage not in names:
+        raise UsageError(f"wait for {stage!r}: stages are {', '.join(names)}")
+    return names[stage]

@@ -2,16 +2,19 @@
 
 import asyncio
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
+from triack.base.checks import check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.message import Message
+from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port, Prepared
 from triack.node.receipt import Receipt
 from triack.queues.mailbox import Lease, Mailbox
+from triack.queues.redelivery import Return
 
-__all__ = ["Transaction"]
+__all__ = ["ONLY_THE_TRANSACTION", "Transaction"]
 
 
 class Transaction:
@@ -33,7 +36,12 @@ class Transaction:
         self._ended = False
 
     async def send(
-        self, destination: str, body: bytes, *, delivery: Delivery = Delivery.TRANSACTIONAL, **properties: Any
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
     ) -> None:
         """Send with the commit; waits only while the outgoing queue is full.
 
@@ -72,6 +80,7 @@ class Transaction:
             NodeClosed, StoreFailed: this transaction or the node has ended.
         """
         self._check_open()
+        check_timeout(f"receive from {queue}", timeout)
         mailbox = self._port.mailbox(queue)
         arrived = asyncio.Event()
         mailbox.listeners.append(arrived.set)
@@ -86,7 +95,7 @@ class Transaction:
             mailbox.listeners.remove(arrived.set)
         lease = run.lease(run.draw())
         self._taken.append((mailbox, lease))
-        return Message(lease.body, queue, lease, _ONLY_THE_TRANSACTION)
+        return Message(lease.body, queue, lease, ONLY_THE_TRANSACTION)
 
     def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
@@ -126,13 +135,13 @@ class Transaction:
         """Send nothing, and put back what was received. A second call does nothing.
 
         Args:
-            failed: count this as a failure of each message received, see ``Message.reject``.
+            failed: count this as a failure of each message received, which waits then, see ``Message.reject``.
         """
         if self._ended:
             return
         self._ended = True
         for mailbox, lease in self._taken:
-            self._port.give_back(mailbox, lease, failed=failed)
+            self._port.give_back(mailbox, lease, Return(failed))
 
     def _check_open(self) -> None:
         if self._ended:
@@ -157,12 +166,13 @@ class _Refusing:
         """Refuse."""
         raise UsageError("a message that a transaction received is acknowledged by its commit")
 
-    def give_back(self, _lease: Lease, *, failed: bool) -> None:  # noqa: ARG002 - it is refused in any case
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:  # noqa: ARG002 - refused anyway
         """Refuse."""
         raise UsageError("a message that a transaction received is given back by its rollback")
 
 
-_ONLY_THE_TRANSACTION = _Refusing()
+ONLY_THE_TRANSACTION = _Refusing()
+"""Holds what any transaction received."""
 
 
 def _check_state(key: object, value: object) -> None:

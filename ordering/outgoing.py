@@ -6,7 +6,12 @@ arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes 
     WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
     any --the ack that frees the class | removed--> DONE
     any of these --session closed | resend tier--> WAITING_TO_SEND
-    any --given up--> GIVEN_UP --revived--> WAITING_TO_SEND
+    any --acknowledged, but not all of its message--> KEPT
+    any --given up--> GIVEN_UP
+    any --rejected by its destination--> REJECTED
+
+The packets of a large message leave together: what is acknowledged of it stays, unsent, until all of it is. So one
+of which any packet is refused, or expires, is here as a whole.
 
 All moves are in ``TRANSITIONS``; the states are those of [MS-MQQB] 3.1.1.1.1.3-8. It knows neither sessions nor disks
 nor what a body is.
@@ -35,9 +40,13 @@ class EntryState(IntEnum):
     """The next hop has it, perhaps in memory only."""
     WAITING_ORDER_ACK = 3
     """The next hop has it; the destination has not accepted it in order, as far as we know."""
-    GIVEN_UP = 4
-    """It will be removed as soon as its end is on disk; until then it is neither sent nor forgotten."""
-    DONE = 5
+    KEPT = 4
+    """The ack that frees its class covers it; it stays, and is not sent, until that is so of all of its message."""
+    GIVEN_UP = 5
+    """It will be removed as soon as its end is on disk, unless it is freed before; it is sent no more."""
+    REJECTED = 6
+    """The same, and nothing frees it: its destination has refused its message for ever."""
+    DONE = 7
     """Freed or removed; nothing leaves this state."""
 
 
@@ -52,16 +61,23 @@ class EntryEvent(IntEnum):
     """A session ack covers it, and an order ack is to free it."""
     SEND_AGAIN = 3
     """Its session closed, its resend tier ran out, or the packet before it was removed."""
-    GIVEN_UP = 4
-    """Its message will not be delivered."""
-    REVIVED = 5
-    """It will be, after all."""
-    FREED = 6
-    """The ack that frees its class covers it, or it was removed."""
+    ACKED = 4
+    """The ack that frees its class covers it."""
+    GIVEN_UP = 5
+    """Its message will not be sent any more."""
+    REJECTED = 6
+    """Its destination will not take its message."""
+    FREED = 7
+    """All of its message is covered, or it was removed."""
 
 
 def _moves(**moves: EntryState) -> dict[EntryEvent, EntryState]:
-    anywhere = {EntryEvent.FREED: EntryState.DONE, EntryEvent.GIVEN_UP: EntryState.GIVEN_UP}
+    anywhere = {
+        EntryEvent.FREED: EntryState.DONE,
+        EntryEvent.ACKED: EntryState.KEPT,
+        EntryEvent.GIVEN_UP: EntryState.GIVEN_UP,
+        EntryEvent.REJECTED: EntryState.REJECTED,
+    }
     return anywhere | {EntryEvent[name]: state for name, state in moves.items()}
 
 
@@ -77,7 +93,9 @@ TRANSITIONS: dict[EntryState, dict[EntryEvent, EntryState]] = {
     ),
     EntryState.WAITING_STORE_ACK: _moves(SEND_AGAIN=EntryState.WAITING_TO_SEND),
     EntryState.WAITING_ORDER_ACK: _moves(SEND_AGAIN=EntryState.WAITING_TO_SEND),
-    EntryState.GIVEN_UP: _moves(REVIVED=EntryState.WAITING_TO_SEND),
+    EntryState.KEPT: _moves(),
+    EntryState.GIVEN_UP: _moves(ACKED=EntryState.GIVEN_UP),
+    EntryState.REJECTED: {EntryEvent.FREED: EntryState.DONE},
     EntryState.DONE: {},
 }
 """State, then what happens, then the next state. What is missing changes nothing: an ack that comes late, say, for a
@@ -88,6 +106,8 @@ AFTER_SESSION_ACK: dict[Ack, EntryEvent] = {
     Ack.ORDER: EntryEvent.RECEIVED_NOT_ORDERED,
 }
 """What a session ack means for a packet, by the ack that frees its class, unless the session ack itself frees it."""
+
+_WAITING_FOR_ACKS = (EntryState.WAITING_SESSION_ACK, EntryState.WAITING_STORE_ACK, EntryState.WAITING_ORDER_ACK)
 
 
 @dataclass(slots=True)
@@ -105,6 +125,7 @@ class Entry:
         received, stored: whether the next hop has it, and has it on disk.
         sends: how often it was handed to a session.
         packet: the number that the current session gave it; 0 when it has not been sent in it.
+        whole: the large message that it is a fragment of, or None.
     """
 
     number: int
@@ -119,6 +140,15 @@ class Entry:
     stored: bool = False
     sends: int = 0
     packet: int = 0
+    whole: "_Whole | None" = None
+
+
+@dataclass(slots=True)
+class _Whole:
+    """A large message: its packets, and the numbers of those that are not acknowledged yet."""
+
+    entries: list[Entry]
+    unacked: set[int]
 
 
 class OutgoingSequence:
@@ -131,7 +161,7 @@ class OutgoingSequence:
         settings: tiers and how often to ask for an order ack.
     """
 
-    __slots__ = ("_ask_in", "_settings", "_to_send", "delivery", "entries", "next_number", "sequence", "tier")
+    __slots__ = ("_ask_in", "_settings", "_to_send", "_whole", "delivery", "entries", "next_number", "sequence", "tier")
 
     def __init__(self, delivery: Delivery, sequence: int, next_number: int, settings: OrderSettings) -> None:
         self.delivery = delivery
@@ -143,6 +173,7 @@ class OutgoingSequence:
         self._settings = settings
         self._to_send: deque[Entry] = deque()
         self._ask_in = settings.order_ack_every
+        self._whole: _Whole | None = None
 
     # ---- inputs
 
@@ -151,6 +182,16 @@ class OutgoingSequence:
         self.entries[entry.number] = entry
         self.next_number = max(self.next_number, entry.number + 1)
         self._to_send.append(entry)
+        # Only the last fragment of a large message has a message in it.
+        if self._whole is not None or not entry.messages:
+            self._add_fragment(entry)
+
+    def _add_fragment(self, entry: Entry) -> None:
+        whole = self._whole or _Whole([], set())
+        whole.entries.append(entry)
+        whole.unacked.add(entry.number)
+        entry.whole = whole
+        self._whole = None if entry.messages else whole
 
     def handle_sent(self, entry: Entry, now_ns: int, *, packet: int = 0) -> None:
         """The entry that ``peek`` returned was handed to a session, which numbered it ``packet``."""
@@ -161,33 +202,34 @@ class OutgoingSequence:
         if FREED_BY[self.delivery] is Ack.ORDER:
             self.tier.handle_sent(now_ns)
 
-    def handle_session_ack(self, entry: Entry) -> bool:
-        """The next hop has the packet. Returns whether that frees it."""
+    def handle_session_ack(self, entry: Entry) -> list[Entry]:
+        """The next hop has the packet. Returns what that frees."""
         entry.received = True
         waits = AFTER_SESSION_ACK.get(FREED_BY[self.delivery])
         if waits is not None:
             _move(entry, waits)
-        return self._free_if(entry, Ack.SESSION)
+        return self._free_by(Ack.SESSION, entry)
 
-    def handle_store_ack(self, entry: Entry) -> bool:
-        """The next hop has the packet on disk. Returns whether that frees it."""
+    def handle_store_ack(self, entry: Entry) -> list[Entry]:
+        """The next hop has the packet on disk. Returns what that frees."""
         entry.received = entry.stored = True
-        return self._free_if(entry, Ack.STORE)
+        return self._free_by(Ack.STORE, entry)
 
     def handle_order_ack(self, sequence: int, number: int, now_ns: int) -> list[Entry]:
         """The destination has everything up to ``number``. Returns what that frees, in order."""
         if sequence != self.sequence or FREED_BY[self.delivery] is not Ack.ORDER or number >= self.next_number:
             return []
-        freed: list[Entry] = []
+        covered: list[Entry] = []
         for candidate in self.entries.values():
-            if candidate.number > number:
+            if candidate.number > number or candidate.state is EntryState.REJECTED:
                 break
-            freed.append(candidate)
-        for entry in freed:
-            del self.entries[entry.number]
+            if candidate.state is not EntryState.KEPT:
+                covered.append(candidate)
+        freed: list[Entry] = []
+        for entry in covered:
             entry.received = entry.stored = True
-            _move(entry, EntryEvent.FREED)
-        if freed:
+            freed += self._free(entry)
+        if covered:
             self.tier.handle_progress(now_ns, outstanding=bool(self.entries))
         return freed
 
@@ -213,22 +255,18 @@ class OutgoingSequence:
         return again
 
     def message_of(self, entry: Entry) -> list[Entry]:
-        """The packets of a large message that ``entry`` is a fragment of, as far as they are here; else itself."""
-        entries, group = self.entries, [entry]
-        while (before := entries.get(group[0].number - 1)) is not None and not before.messages:
-            group.insert(0, before)
-        while not group[-1].messages and (after := entries.get(group[-1].number + 1)) is not None:
-            group.append(after)
-        return group
+        """The packets of the large message that ``entry`` is a fragment of; else itself."""
+        return [entry] if entry.whole is None else list(entry.whole.entries)
 
     def give_up(self, entries: list[Entry]) -> None:
-        """Send these packets no more; ``remove`` must follow, or ``revive``."""
+        """Send these packets no more; ``remove`` follows, unless they are freed before."""
         for entry in entries:
             _move(entry, EntryEvent.GIVEN_UP)
 
-    def revive(self, entries: list[Entry]) -> None:
-        """Send these packets after all."""
-        self._send_again([entry for entry in entries if entry.state is EntryState.GIVEN_UP], EntryEvent.REVIVED)
+    def reject(self, entries: list[Entry]) -> None:
+        """The destination has refused these packets, all of one message, for ever; ``remove`` follows."""
+        for entry in entries:
+            _move(entry, EntryEvent.REJECTED)
 
     def remove(self, entry: Entry) -> None:
         """Give a packet up. The one after it goes out again, as its ``previous`` has changed."""
@@ -238,7 +276,7 @@ class OutgoingSequence:
         ordered = FREED_BY[self.delivery] is Ack.ORDER
         # The receiver holds the one after it for a packet that will never come.
         following = self._following(entry.number) if ordered else None
-        if following is not None and following.state not in (EntryState.WAITING_TO_SEND, EntryState.GIVEN_UP):
+        if following is not None and following.state in _WAITING_FOR_ACKS:
             self._send_again([following], EntryEvent.SEND_AGAIN)
         if not self.entries:
             self.tier.handle_progress(0, outstanding=False)
@@ -302,12 +340,28 @@ class OutgoingSequence:
             return self.entries[number + 1]
         return next((entry for entry in self.entries.values() if entry.number > number), None)
 
-    def _free_if(self, entry: Entry, ack: Ack) -> bool:
-        if FREED_BY[self.delivery] is not ack or entry.state is EntryState.DONE:
-            return False
-        _move(entry, EntryEvent.FREED)
-        del self.entries[entry.number]
-        return True
+    def _free_by(self, ack: Ack, entry: Entry) -> list[Entry]:
+        if FREED_BY[self.delivery] is not ack:
+            return []
+        return self._free(entry)
+
+    def _free(self, entry: Entry) -> list[Entry]:
+        """The ack that frees its class covers a packet. Returns what leaves: all of its message, or nothing yet."""
+        if entry.state in (EntryState.DONE, EntryState.KEPT, EntryState.REJECTED):
+            return []
+        whole = entry.whole
+        if whole is None:
+            freed = [entry]
+        else:
+            whole.unacked.discard(entry.number)
+            if whole.unacked:
+                _move(entry, EntryEvent.ACKED)
+                return []
+            freed = whole.entries
+        for done in freed:
+            _move(done, EntryEvent.FREED)
+            del self.entries[done.number]
+        return freed
 
     def _waiting(self, state: EntryState) -> list[Entry]:
         return [entry for entry in self.entries.values() if entry.state is state]

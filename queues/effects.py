@@ -5,7 +5,7 @@ The order of effects, for one call of ``poll``:
     1. WriteRecords    what the job that follows will change, so that a process that dies in between has told of it
     2. StartJob        one commit or read at a time; the host answers with ``Engine.handle_done``
     3. WriteRecords    everything else that has happened
-    4. Tell            for the operator
+    4. Tell            for the program and the operator
     5. Send            datagrams leave after the records that tell of them are with the operating system
 
 Each part is absent when there is nothing to do. There is at most one job. If there is none at first, gathering what is
@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 from triack.base.commit import Read
 from triack.base.errors import RollbackDetected
+from triack.base.news import NodeEvent
 from triack.queues.group_commit import GroupCommit
 
-__all__ = ["Effect", "Job", "Send", "StartJob", "TellRollback", "TellSilent", "WriteRecords"]
+__all__ = ["Effect", "Job", "Send", "StartJob", "Tell", "TellRollback", "WriteRecords"]
 
 Job = GroupCommit | Read
 """What the store's thread does: apply ``GroupCommit.commit``, or fetch the bodies of a ``Read``."""
@@ -39,10 +40,10 @@ class StartJob:
 
 
 @dataclass(slots=True)
-class TellSilent:
-    """Tell the operator that an address has begun not to answer."""
+class Tell:
+    """Tell the program, and the operator, what has happened to a link."""
 
-    address: str
+    event: NodeEvent
 
 
 @dataclass(slots=True)
@@ -60,4 +61,4 @@ class Send:
     datagrams: list[bytes]
 
 
-Effect = WriteRecords | StartJob | TellSilent | TellRollback | Send
+Effect = WriteRecords | StartJob | Tell | TellRollback | Send

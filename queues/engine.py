@@ -13,20 +13,24 @@ from triack.base.commit import Read, StoreContent
 from triack.base.datagram import Channels, Header, Kind, read_header
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError, TriackError
+from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.ordering import wire
+from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
-from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
+from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
-from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox
+from triack.queues.inbox import Inbox
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Lease, Mailbox, Run
+from triack.queues.news import News
 from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing, check
 from triack.queues.recorder import Recorder, start_record
+from triack.queues.redelivery import Return
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage, Waiter
 from triack.session import events
@@ -39,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
-_UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
 _KINDS = {
     events.TransmitKind.CONNECT: Kind.CONNECT,
     events.TransmitKind.ACCEPT: Kind.ACCEPT,
@@ -67,6 +70,7 @@ class Engine:
         drops: what was dropped, by reason.
         closes: sessions that ended, by reason.
         failure: what ended the store, or None.
+        news: what it has to tell of its links.
         draining: whether the node is closing and takes nothing new.
     """
 
@@ -97,11 +101,10 @@ class Engine:
         self._group = GroupCommit()
         self._job: Job | None = None
         self._read_next = False
-        self._silent: list[str] = []
         self._awake: dict[Conversation, None] = {}
         self._deadlines = Deadlines[Conversation]()
         self._record("node_started", now_ns, name=name, **start_record(address, settings))
-        self.inbox = Inbox(settings, queues, self.drops, self._record)
+        self.inbox = Inbox(settings, queues, Directory(), wall_offset_ns, self.drops, self._record)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -112,6 +115,7 @@ class Engine:
             random=random,
             record=self._record,
         )
+        self.news = News(self.outbox.links)
         self.handshakes = Handshakes(
             content,
             name=name,
@@ -171,11 +175,11 @@ class Engine:
             A run from which at least one message can be drawn, or None when there is none, or its body is still on
             its way from the disk; the queue's listeners are told when to ask again.
         """
-        while (run := mailbox.open_run()) is not None:
+        while (run := mailbox.open_run(self.wall_ms(now_ns))) is not None:
             reason = self._unreadable(run, now_ns)
             if reason is None:
                 return run
-            self.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns)
+            self.inbox.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns, self._group)
         return None
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
@@ -199,28 +203,9 @@ class Engine:
         expired = isinstance(receive_by_ms, int) and self.wall_ms(now_ns) > receive_by_ms
         return DeadReason.RECEIVE_TIMEOUT if expired else None
 
-    def give_back(self, mailbox: Mailbox, lease: Lease, *, failed: bool, now_ns: int) -> None:
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
-        too_often = failed and mailbox.count_failure(lease) > self.settings.max_redeliveries
-        if too_often and mailbox.name != DEAD_LETTER_QUEUE:
-            self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns)
-        else:
-            mailbox.give_back(lease)
-
-    def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, now_ns: int) -> None:
-        """Move a message from a queue to the dead-letter queue, in one commit."""
-        packet, index = lease.packet, lease.index
-        try:
-            content = packet.open()
-            body, ordinal = content.bodies[index], content.first_ordinal + index
-            properties = dict(content.properties[index]) if content.properties else {}
-        except ProtocolError:
-            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
-        properties.pop("receive_by_ms", None)
-        properties.update(dead_reason=reason, dead_destination=mailbox.name)
-        mailbox.acknowledge(lease)
-        letter, now_ms = Outgoing(body, properties), self.wall_ms(now_ns)
-        self.inbox.put_dead_letter(letter, packet.origin, ordinal, now_ms, self._group)
+        self.inbox.give_back(mailbox, lease, way, now_ns, self._group)
 
     # ---- the network
 
@@ -302,6 +287,7 @@ class Engine:
             ack_threshold=settings.trigger.count or 0,
         )
         self.handshakes.handle_opened(conversation, now_ns)
+        self.news.handle_opened(conversation)
         if conversation.link is not None:
             self.outbox.handle_session_opened(conversation.link, now_ns)
         self.inbox.handle_request(conversation.peer_id)
@@ -341,6 +327,8 @@ class Engine:
         for sent in event.packets:
             if isinstance(sent.context, PacketContext):
                 self.outbox.handle_session_ack(sent.context, self._group)
+            elif isinstance(sent.context, Control):
+                conversation.session.handle_refused(sent.context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self._recorder is not None:
@@ -365,11 +353,9 @@ class Engine:
             unacked=event.unacked,
         )
         self.handshakes.handle_closed(conversation, event.reason, now_ns)
+        self.news.handle_closed(conversation, event.reason)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            if not conversation.peer_id and not link.silent and event.reason in _UNANSWERED:
-                link.silent = True
-                self._silent.append(link.address)
             unanswered = event.reason is CloseReason.CONNECT_TIMEOUT
             self.outbox.handle_session_closed(link, now_ns, unanswered=unanswered)
 
@@ -382,6 +368,7 @@ class Engine:
             if not self.handshakes.has(conversation):
                 continue
             conversation.session.handle_timer(now_ns)
+            self.news.look_at(conversation)
             conversation.wake()
             self._handle_events(conversation, now_ns)
         if self.failure is None:
@@ -420,9 +407,8 @@ class Engine:
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
-        effects += [TellSilent(address) for address in self._silent]
+        effects += self.news.take()
         effects += [TellRollback(error) for error in self.handshakes.take_detected()]
-        self._silent.clear()
         effects += [Send(address, datagrams) for address, datagrams in sends.items()]
         return effects
 
@@ -432,8 +418,7 @@ class Engine:
         if recorder is None:
             return
         recorder.add_drops(self.drops, now_ns, last=False)
-        data = recorder.take()
-        if data:
+        if data := recorder.take():
             effects.append(WriteRecords(data))
 
     # ---- outputs: datagrams
@@ -487,7 +472,8 @@ class Engine:
         """Give a session as many packets as its window takes."""
         session, control = conversation.session, conversation.control
         while control and session.room:
-            session.send_packet(Delivery.EXPRESS, control.popitem(last=False)[1], None)
+            answer = control.popitem(last=False)[1]
+            session.send_packet(Delivery.EXPRESS, answer.content, answer)
         link = conversation.link
         if link is None or link.conversation is not conversation or self.draining:
             return
@@ -515,8 +501,8 @@ class Engine:
         session = conversation.session
         session.mark = self.handshakes.history.committed
         while (transmit := session.poll_transmit(now_ns)) is not None:
-            kind = _KINDS[transmit.kind]
-            data = conversation.channel.seal(kind, transmit.connection_id, transmit.counter, transmit.payload)
+            to, counter, payload = transmit.connection_id, transmit.counter, transmit.payload
+            data = conversation.channel.seal(_KINDS[transmit.kind], to, counter, payload)
             batches.setdefault(conversation.path, []).append(data)
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
@@ -573,9 +559,7 @@ class Engine:
             self._job = None
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.STORE_FAILED, now_ns)
-        waiters = list(self._group.waiters)
-        if isinstance(job, GroupCommit):
-            waiters += job.waiters
+        waiters = [*self._group.waiters, *(job.waiters if isinstance(job, GroupCommit) else ())]
         for waiter in waiters:
             waiter(error)
         for outgoing in self.outbox.queues:

@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 
 from triack.base.commit import Commit
 from triack.ordering.outgoing import Entry
-from triack.queues.incoming_transfer import IncomingTransfer
+from triack.ordering.wire import SequenceHeader
+from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Mailbox, QueuedPacket
 from triack.queues.outgoing_queue import OutgoingQueue
 
-__all__ = ["Arrivals", "Departures", "GroupCommit"]
+__all__ = ["REFUSED", "Arrivals", "Departures", "GroupCommit"]
+
+REFUSED = -1
+"""In place of a count of messages, none of which will ever be here."""
 
 
 @dataclass(slots=True)
@@ -35,14 +39,17 @@ class Arrivals:
     """What has arrived, for the inbox.
 
     Attributes:
-        accepted: numbers of each stream that the commit holds, as (sequence, number, messages): acknowledge them.
+        accepted: numbers of each stream that the commit holds, as (sequence, number, messages): acknowledge them. One
+            that was refused has ``REFUSED`` for its messages.
         queued: packets for queues of this node that it holds, with the first bytes of their bodies: hand them out.
         stored: received packets by conversation whose content or position it holds: store-acknowledge them.
+        refused: received packets whose rejections are on the disk with it: tell their origins.
     """
 
     accepted: dict[IncomingTransfer, list[tuple[int, int, int]]] = field(default_factory=dict)
     queued: list[tuple[Mailbox, QueuedPacket, bytes]] = field(default_factory=list)
     stored: dict[Conversation, list[int]] = field(default_factory=dict)
+    refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
 
     def store_ack(self, conversation: Conversation, packet: int) -> None:
         """Let a packet be store-acknowledged when the commit has returned."""
@@ -63,4 +70,5 @@ class GroupCommit:
     waiters: list[Callable[[Exception | None], None]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.commit or self.arrivals.stored or self.arrivals.accepted or self.waiters)
+        arrivals = self.arrivals
+        return bool(self.commit or arrivals.stored or arrivals.accepted or arrivals.refused or self.waiters)

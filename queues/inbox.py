@@ -11,22 +11,28 @@ from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, Read, StoreC
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import check_name
+from triack.base.peers import Directory
 from triack.base.ranges import as_ranges
-from triack.base.reasons import DropReason, RejectReason
+from triack.base.reasons import DeadReason, DropReason, RejectReason
+from triack.base.units import MS
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
-from triack.queues.group_commit import GroupCommit
+from triack.queues.group_commit import REFUSED, GroupCommit
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
-from triack.queues.mailbox import Mailbox, Notices, QueuedPacket, Run
+from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, messages_in, pack_one, write_properties
+from triack.queues.redelivery import Return, Wait
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
 
 DEAD_LETTER_QUEUE = "dead-letter"
 """The one queue that every node has, with the messages that went nowhere."""
+SYSTEM_PREFIX = "$"
+"""Queues whose names begin with it are the node's own, as those of MSMQ's own are in ``system$``."""
 DEAD_LETTER_LANE = 0
 """No outgoing queue has it: dead letters are numbered by their ordinals at their origins."""
 Record = Callable[..., None]
@@ -39,6 +45,8 @@ class Inbox:
     Args:
         settings: limits.
         queues: the only queues there are, or None to make a queue when something arrives for it.
+        directory: says who may send to which queue.
+        wall_offset_ns: wall clock minus monotonic clock.
         drops: counts what is dropped, by reason.
         record: writes to the session log.
 
@@ -47,10 +55,18 @@ class Inbox:
     """
 
     def __init__(
-        self, settings: NodeSettings, queues: list[str] | None, drops: Counter[DropReason], record: Record
+        self,
+        settings: NodeSettings,
+        queues: list[str] | None,
+        directory: Directory,
+        wall_offset_ns: int,
+        drops: Counter[DropReason],
+        record: Record,
     ) -> None:
         self._settings = settings
+        self._wall_offset_ns = wall_offset_ns
         self._fixed = queues is not None
+        self._directory = directory
         self._drops = drops
         self._record = record
         self.mailboxes: dict[str, Mailbox] = {}
@@ -92,7 +108,7 @@ class Inbox:
                 redelivered=True,
             )
             if index.progress is not None:
-                packet.decode_progress(index.progress)
+                packet.decode_progress(index.progress, self._wall_ms(now_ns))
             mailbox.put(packet, index.head)
 
     def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
@@ -132,19 +148,30 @@ class Inbox:
             group.commit.queues.append((mailbox.queue_id, name))
         return mailbox
 
-    def accepts(self, name: str) -> str | None:
-        """None when packets for that queue are taken, otherwise the reason why not."""
+    def _refusal(self, transfer: IncomingTransfer, conversation: Conversation) -> RejectReason | None:
+        """Why nothing more of a stream is taken now, or None."""
+        name = transfer.queue
+        if transfer.may_send is None:
+            transfer.may_send = self._may_send(conversation, name)
+        if not transfer.may_send:
+            return RejectReason.ACCESS_DENIED
         if name in self.mailboxes:
             return None
         if self._fixed:
             return RejectReason.QUEUE_NOT_FOUND
-        if len(self.mailboxes) >= self._settings.max_queues:
-            return RejectReason.TOO_MANY_QUEUES
-        try:
-            check_name(name)
-        except AddressError:
-            return RejectReason.BAD_QUEUE_NAME
-        return None
+        return RejectReason.TOO_MANY_QUEUES if len(self.mailboxes) >= self._settings.max_queues else None
+
+    def _may_send(self, conversation: Conversation, queue: str) -> bool:
+        if queue == DEAD_LETTER_QUEUE or queue.startswith(SYSTEM_PREFIX):
+            return False
+        peer = self._directory.named(conversation.peer_name)
+        return peer is None or peer.may_send_to(queue)
+
+    def handle_directory_changed(self) -> None:
+        """Ask again who may send where, when the next packet of each stream comes."""
+        for transfers in self._transfers.values():
+            for transfer in transfers.values():
+                transfer.may_send = None
 
     def put_local(self, name: str, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
         """Put a packet of this node itself into one of its queues, in the next commit."""
@@ -190,15 +217,20 @@ class Inbox:
         if header.origin != conversation.peer_id:
             raise ProtocolError(DropReason.FOREIGN_ORIGIN)
         transfer = self._transfer_of(header, delivery)
-        if transfer is None:
-            reason = self.accepts(header.queue) or RejectReason.TOO_MANY_STREAMS
-            self._reject(conversation, header, delivery, reason, now_ns)
+        if isinstance(transfer, RejectReason):
+            self._record_rejected(header, delivery, transfer, now_ns)
+            self._tell_rejected((conversation, packet), header, transfer)
             return
         transfer.via = conversation
+        transfer.settle(header)
+        if transfer.rejections.full or (not transfer.ordered and transfer.filter.full):
+            self._record_rejected(header, delivery, RejectReason.HOLD_FULL, now_ns)
+            return
         handle = self._handle_ordered if transfer.ordered else self._handle_unordered
         handle(transfer, (conversation, packet), header, now_ns, group)
 
-    def _transfer_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | None:
+    def _transfer_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
+        """The stream of a packet, made when it is new; or why there can be none, as long as this process lives."""
         transfer = self._find(header.origin, header.lane)
         if transfer is not None:
             if transfer.queue == header.queue and transfer.delivery is delivery:
@@ -207,9 +239,11 @@ class Inbox:
             if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
         elif len(self._transfers.get(header.origin, ())) >= self._settings.max_streams:
-            return None
-        if self.accepts(header.queue) is not None:
-            return None
+            return RejectReason.TOO_MANY_STREAMS
+        try:
+            check_name(header.queue)
+        except AddressError:
+            return RejectReason.BAD_QUEUE_NAME
         transfer = IncomingTransfer(header.origin, header.lane, header.queue, delivery, self._settings.order)
         self._add(transfer)
         return transfer
@@ -220,11 +254,14 @@ class Inbox:
         outcome, accepted = transfer.sequence.handle_packet(header, arrival, now_ns)
         self._owe(transfer)
         for item, its_arrival in accepted:
-            self._accept(transfer, item, its_arrival, group)
+            self._take(transfer, item, its_arrival, now_ns, group)
         if outcome in (Outcome.ACCEPTED, Outcome.HELD):
             return
-        self._record_rejected(header, transfer.delivery, outcome.value, now_ns)
-        if outcome is Outcome.DUPLICATE and transfer.sequence.has_accepted(header):
+        if outcome is not Outcome.DUPLICATE:
+            self._record_rejected(header, transfer.delivery, outcome.value, now_ns)
+        elif self._reject_again(transfer, header, arrival, now_ns, group):
+            return
+        elif transfer.sequence.has_accepted(header):
             # It is on disk, or will be with the commits up to the next one. What was passed over is answered by
             # the order ack, which is due at once.
             group.arrivals.store_ack(*arrival)
@@ -232,21 +269,30 @@ class Inbox:
     def _handle_unordered(
         self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, group: GroupCommit
     ) -> None:
-        if transfer.filter.full:
-            self._record_rejected(header, transfer.delivery, RejectReason.HOLD_FULL, now_ns)
-            return
         durable = transfer.delivery in DURABLE
         mailbox = self.mailboxes.get(transfer.queue)
         if mailbox is not None:
             mailbox.drop_unfinished(header.origin, header.lane, header.previous)
         if transfer.filter.handle_packet(header):
-            self._accept(transfer, header, arrival, group)
+            self._take(transfer, header, arrival, now_ns, group)
             if not durable:
                 self._record_accepted({transfer: group.arrivals.accepted.pop(transfer)}, now_ns)
-            return
-        self._record_rejected(header, transfer.delivery, RejectReason.DUPLICATE, now_ns)
-        if durable and not transfer.filter.has_skipped(header):
+        elif (
+            not self._reject_again(transfer, header, arrival, now_ns, group)
+            and durable
+            and not transfer.filter.has_skipped(header)
+        ):
             group.arrivals.store_ack(*arrival)
+
+    def _take(
+        self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, now_ns: int, group: GroupCommit
+    ) -> None:
+        """A packet's turn has come, once and for all: it goes into its queue, or is refused."""
+        reason = self._refusal(transfer, arrival[0])
+        if reason is None:
+            self._accept(transfer, header, arrival, group)
+        else:
+            self._reject(transfer, header, arrival, reason, now_ns, group)
 
     def _accept(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, group: GroupCommit) -> None:
         body = header.body
@@ -295,13 +341,38 @@ class Inbox:
     # ---- what is refused
 
     def _reject(
-        self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int
+        self,
+        transfer: IncomingTransfer,
+        header: SequenceHeader,
+        arrival: Arrival,
+        reason: RejectReason,
+        now_ns: int,
+        group: GroupCommit,
     ) -> None:
-        self._record_rejected(header, delivery, reason, now_ns)
-        self._control(conversation, (header.lane, header.number), encode_reject(header, reason))
+        """Refuse a packet for ever; its origin is told when that is on disk."""
+        transfer.rejections.add(header, reason)
+        group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, REFUSED))
+        group.arrivals.refused.append((arrival, header, reason))
+        self._record_rejected(header, transfer.delivery, reason, now_ns)
 
-    def _control(self, conversation: Conversation, key: tuple[int, int], content: bytes) -> None:
-        if not conversation.put_control(key, content):
+    def _reject_again(
+        self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, now_ns: int, group: GroupCommit
+    ) -> bool:
+        """Refuse a packet that came again as it was refused before. Returns whether it was."""
+        self._record_rejected(header, transfer.delivery, RejectReason.DUPLICATE, now_ns)
+        reason = transfer.rejections.reason_of(header)
+        if reason is not None:
+            # What was decided may not be on disk yet: it is with the next commit.
+            group.arrivals.refused.append((arrival, header, reason))
+        return reason is not None
+
+    def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str) -> None:
+        conversation, packet = arrival
+        control = Control(encode_reject(header, reason), (packet,))
+        self._control(conversation, (header.lane, header.number), control)
+
+    def _control(self, conversation: Conversation, key: tuple[int, int], control: Control) -> None:
+        if not conversation.put_control(key, control):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _record_rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
@@ -328,6 +399,8 @@ class Inbox:
         self._record_accepted(group.arrivals.accepted, now_ns)
         for mailbox, packet, head in group.arrivals.queued:
             mailbox.put(packet, head)
+        for arrival, header, reason in group.arrivals.refused:
+            self._tell_rejected(arrival, header, reason)
         for conversation, numbers in group.arrivals.stored.items():
             conversation.session.handle_stored(numbers)
             conversation.wake()
@@ -373,14 +446,19 @@ class Inbox:
             self._owe(transfer)
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let order acks whose wait has ended become due."""
+        """Let order acks whose wait has ended become due, and messages whose wait has ended come again."""
         for transfer in self._deadlines.poll_due(now_ns):
             transfer.sequence.ack.handle_timer(now_ns)
             self._owe(transfer)
+        for mailbox in self._notices.resuming.poll_due(self._wall_ms(now_ns)):
+            mailbox.interrupt()
 
     def next_deadline(self) -> int | None:
-        """When the next order ack becomes due, or None."""
-        return self._deadlines.earliest()
+        """When the next order ack becomes due, or a wait ends, or None."""
+        due_ns, resume_ms = self._deadlines.earliest(), self._notices.resuming.earliest()
+        ends = [] if due_ns is None else [due_ns]
+        ends += [] if resume_ms is None else [resume_ms * MS - self._wall_offset_ns]
+        return min(ends, default=None)
 
     @property
     def owing(self) -> list[IncomingTransfer]:
@@ -392,6 +470,9 @@ class Inbox:
         self._deadlines = Deadlines()
         for transfer in self._owing:
             self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
+        self._notices.resuming = Deadlines()
+        for mailbox in self.mailboxes.values():
+            mailbox.set_resume(0)
 
     def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation with its origin's side.
@@ -411,12 +492,9 @@ class Inbox:
                 del self._owing[transfer]
 
     def _send_order_ack(self, transfer: IncomingTransfer, conversation: Conversation, now_ns: int) -> None:
-        sequence, number = transfer.acked = transfer.sequence.committed
-        self._control(
-            conversation,
-            (transfer.lane, 0),
-            encode_order_ack(transfer.origin, transfer.lane, sequence, number),
-        )
+        sequence, number = transfer.acked = transfer.claimable
+        control = Control(encode_order_ack(transfer.origin, transfer.lane, sequence, number))
+        self._control(conversation, (transfer.lane, 0), control)
         self._record(
             "order_ack_sent",
             now_ns,
@@ -428,6 +506,36 @@ class Inbox:
         )
 
     # ---- handing out
+
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int, group: GroupCommit) -> None:
+        """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
+        failures = mailbox.count_failure(lease) if way.failed else 0
+        if failures > self._settings.max_redeliveries and mailbox.name != DEAD_LETTER_QUEUE:
+            self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns, group)
+            return
+        redelivery = way.redelivery or self._settings.redelivery_of(mailbox.name)
+        length_ms = redelivery.after(failures) if failures else 0
+        if way.delay_ms is not None:
+            length_ms = way.delay_ms
+        wait = Wait(self._wall_ms(now_ns) + length_ms, length_ms, redelivery.keep_order) if length_ms else None
+        mailbox.give_back(lease, wait)
+
+    def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, now_ns: int, group: GroupCommit) -> None:
+        """Move a message from a queue to the dead-letter queue, in one commit."""
+        packet, index = lease.packet, lease.index
+        try:
+            content = packet.open()
+            body, ordinal = content.bodies[index], content.first_ordinal + index
+            properties = dict(content.properties[index]) if content.properties else {}
+        except ProtocolError:
+            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
+        properties.pop("receive_by_ms", None)
+        properties.update(dead_reason=reason, dead_destination=mailbox.name)
+        mailbox.acknowledge(lease)
+        self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, self._wall_ms(now_ns), group)
+
+    def _wall_ms(self, now_ns: int) -> int:
+        return (now_ns + self._wall_offset_ns) // MS
 
     def note_runs(self, now_ns: int) -> None:
         """Write down what was handed out since the last call. Ends every open run."""
@@ -454,11 +562,18 @@ class Inbox:
 
 
 def _fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:
-    """(sequence, number, count) into (sequence, first, last, count); ``bridge`` lets a run pass expired numbers."""
+    """(sequence, number, count) into (sequence, first, last, count).
+
+    ``bridge`` lets a run pass expired numbers; none passes a refused one.
+    """
     runs: list[tuple[int, int, int, int]] = []
+    ends = True
     for sequence, number, count in numbers if bridge else sorted(numbers):
-        if runs and runs[-1][0] == sequence and (bridge or runs[-1][2] + 1 == number):
+        if count == REFUSED:
+            ends = True
+        elif not ends and runs[-1][0] == sequence and (bridge or runs[-1][2] + 1 == number):
             runs[-1] = (sequence, runs[-1][1], number, runs[-1][3] + count)
         else:
             runs.append((sequence, number, number, count))
+            ends = False
     return runs

@@ -4,14 +4,21 @@
 with a filter of duplicates in place of a position.
 """
 
+from struct import Struct
+
 from triack.base.commit import PositionRow
 from triack.base.delivery import Delivery
+from triack.base.errors import StoreDamaged
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Position
+from triack.ordering.rejections import Rejections
 from triack.ordering.settings import OrderSettings
+from triack.ordering.wire import SequenceHeader
 from triack.queues.link import Conversation
 
 __all__ = ["Arrival", "IncomingTransfer"]
+
+_LENGTH = Struct("!I")
 
 Arrival = tuple[Conversation, int]
 """By which conversation a packet came, and its number there."""
@@ -23,11 +30,13 @@ class IncomingTransfer:
     Attributes:
         sequence: its position, if it is transactional.
         filter: its duplicate filter, if it is not.
+        rejections: what was refused of it, and its origin may not know yet.
+        may_send: whether its origin may send to the queue; None while nobody has asked.
         acked: what the last order ack said.
         via: the conversation that its newest packet came by.
     """
 
-    __slots__ = ("acked", "delivery", "filter", "lane", "origin", "queue", "sequence", "via")
+    __slots__ = ("acked", "delivery", "filter", "lane", "may_send", "origin", "queue", "rejections", "sequence", "via")
 
     def __init__(self, origin: bytes, lane: int, queue: str, delivery: Delivery, settings: OrderSettings) -> None:
         self.origin = origin
@@ -36,6 +45,8 @@ class IncomingTransfer:
         self.delivery = delivery
         self.sequence: IncomingSequence[Arrival] = IncomingSequence(settings)
         self.filter = DuplicateFilter()
+        self.rejections = Rejections()
+        self.may_send: bool | None = None
         self.acked: Position = (0, 0)
         self.via: Conversation | None = None
 
@@ -49,8 +60,13 @@ class IncomingTransfer:
         transfer = cls(row.origin, row.lane, row.queue, Delivery(row.delivery), settings)
         if transfer.ordered:
             transfer.sequence = IncomingSequence(settings, (row.sequence, row.number))
-        else:
-            transfer.filter = DuplicateFilter.decode(row.filter)
+            transfer.rejections = Rejections.decode(row.filter)
+            return transfer
+        if len(row.filter) < _LENGTH.size:
+            raise StoreDamaged("incoming stream: too short")
+        at = _LENGTH.size + _LENGTH.unpack_from(row.filter)[0]
+        transfer.rejections = Rejections.decode(row.filter[_LENGTH.size : at])
+        transfer.filter = DuplicateFilter.decode(row.filter[at:])
         return transfer
 
     @property
@@ -59,14 +75,34 @@ class IncomingTransfer:
         return self.delivery is Delivery.TRANSACTIONAL
 
     @property
+    def claimable(self) -> Position:
+        """How far an order ack may speak now.
+
+        What it covers is delivered, for its origin: so it stops before what was refused and the origin may not know of.
+        """
+        sequence, number = self.sequence.committed
+        lowest = self.rejections.lowest
+        return (sequence, number) if lowest is None else (sequence, min(number, lowest - 1))
+
+    @property
     def owes_ack(self) -> bool:
         """Whether an order ack is due that says something new, or was asked for, and whose commit has returned."""
-        sequence = self.sequence
+        sequence, claimable = self.sequence, self.claimable
         all_committed = sequence.committed == sequence.position
-        return sequence.ack.due and sequence.committed != (0, 0) and (all_committed or sequence.committed > self.acked)
+        return sequence.ack.due and claimable[1] > 0 and (all_committed or claimable > self.acked)
+
+    def settle(self, header: SequenceHeader) -> None:
+        """See from a packet what its origin wants no more, and forget that it was refused."""
+        # An ordered stream names the packet before that is still wanted; another one all that is not.
+        first = header.previous + 1 if self.ordered else 0
+        last = header.number - 1 if self.ordered else header.previous
+        if self.rejections and self.rejections.settle(header.sequence, first, last) and self.ordered:
+            self.sequence.ack.handle_request()
 
     def row(self) -> PositionRow:
         """Its state as the store keeps it."""
         sequence, number = self.sequence.position if self.ordered else (self.filter.sequence, 0)
-        blob = b"" if self.ordered else self.filter.encode()
+        blob = self.rejections.encode()
+        if not self.ordered:
+            blob = _LENGTH.pack(len(blob)) + blob + self.filter.encode()
         return PositionRow(self.origin, self.lane, self.delivery, self.queue, sequence, number, blob)

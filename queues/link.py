@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from triack.base.datagram import Channel
 from triack.base.errors import RollbackDetected
+from triack.queues.control import Control
 from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -38,6 +39,8 @@ class Conversation:
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
         known: what is remembered of the peer; None before the session was open.
+        peer_name: what the directory of this node calls the peer; empty when it does not know it.
+        label: the session's id as the log writes it.
     """
 
     session: Session
@@ -47,30 +50,33 @@ class Conversation:
     own: Introduction
     peer: Introduction | None = None
     link: "Link | None" = None
-    control: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
+    control: OrderedDict[tuple[int, int], Control] = field(default_factory=OrderedDict)
     highest_counter: int = 0
     known: KnownPeer | None = None
+    peer_name: str = ""
+    label: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.label = f"{self.session.hello.session_id:016x}"
 
     def wake(self) -> None:
         """Something was said to the session, or for it: it must be looked at before the node rests."""
         self.awake[self] = None
 
-    def put_control(self, key: tuple[int, int], content: bytes) -> bool:
+    def put_control(self, key: tuple[int, int], control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
 
         Returns:
             False when too many wait: it is dropped, and its packet will come again.
         """
-        if key not in self.control and len(self.control) >= CONTROL_MAX:
+        older = self.control.get(key)
+        if older is not None:
+            control.refuses += older.refuses
+        elif len(self.control) >= CONTROL_MAX:
             return False
-        self.control[key] = content
+        self.control[key] = control
         self.wake()
         return True
-
-    @property
-    def label(self) -> str:
-        """The session's id as the log writes it."""
-        return f"{self.session.hello.session_id:016x}"
 
     @property
     def peer_id(self) -> bytes:
@@ -112,6 +118,8 @@ class Link:
         halted: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
         silent: whether the operator was told that nobody answers.
+        sessions: how many were opened.
+        resends: packets that left again in those that have ended.
     """
 
     __slots__ = (
@@ -127,7 +135,9 @@ class Link:
         "halted",
         "peer_id",
         "queues",
+        "resends",
         "retry_at_ns",
+        "sessions",
         "silent",
     )
 
@@ -141,6 +151,8 @@ class Link:
         self.halted: RollbackDetected | None = None
         self.retry_at_ns = 0
         self.silent = False
+        self.sessions = 0
+        self.resends = 0
         self._attempts = 0
         self._awake = {} if awake is None else awake
         self._random = random
@@ -216,6 +228,7 @@ class Link:
         """A session is open."""
         self._attempts = 0
         self.silent = False
+        self.sessions += 1
 
     def handle_closed(self, now_ns: int, *, unanswered: bool) -> None:
         """The session is gone; wait a little longer each time in a row.
@@ -225,6 +238,8 @@ class Link:
             unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
                 peer that comes back must not wait for ours.
         """
+        if self.conversation is not None:
+            self.resends += self.conversation.session.window.resends
         self.conversation = None
         settings = self._settings
         wait_ns = min(settings.reconnect_min_ns << min(self._attempts, 16), settings.reconnect_max_ns)

@@ -7,7 +7,8 @@ comes.
 
 Messages are handed out by the run: neighbours in one packet. Whoever reads the queue draws from the same run, one
 message at a time, so that nothing is set aside for a reader who is busy; and the run itself is the record of what was
-handed out. A message of a packet is WAITING, then OUT, then DONE; or OUT and WAITING again when it is given back.
+handed out. A message of a packet is WAITING, then OUT, then DONE; or OUT and WAITING again when it is given back. What
+is given back with a ``Wait`` comes no earlier than that ends, and nothing younger before it unless the wait says so.
 """
 
 import json
@@ -17,8 +18,11 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from triack.base.delivery import Delivery
+from triack.base.errors import StoreDamaged
 from triack.base.reasons import DropReason
-from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, unpack
+from triack.queues.deadlines import Deadlines
+from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, sent_at_of, unpack
+from triack.queues.redelivery import Wait
 
 __all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
@@ -41,8 +45,10 @@ class QueuedPacket:
         next_index: the first message that was never handed out; while a run is open, where that run began.
         acked: bit i is set when message i is done.
         failures: how often message i was given back as failed.
+        waits: what keeps message i back, or did so last.
         redelivered: whether its messages may have been handed out before, in an earlier life of the process.
         place: where it stands in the queue; nothing else in the queue has that number, ever.
+        sent_at_ms: wall clock of its sender.
     """
 
     keys: list[int]
@@ -57,9 +63,11 @@ class QueuedPacket:
     next_index: int = 0
     acked: int = 0
     failures: dict[int, int] = field(default_factory=dict)
+    waits: dict[int, Wait] = field(default_factory=dict)
     redelivered: bool = False
     place: int = 0
     content: Unpacked | None = None
+    sent_at_ms: int = 0
 
     @property
     def done(self) -> bool:
@@ -76,13 +84,22 @@ class QueuedPacket:
 
     def encode_progress(self) -> bytes:
         """What must survive a restart of a packet that is partly done."""
-        return json.dumps([hex(self.acked), self.failures]).encode()
+        return json.dumps([hex(self.acked), self.failures, self.waits]).encode()
 
-    def decode_progress(self, progress: bytes) -> None:
-        """Take what ``encode_progress`` wrote."""
-        acked, failures = json.loads(progress)
-        self.acked = int(acked, 16)
-        self.failures = {int(index): times for index, times in failures.items()}
+    def decode_progress(self, progress: bytes, now_ms: int) -> None:
+        """Take what ``encode_progress`` wrote. Raises StoreDamaged."""
+        try:
+            acked, failures, waits = json.loads(progress)
+            self.acked = int(acked, 16)
+            self.failures = {int(index): times for index, times in failures.items()}
+            self.waits = {int(index): Wait(*wait).after_restart(now_ms) for index, wait in waits.items()}
+        except (ValueError, TypeError, AttributeError, RecursionError) as cause:
+            raise StoreDamaged(f"progress of packet {self.number} cannot be read") from cause
+
+    def wait_of(self, index: int, now_ms: int) -> Wait | None:
+        """What keeps a message back now."""
+        wait = self.waits.get(index)
+        return wait if wait is not None and wait.until_ms > now_ms else None
 
 
 @dataclass(slots=True)
@@ -146,15 +163,17 @@ class Notices:
         dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
         wanting: queues whose next bodies only the disk has, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
+        resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
         drops: what was given up, by reason.
     """
 
-    __slots__ = ("dirty", "drops", "read", "wanting")
+    __slots__ = ("dirty", "drops", "read", "resuming", "wanting")
 
     def __init__(self, drops: Counter[DropReason]) -> None:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
+        self.resuming = Deadlines[Mailbox]()
         self.drops = drops
 
 
@@ -177,6 +196,7 @@ class Mailbox:
     Attributes:
         next_position: where in the store the next packet goes.
         length: how many messages are not acknowledged.
+        size_bytes: of the packets that hold them.
         cached_bytes: bodies in memory that were not handed out.
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
@@ -188,6 +208,7 @@ class Mailbox:
         "_notices",
         "_orphans",
         "_partials",
+        "_passed",
         "_place",
         "_ready",
         "_run",
@@ -199,6 +220,7 @@ class Mailbox:
         "name",
         "next_position",
         "queue_id",
+        "size_bytes",
     )
 
     def __init__(self, queue_id: int, name: str, notices: Notices) -> None:
@@ -206,6 +228,7 @@ class Mailbox:
         self.name = name
         self.next_position = 1
         self.length = 0
+        self.size_bytes = 0
         self.cached_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
@@ -214,6 +237,7 @@ class Mailbox:
         self._orphans: list[int] = []
         self._ready: deque[QueuedPacket] = deque()
         self._again: list[tuple[int, int, QueuedPacket]] = []
+        self._passed: list[tuple[int, int, int, QueuedPacket]] = []
         self._run: Run | None = None
         self._runs: list[Run] = []
         self._partials: dict[tuple[bytes, int], dict[int, _Partial]] = {}
@@ -228,6 +252,7 @@ class Mailbox:
             packet: one row.
             head: the first bytes of its body, enough to know what it is.
         """
+        packet.sent_at_ms = sent_at_of(head)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(packet, fragment[0] if fragment else None)
@@ -293,9 +318,17 @@ class Mailbox:
                 packet.pieces = []
             else:
                 self.cached_bytes += packet.size_bytes
+        self.size_bytes += packet.size_bytes
         self._ready.append(packet)
         self._look_ahead()
         self.wake()
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
+        waiting = [packet for _, _, packet in self._again[:1]] + [packet for _, _, _, packet in self._passed]
+        waiting += [*self._ready][:1]
+        return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def wake(self) -> None:
         """Tell the listeners that there may be something to read."""
@@ -303,7 +336,7 @@ class Mailbox:
             listener()
 
     def interrupt(self) -> None:
-        """Let everyone who reads, and everyone who waits, ask again: the node may have ended."""
+        """Let everyone who reads, and everyone who waits, ask again: a wait is over, or the node has ended."""
         self.end_run()
         self.wake()
 
@@ -341,27 +374,37 @@ class Mailbox:
 
     # ---- handing out
 
-    def open_run(self) -> Run | None:
+    def open_run(self, now_ms: int) -> Run | None:
         """The run that goes on, or the next one.
 
+        Args:
+            now_ms: the wall clock.
+
         Returns:
-            None when there is nothing to hand out, or when its body is still on its way from the disk.
+            None when there is nothing to hand out, or it has to wait, or its body is still on its way from the disk.
         """
         run = self._run
         if run is not None:
             if run.next < run.end:
                 return run
             self.end_run()
-        run = self._run = self._next_run()
+        run = self._run = self._next_run(now_ms)
         if run is not None:
             if not self._runs:
                 self._notices.read[self] = None
             self._runs.append(run)
         return run
 
-    def _next_run(self) -> Run | None:
+    def _next_run(self, now_ms: int) -> Run | None:
+        while self._passed and self._passed[0][0] <= now_ms:
+            heappush(self._again, heappop(self._passed)[1:])
+        if self._again or self._passed:
+            self.set_resume(now_ms)
         if self._again:
-            _, index, packet = heappop(self._again)
+            _, index, packet = self._again[0]
+            if packet.wait_of(index, now_ms) is not None:
+                return None
+            heappop(self._again)
             return Run(packet, index, index + 1, redelivered=True)
         while self._ready:
             packet = self._ready[0]
@@ -369,10 +412,25 @@ class Mailbox:
                 return None
             first, end = _waiting(packet)
             packet.next_index = first
-            if first < packet.count:
+            if first == packet.count:
+                self._drop_first()
+            elif (wait := packet.wait_of(first, now_ms)) is None:
                 return Run(packet, first, end, redelivered=packet.redelivered)
-            self._drop_first()
+            else:
+                # It has waited since before a restart.
+                packet.next_index = first + 1
+                self._put_aside(packet, first, wait)
+                if wait.keep_order:
+                    self.set_resume(now_ms)
+                    return None
         return None
+
+    def _put_aside(self, packet: QueuedPacket, index: int, wait: Wait | None) -> None:
+        """Keep a message until it comes again: before anything younger, unless younger ones may pass it."""
+        if wait is None or wait.keep_order:
+            heappush(self._again, (packet.place, index, packet))
+        else:
+            heappush(self._passed, (wait.until_ms, packet.place, index, packet))
 
     def end_run(self) -> None:
         """Let nobody draw from the open run any more; what was not drawn stays in the queue."""
@@ -410,6 +468,8 @@ class Mailbox:
             return
         packet.acked |= bit
         self.length -= 1
+        if packet.done:
+            self.size_bytes -= packet.size_bytes
         if packet.keys:
             self._note_change(packet)
 
@@ -420,14 +480,32 @@ class Mailbox:
         self._note_change(packet)
         return failures
 
-    def give_back(self, lease: Lease) -> None:
-        """A message that is not acknowledged comes again, before anything younger."""
+    def give_back(self, lease: Lease, wait: Wait | None = None) -> None:
+        """A message that is not acknowledged comes again, before anything younger.
+
+        Args:
+            lease: the message.
+            wait: what keeps it back from now on, and perhaps lets younger messages pass; durable with the next commit.
+        """
         packet, index = lease.packet, lease.index
         if packet.acked >> index & 1:
             return
         self.end_run()
-        heappush(self._again, (packet.place, index, packet))
+        self._put_aside(packet, index, wait)
+        if wait is not None:
+            packet.waits[index] = wait
+            self._note_change(packet)
+            self.set_resume(wait.until_ms - wait.length_ms)
         self.wake()
+
+    def set_resume(self, now_ms: int) -> None:
+        """Let the listeners be told when the next wait ends."""
+        ends = [item[0] for item in self._passed[:1]]
+        if self._again:
+            _, index, packet = self._again[0]
+            wait = packet.wait_of(index, now_ms)
+            ends += [] if wait is None else [wait.until_ms]
+        self._notices.resuming.set(self, min(ends, default=None))
 
     # ---- what the next commit holds
 
@@ -448,12 +526,16 @@ class Mailbox:
 
 
 def _waiting(packet: QueuedPacket) -> tuple[int, int]:
-    """The next neighbours in a packet that are not acknowledged; those that are were so before a restart."""
+    """The next neighbours in a packet that are not acknowledged; those that are were so before a restart.
+
+    One that had to wait before a restart begins neighbours of its own.
+    """
     first = packet.next_index
     rest = packet.acked >> first
     while rest & 1:
         first, rest = first + 1, rest >> 1
-    return first, first + (rest & -rest).bit_length() - 1 if rest else packet.count
+    end = first + (rest & -rest).bit_length() - 1 if rest else packet.count
+    return first, min((index for index in packet.waits if first < index < end), default=end)
 
 
 def _merge(rows: list[QueuedPacket]) -> QueuedPacket:
@@ -471,5 +553,7 @@ def _merge(rows: list[QueuedPacket]) -> QueuedPacket:
         pieces=[piece for row in rows for piece in row.pieces] if whole else [],
         acked=first.acked,
         failures=first.failures,
+        waits=first.waits,
         redelivered=first.redelivered,
+        sent_at_ms=first.sent_at_ms,
     )

@@ -33,10 +33,15 @@ EXPRESS_LANES = 1 << 31
 """Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
 ORDINALS_PER_START_BITS = 40
 """2^40 messages for each of 2^24 starts: message ids are never used twice."""
+ORDINALS_BLOCK = 4_096
+"""Ordinals that an outgoing queue takes at a time, so that a message has its id at once: many packets full, and little
+beside the ordinals of one start."""
 FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once: many windows of small packets, as asking costs more than reading them."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 """The same for large packets: two windows of the largest, and little beside ``body_cache_bytes``."""
+
+_GIVEN_UP = (EntryState.GIVEN_UP, EntryState.REJECTED)
 
 
 @dataclass(slots=True)
@@ -55,11 +60,17 @@ class _GivenUp:
     outgoing: OutgoingQueue
     entries: list[Entry]
     reason: str
+    rejected: bool
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether they were acknowledged after all. The packets of one message are freed together."""
+        return self.entries[0].state is EntryState.DONE
 
     @property
     def is_here(self) -> bool:
-        """Whether all bodies are in memory, and nothing was freed meanwhile."""
-        return all(entry.number in self.outgoing.sequence.entries and entry.body is not None for entry in self.entries)
+        """Whether all bodies are in memory."""
+        return all(entry.body is not None for entry in self.entries)
 
 
 class Outbox:
@@ -184,6 +195,9 @@ class Outbox:
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
         self._unpacked[outgoing] = None
+        if outgoing.submitted == outgoing.numbered:
+            outgoing.number(self._ordinal, ORDINALS_BLOCK)
+            self._ordinal += ORDINALS_BLOCK
         return outgoing.submit(message, size_bytes)
 
     def room(self, outgoing: OutgoingQueue) -> bool:
@@ -193,6 +207,8 @@ class Outbox:
         return outgoing.pending_bytes + outgoing.unacked_bytes < self._settings.express_limit_bytes
 
     def _take_unpacked(self, *, durable: bool) -> list[OutgoingQueue]:
+        if not self._unpacked:
+            return []
         taken = [outgoing for outgoing in self._unpacked if outgoing.durable is durable]
         if taken:
             # A new one: a dictionary that was large once is slow to walk through for ever.
@@ -202,7 +218,7 @@ class Outbox:
     def pack_express(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
         """Make packets of submitted express messages; they need no commit."""
         for outgoing in self._take_unpacked(durable=False):
-            entries, self._ordinal = outgoing.poll_packets(self._ordinal, now_ms)
+            entries = outgoing.poll_packets(now_ms)
             self._record_queued(outgoing, entries, now_ns)
             if outgoing.address:
                 outgoing.start(entries)
@@ -214,7 +230,7 @@ class Outbox:
     def pack_durable(self, group: GroupCommit, now_ms: int) -> None:
         """Put everything submitted in a durable class into the next commit, all of it together."""
         for outgoing in self._take_unpacked(durable=True):
-            entries, self._ordinal = outgoing.poll_packets(self._ordinal, now_ms)
+            entries = outgoing.poll_packets(now_ms)
             lane, sequence = outgoing.lane, outgoing.sequence
             group.commit.lanes[lane] = OutgoingQueueRow(
                 lane, outgoing.address, outgoing.queue, outgoing.delivery, sequence.sequence, sequence.next_number
@@ -305,17 +321,21 @@ class Outbox:
 
     def handle_session_ack(self, context: PacketContext, group: GroupCommit) -> None:
         """A session ack covers the packet."""
-        if context.outgoing.sequence.handle_session_ack(context.entry):
-            self._free(context.outgoing, [context.entry], group)
+        outgoing, entry = context.outgoing, context.entry
+        freed = outgoing.sequence.handle_session_ack(entry)
+        if freed:
+            self._free(outgoing, freed, group)
         else:
-            context.outgoing.stages.handle_progress(context.entry)
+            outgoing.stages.handle_progress(entry)
 
     def handle_store_ack(self, context: PacketContext, group: GroupCommit) -> None:
         """A store ack covers the packet."""
-        if context.outgoing.sequence.handle_store_ack(context.entry):
-            self._free(context.outgoing, [context.entry], group)
+        outgoing, entry = context.outgoing, context.entry
+        freed = outgoing.sequence.handle_store_ack(entry)
+        if freed:
+            self._free(outgoing, freed, group)
         else:
-            context.outgoing.stages.handle_progress(context.entry)
+            outgoing.stages.handle_progress(entry)
 
     def leads(self, lane: int, peer_id: bytes) -> bool:
         """Whether that node is where a lane leads, as far as we know: nobody else has a say in its packets."""
@@ -335,13 +355,18 @@ class Outbox:
         self._look_at(outgoing)
 
     def handle_reject(self, lane: int, sequence: int, number: int, reason: str) -> None:
-        """The destination will never take a packet."""
+        """The destination will never take a packet: none of its message's, and has not delivered it."""
         outgoing = self._by_lane.get(lane)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
         entry = outgoing.sequence.entries.get(number)
-        if entry is not None:
-            self._give_up(outgoing, entry, reason)
+        # One that has expired before is on its way to the dead-letter queue already.
+        if entry is None or entry.state in _GIVEN_UP:
+            return
+        entries = outgoing.sequence.message_of(entry)
+        outgoing.sequence.reject(entries)
+        self._given_up.append(_GivenUp(outgoing, entries, reason, rejected=True))
+        self._forget_sent(outgoing, entries)
 
     def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
         if not entries:
@@ -356,6 +381,10 @@ class Outbox:
             if outgoing.durable:
                 self._release_body(entry)
             outgoing.handle_freed(entry)
+        self._forget_sent(outgoing, entries)
+
+    def _forget_sent(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
+        """Let the session wait for no more store acks of these packets."""
         conversation = self.links[outgoing.address].conversation
         if conversation is not None and entries:
             conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
@@ -406,42 +435,31 @@ class Outbox:
     def _give_up(self, outgoing: OutgoingQueue, entry: Entry, reason: str) -> None:
         """Send the message that a packet is part of no more; it becomes a dead letter when its bodies are here."""
         # It stays in its sequence until the letter is on disk: should this process die before, it must still be there.
-        if entry.state is not EntryState.GIVEN_UP:
+        if entry.state not in _GIVEN_UP:
             entries = outgoing.sequence.message_of(entry)
             outgoing.sequence.give_up(entries)
-            self._given_up.append(_GivenUp(outgoing, entries, reason))
+            self._given_up.append(_GivenUp(outgoing, entries, reason, rejected=False))
 
     def dead_letter_given_up(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
         """Put given-up messages into the dead-letter queue, with the next commit; those whose bodies are here."""
-        given_up, self._given_up = self._given_up, []
-        for item in given_up:
+        waiting: list[_GivenUp] = []
+        for item in self._given_up:
+            if item.is_freed:
+                continue
             if not item.is_here:
-                self._wait_for_bodies(item)
-            elif (content := _content_of([entry.body or b"" for entry in item.entries])) is None:
-                # A part of the message is delivered already: then the rest must follow.
-                self._revive(item.outgoing, item.entries)
-            else:
-                self._dead_letter(item, content, group, now_ms)
-                # Before the commit: if the process dies right after it, nothing else would tell of the removal.
-                self._record_removed(item, now_ns)
-
-    def _revive(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
-        outgoing.sequence.revive(entries)
-        self._look_at(outgoing)
-
-    def _wait_for_bodies(self, item: _GivenUp) -> None:
-        left = [entry for entry in item.entries if entry.number in item.outgoing.sequence.entries]
-        if len(left) == len(item.entries) and item.outgoing.durable:
-            self._given_up.append(item)
-        else:
-            self._revive(item.outgoing, left)
+                waiting.append(item)
+                continue
+            self._dead_letter(item, _content_of([entry.body or b"" for entry in item.entries]), group, now_ms)
+            # Before the commit: if the process dies right after it, nothing else would tell of the removal.
+            self._record_removed(item, now_ns)
+        self._given_up = waiting
 
     def _dead_letter(self, item: _GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
         outgoing, entries = item.outgoing, item.entries
         added = {
             "dead_reason": item.reason,
             "dead_destination": f"{outgoing.address}/{outgoing.queue}",
-            "dead_maybe_delivered": any(entry.sends for entry in entries),
+            "dead_maybe_delivered": not item.rejected and any(entry.sends for entry in entries),
         }
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
@@ -466,6 +484,8 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
+        if not self._given_up and not self._wanting:
+            return None
         keys: list[int] = []
         size_bytes = 0
         for outgoing, entry in self._missing():
@@ -478,7 +498,8 @@ class Outbox:
     def _missing(self) -> Iterator[tuple[OutgoingQueue, Entry]]:
         """Packets whose bodies are needed next: of given-up messages, then of the queues that want some, in turns."""
         for item in self._given_up:
-            yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
+            if not item.is_freed:
+                yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
         for outgoing in list(self._wanting):
             missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
             yield from ((outgoing, entry) for entry in missing)
@@ -586,12 +607,8 @@ def _runs(entries: list[Entry]) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _content_of(bodies: list[bytes]) -> Unpacked | None:
-    """The messages in these bodies; None when they are a part of a large one."""
-    ranges = [fragment_range(body[:HEAD_BYTES], len(body)) for body in bodies]
-    first = ranges[0]
-    if first is None:
+def _content_of(bodies: list[bytes]) -> Unpacked:
+    """The messages in these bodies: those of a batch, or a large one in pieces."""
+    if fragment_range(bodies[0][:HEAD_BYTES], len(bodies[0])) is None:
         return unpack(bodies[0])
-    if sum(item[2] for item in ranges if item is not None) != first[3]:
-        return None
     return unpack(join_fragments([read_fragment(body) for body in bodies]))

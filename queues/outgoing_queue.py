@@ -9,7 +9,7 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.ordering.outgoing import Entry, OutgoingSequence
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import header_bytes
-from triack.queues.packing import Outgoing, pack
+from triack.queues.packing import Outgoing, Packed, pack
 from triack.queues.stages import StageTracker
 
 __all__ = ["OutgoingQueue"]
@@ -30,6 +30,7 @@ class OutgoingQueue:
     """
 
     __slots__ = (
+        "_blocks",
         "_body_bytes",
         "_expiries",
         "address",
@@ -37,6 +38,7 @@ class OutgoingQueue:
         "delivery",
         "durable",
         "lane",
+        "numbered",
         "pending",
         "pending_bytes",
         "queue",
@@ -68,6 +70,8 @@ class OutgoingQueue:
         self.pending: list[bytes | Outgoing] = []
         self.pending_bytes = 0
         self.submitted = 0
+        self.numbered = 0
+        self._blocks: list[tuple[int, int]] = []
         self.unacked_bytes = 0
         self.committing = 0
         self._body_bytes = content_bytes - header_bytes(queue)
@@ -81,15 +85,35 @@ class OutgoingQueue:
         self.submitted = ticket + 1
         return ticket
 
-    def poll_packets(self, ordinal: int, now_ms: int) -> tuple[list[Entry], int]:
-        """Make packets of all that was submitted.
+    def number(self, first_ordinal: int, count: int) -> None:
+        """The next ``count`` messages to be submitted have these ordinals; those given before are used up."""
+        assert self.submitted == self.numbered
+        offset = first_ordinal - self.numbered
+        if not self._blocks or self._blocks[-1][1] != offset:
+            self._blocks.append((self.numbered, offset))
+        self.numbered += count
 
-        Returns:
-            The packets, numbered and not yet in the sequence, and the next free message ordinal.
-        """
+    def ordinal_of(self, ticket: int) -> int:
+        """The ordinal of the message that was submitted last, whose ticket this is."""
+        return ticket + self._blocks[-1][1]
+
+    def _pack(self, messages: list[bytes | Outgoing], now_ms: int) -> list[Packed]:
+        """Make packet bodies; messages of one body have successive ordinals."""
+        packed: list[Packed] = []
+        first, at = self.submitted - len(messages), 0
+        ends = [*(start for start, _ in self._blocks[1:]), self.submitted]
+        for (_, offset), end in zip(self._blocks, ends, strict=True):
+            until = max(0, end - first)
+            packed += pack(messages[at:until], self._body_bytes, first + at + offset, now_ms)[0]
+            at = until
+        del self._blocks[:-1]
+        return packed
+
+    def poll_packets(self, now_ms: int) -> list[Entry]:
+        """Make packets of all that was submitted: numbered, and not yet in the sequence."""
         messages, self.pending = self.pending, []
         self.pending_bytes = 0
-        packed, next_ordinal = pack(messages, self._body_bytes, ordinal, now_ms)
+        packed = self._pack(messages, now_ms)
         number = self.sequence.next_number
         self.sequence.next_number += len(packed)
         self.committing += len(packed)
@@ -101,7 +125,7 @@ class OutgoingQueue:
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
             ticket += item.messages
-        return entries, next_ordinal
+        return entries
 
     def start(self, entries: list[Entry]) -> None:
         """The packets are durable, or need not be: send them."""

@@ -28,6 +28,7 @@ __all__ = [
     "USER_PROPERTIES_BYTES",
     "Fragment",
     "Outgoing",
+    "Packed",
     "Unpacked",
     "check",
     "count_of",
@@ -37,6 +38,7 @@ __all__ = [
     "pack",
     "pack_one",
     "read_fragment",
+    "sent_at_of",
     "unpack",
     "write_properties",
 ]
@@ -226,6 +228,11 @@ def count_of(head: bytes) -> int:
     """How many messages a batch holds whose first ``HEAD_BYTES`` are these; 1 for a fragment."""
     kind, count, _, _ = _HEAD.unpack_from(head)
     return 1 if kind == _FRAGMENT_KIND else int(count)
+
+
+def sent_at_of(head: bytes) -> int:
+    """When the messages of a body were sent, by its first ``HEAD_BYTES``: milliseconds of the sender's wall clock."""
+    return int(_HEAD.unpack_from(head)[3])
 
 
 def messages_in(body: bytes) -> int:

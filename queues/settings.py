@@ -1,9 +1,13 @@
 """What a node can be told beyond its sessions and sequences."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from triack.base.checks import check_datagram, check_settings
+from triack.base.errors import UsageError
+from triack.base.names import check_name
 from triack.ordering.settings import OrderSettings
+from triack.queues.redelivery import Redelivery
 from triack.session.settings import SessionSettings
 
 __all__ = ["NodeSettings"]
@@ -24,6 +28,8 @@ class NodeSettings:
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
         body_cache_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them.
         max_redeliveries: a message that failed more often goes to the dead-letter queue.
+        redelivery: how long a message that failed waits before it comes again.
+        queue_redelivery: the same for some queues, by name.
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
         max_queues: queues that arrivals may create.
         max_streams: incoming streams of one origin.
@@ -39,6 +45,8 @@ class NodeSettings:
     express_limit_bytes: int = 16 * 1024 * 1024
     body_cache_bytes: int = 32 * 1024 * 1024
     max_redeliveries: int = 10
+    redelivery: Redelivery = field(default_factory=Redelivery)
+    queue_redelivery: Mapping[str, Redelivery] = field(default_factory=dict)
     max_sessions: int = 16_384
     max_queues: int = 10_000
     max_streams: int = 4_096
@@ -50,3 +58,11 @@ class NodeSettings:
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
+        for queue, redelivery in self.queue_redelivery.items():
+            check_name(queue)
+            if not isinstance(redelivery, Redelivery):
+                raise UsageError(f"NodeSettings: queue_redelivery of {queue} must be a Redelivery, not {redelivery!r}")
+
+    def redelivery_of(self, queue: str) -> Redelivery:
+        """When failed messages of that queue come again."""
+        return self.queue_redelivery.get(queue, self.redelivery)

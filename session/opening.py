@@ -21,6 +21,8 @@ CONNECT_RESEND_MAX_NS = 500 * MS
 """The wait doubles no further: a peer that starts while we call should not have to wait for us."""
 ACCEPT_RESENDS_MAX = 3
 """An acceptor repeats itself this often unasked; after that only another connect makes it speak."""
+UNANSWERED_SENDS = 4
+"""An initiator that has said its hello so often has waited for a second: several losses in a row, or nobody there."""
 _DOUBLINGS_MAX = 8
 """More are beyond the longest wait, and only make large numbers."""
 
@@ -78,6 +80,11 @@ class Opening:
         if not self.initiator and self._sends > ACCEPT_RESENDS_MAX:
             return None
         return min(CONNECT_RESEND_NS << min(self._sends - 1, _DOUBLINGS_MAX), CONNECT_RESEND_MAX_NS)
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the hello of an initiator was said often enough for people to be told."""
+        return self.initiator and self._sends >= UNANSWERED_SENDS
 
     def normalize(self) -> None:
         """For searches that keep the clock still: how often it was said only sets the wait.

@@ -155,6 +155,11 @@ class SendWindow:
         return len(self._packets)
 
     @property
+    def resends(self) -> int:
+        """How many packets left again."""
+        return self._next_order - 1 - self.highest_sent
+
+    @property
     def in_flight(self) -> int:
         """Packets that are on the wire as far as we know."""
         return len(self._in_flight)

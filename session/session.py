@@ -20,7 +20,7 @@ the introductions and the marks, means nothing to it. It is put together from ma
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import DURABLE, Delivery
@@ -146,6 +146,11 @@ class Session:
         return self._opening.initiator
 
     @property
+    def is_unanswered(self) -> bool:
+        """Whether this end tries to connect, and has done so for a while."""
+        return self.state is State.CONNECTING and self._opening.is_unanswered
+
+    @property
     def received(self) -> NumberSet:
         """The packets that have come."""
         return self._session_ack.received
@@ -255,6 +260,11 @@ class Session:
     def handle_stored(self, numbers: list[int]) -> None:
         """The commit that holds these received packets has returned."""
         self._store_ack.handle_stored(numbers)
+
+    def handle_refused(self, numbers: Iterable[int]) -> None:
+        """The peer knows of these received packets that no commit will ever hold them: store acks may pass them."""
+        for number in numbers:
+            self._store_ack.handle_not_durable(number)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
@@ -407,8 +417,10 @@ class Session:
         self._idle.handle_packet(now_ns)
         if sent.delivery in DURABLE and sent.sends == 1:
             self._store_wait.add(sent)
-            self._timers.start_if_stopped(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
-        self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
+            if not self._timers.runs(Timer.STORE_ACK_LIMIT):
+                self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
+        if not self._timers.runs(Timer.ACK_LIMIT):
+            self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         self._arm_probe(now_ns)
         return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.mark)
 

@@ -5,6 +5,9 @@ raises, the commit is there as a whole or not at all, which only the next start 
 after a failed write or sync no further commit is taken. Given a disk that keeps what it says it has synced, this holds
 through crashes and losses of power at any point, also while a store is being opened.
 
+Before a commit is told as durable the directory is looked at: when its files are not those that were opened, because
+somebody deleted, renamed or replaced them, the store is finished as well (``place``).
+
 What is read is what was written, or StoreDamaged is raised: every row carries a checksum and every commit counts the
 rows (``rows``), and the log of a process that ended badly is checked and written again before anything is built on it
 (``wal``). One case cannot be told from a commit that a crash interrupted: damage, while the log is in use, to the
@@ -33,16 +36,17 @@ from triack.base.commit import (
     Read,
     StoreContent,
 )
-from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
+from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page, sync_directory
 
-__all__ = ["STORE_FILE", "Store"]
+__all__ = ["STORE_FILE", "Store", "make_folder", "sync_folder"]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
-SCHEMA_VERSION = 3
-"""Version 3 dropped a column that nobody read (docs/decisions/0012)."""
+SCHEMA_VERSION = 4
+"""Version 4 keeps the waits of messages that failed, and the keys of messages (docs/decisions/0025)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
@@ -104,8 +108,9 @@ class Store:
         self._log_pages = [0]
         self._log_bytes = 0
         self._sound = True
+        self._place = Place([])
         if folder is not None and vfs is None:
-            _make_folder(folder)
+            make_folder(folder)
         with self._opening():
             self._db = apsw.Connection(self.path, vfs=vfs)
         try:
@@ -166,6 +171,8 @@ class Store:
             db.pragma("journal_size_limit", self._log_bytes)
             log.persist(frames, self._log_bytes)
         sync_directory(self._vfs, self.path)
+        if not self._vfs:
+            self._place = Place([self.path, f"{self.path}-wal"])
         if new:
             self._create()
 
@@ -205,6 +212,8 @@ class Store:
             raise StoreDamaged(f"open store {self.path}: {cause}") from cause
         except apsw.Error as cause:
             raise StoreError(f"open store {self.path}: {_explain(cause)}") from cause
+        except OSError as cause:
+            raise StoreError(f"open store {self.path}: {cause.strerror}") from cause
 
     # ---- starting
 
@@ -236,6 +245,7 @@ class Store:
                 self._write_meta()
             # From here on the database says that there is a log, and nobody can lose it unnoticed.
             self._checkpoint()
+            self._check_place("begin an incarnation")
         return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start)
 
     def _load(self) -> StoreContent:
@@ -278,6 +288,7 @@ class Store:
 
         Raises:
             StoreFailed: the disk did not take it; and so does every later call.
+            StoreMoved: the files that took it are not those in the data directory any more.
         """
         with self._writing("commit"):
             with self._transaction():
@@ -287,6 +298,13 @@ class Store:
                 self._write_meta()
             if self._log_pages[0] >= self._checkpoint_pages:
                 self._checkpoint()
+            self._check_place("commit")
+
+    def _check_place(self, operation: str) -> None:
+        fault = self._place.fault()
+        if fault is not None:
+            self._failure = StoreMoved(f"{operation} store {self.path}: {fault}; it was deleted, renamed or replaced")
+            raise self._failure
 
     def _apply(self, commit: Commit) -> None:
         if commit.queues:
@@ -366,7 +384,8 @@ class Store:
     def close(self) -> None:
         """Close the file. Nothing that was committed depends on it."""
         with suppress(apsw.Error):
-            if self._sound and self._failure is None:
+            # SQLite removes the log by its name, which must not be that of another store's.
+            if self._sound and self._failure is None and self._place.fault() is None:
                 self._end()
         with suppress(apsw.Error):
             self._db.close()
@@ -395,7 +414,7 @@ class Store:
     @contextmanager
     def _writing(self, operation: str) -> Iterator[None]:
         if self._failure is not None:
-            raise StoreFailed(str(self._failure))
+            raise type(self._failure)(str(self._failure))
         try:
             yield
         except (apsw.Error, *UNREADABLE) as cause:
@@ -403,13 +422,19 @@ class Store:
             raise self._failure from cause
 
 
-def _make_folder(folder: Path) -> None:
-    """Make a directory and those above it; a name in a directory is durable when that directory is synced."""
+def make_folder(folder: Path) -> None:
+    """Make a data directory, and those above it, readable to their owner alone.
+
+    A name in a directory is durable when that directory is synced.
+
+    Raises:
+        StoreError: with the path and the cause.
+    """
     try:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         for path in reversed(missing):
             path.mkdir(mode=0o700, exist_ok=True)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as cause:
         raise StoreError(f"make data directory {folder}: {cause.strerror}") from cause
     if not folder.is_dir():
@@ -418,7 +443,8 @@ def _make_folder(folder: Path) -> None:
         raise StoreError(f"open data directory {folder}: not writable")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a directory durable. Raises OSError."""
     if os.name == "posix":
         opened = os.open(folder, os.O_RDONLY)
         try:

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
 
-__all__ = ["Inbox", "Received"]
+__all__ = ["Inbox", "Received", "Trouble", "tell_nobody"]
 
 BURST_MAX = 512
 """Datagrams handed out at once, so that one busy endpoint leaves the loop to others."""
@@ -25,6 +25,14 @@ class Received(NamedTuple):
 
     data: bytes
     sender: str
+
+
+Trouble = Callable[[str, str], None]
+"""Takes an address that cannot be reached for now, and why."""
+
+
+def tell_nobody(_address: str, _cause: str) -> None:
+    """The trouble of an endpoint before anyone asked for it."""
 
 
 class Inbox:

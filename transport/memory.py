@@ -7,7 +7,7 @@ from itertools import count
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
-from triack.transport.inbox import Inbox, Received
+from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
 
 __all__ = ["DEFAULT_NETWORK", "Filter", "MemoryEndpoint", "MemoryNetwork"]
 
@@ -70,6 +70,7 @@ class MemoryEndpoint:
     def __init__(self, network: MemoryNetwork, address: str) -> None:
         self.address = address
         self.drops: Counter[DropReason] = Counter()
+        self.on_trouble: Trouble = tell_nobody
         self.inbox = Inbox(address, self.drops)
         self._network = network
         self._is_closed = False
@@ -83,6 +84,13 @@ class MemoryEndpoint:
                 self.drops[DropReason.TOO_LARGE] += 1
             elif not self._network.carry(datagram, self.address, to):
                 self.drops[DropReason.UNREACHABLE] += 1
+                self.on_trouble(to, f"nobody listens at {to}")
+
+    def vouch(self, address: str) -> None:
+        """There is a session with the peer at that address, which has nothing here that could be kept."""
+
+    def release(self, address: str) -> None:
+        """There is none any more."""
 
     async def receive(self) -> list[Received]:
         """Wait for datagrams and return the burst that is there.

@@ -170,7 +170,7 @@ def _numbers_again(patch: Patch) -> None:
 
 @BUGS.by_seeds("what was acknowledged in a packet is forgotten by a restart")
 def _progress_forgotten(patch: Patch) -> None:
-    patch.setattr(QueuedPacket, "decode_progress", lambda self, progress: None)
+    patch.setattr(QueuedPacket, "decode_progress", lambda self, progress, now_ms: None)
 
 
 @BUGS.by_both("messages come again after a restart without a word", READING, "not marked redelivered")
@@ -212,11 +212,11 @@ def _said_once(patch: Patch) -> None:
 def _comes_last(patch: Patch) -> None:
     next_run = Mailbox._next_run
 
-    def late(self: Mailbox) -> Run | None:
+    def late(self: Mailbox, now_ms: int) -> Run | None:
         if not self._ready:
-            return next_run(self)
+            return next_run(self, now_ms)
         again, self._again = self._again, []
-        run = next_run(self)
+        run = next_run(self, now_ms)
         self._again = again
         return run
 

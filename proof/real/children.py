@@ -5,15 +5,12 @@ and what is in the pipe outlives it: what a child has reported, it has done.
 """
 
 import asyncio
-import logging
 import multiprocessing
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from multiprocessing.connection import Connection, wait
 from typing import Any
-
-import structlog
 
 from proof.real.nodes import HANG_S
 from triack.base.errors import TriackError
@@ -95,7 +92,6 @@ def _run(work: Work, options: dict[str, Any], reports: Connection) -> None:
         except asyncio.CancelledError:
             return
 
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     report("began")
     try:
         asyncio.run(until_stopped())

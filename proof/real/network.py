@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import sys
 import tempfile
 import time
@@ -11,8 +10,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-import structlog
 
 import triack
 from proof.real.nodes import HANG_S, body, number_of
@@ -155,7 +152,7 @@ async def cross(
         found.payload_bytes = found.messages * size_bytes
         found.sent_bytes, found.back_bytes = relay.there.sent_bytes, relay.back.sent_bytes
         found.damaged = relay.there.damaged + relay.back.damaged
-        found.drops = dict(Counter(sender.stats()["drops"]) + Counter(receiver.stats()["drops"]))
+        found.drops = dict(Counter(sender.stats().drops) + Counter(receiver.stats().drops))
         left = receiver.queue_lengths()[QUEUE]
         if left and not found.violations:
             found.violations.append(f"{left} messages too many")
@@ -275,7 +272,6 @@ class _Stream:
 
 def main() -> None:
     """Cross whatever network this process is in: ``SCHEME MESSAGES BYTES SECONDS``. Prints a line of JSON."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     scheme, messages, size_bytes, limit_s = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
     with tempfile.TemporaryDirectory(prefix="triack-crossing-") as folder:
         work = cross(Path(folder), None, scheme=scheme, messages=messages, size_bytes=size_bytes, limit_s=limit_s)

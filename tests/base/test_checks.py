@@ -1,10 +1,11 @@
 """Settings that cannot be are refused by name, where they are made."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 import pytest
 
-from triack.base.checks import check_datagram, check_settings
+from triack.base.checks import check_between, check_datagram, check_settings
 from triack.base.errors import UsageError
 
 
@@ -74,3 +75,12 @@ def test_machines_get_nanoseconds(wait_s: float | None, wait_ns: int | None) -> 
     zero = Settings(wait_s=0)
     check_settings(zero, may_be_zero=("wait_s",))
     assert zero.wait_ns == 0
+
+
+@pytest.mark.parametrize(("value", "most", "wanted"), [(30, 1, "between 0 and 1"), (float("nan"), inf, "at least 0")])
+def test_a_number_beyond_its_limits_is_refused(value: float, most: float, wanted: str) -> None:
+    """By name; and so is what is no number."""
+    check_between("loss", 0, 0, most)
+    for wrong in (value, "1", None, True):
+        with pytest.raises(UsageError, match=f"^loss must be {wanted}, not {wrong!r}$"):
+            check_between("loss", wrong, 0, most)

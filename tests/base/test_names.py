@@ -3,7 +3,7 @@
 import pytest
 
 from triack.base.errors import AddressError
-from triack.base.names import check_name
+from triack.base.names import check_name, nearest
 
 
 @pytest.mark.parametrize("name", ["orders", "a.b_c-$1", "bestellungen-süd", "注文", "ü" * 62])
@@ -27,3 +27,9 @@ def test_what_is_no_name_is_told(name: str, why: str) -> None:
     """With the first thing that is wrong; what would be a path or a line of its own among them."""
     with pytest.raises(AddressError, match=why):
         check_name(name)
+
+
+def test_what_was_most_likely_meant() -> None:
+    """One that is near, if any is."""
+    known = ["invoices", "orders", "dead-letter"]
+    assert (nearest("ordres", known), nearest("orders2", known), nearest("stock", known)) == ("orders", "orders", None)

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.node.nodes import SOON, WAIT, bodies, make, quick
 
 @pytest.fixture
 async def node() -> AsyncIterator[triack.Node]:
-    async with make(settings=quick(max_redeliveries=2)) as found:
+    async with make(settings=quick(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0))) as found:
         yield found
 
 
@@ -314,3 +315,48 @@ async def test_a_reader_in_the_middle_of_a_packet_hears_that_the_node_has_ended(
     await node.close()
     with pytest.raises(triack.NodeClosed):
         await consumer.get(WAIT)
+
+
+async def test_a_failing_handler_is_asked_again_later_and_loses_nothing() -> None:
+    """By default: one attempt now, the next after a second, and nothing is dead meanwhile; the order is kept."""
+    async with make() as node:
+        await fill(node, *(b"%d" % number for number in range(20)))
+        attempts: list[triack.Message] = []
+        end = asyncio.get_running_loop().time() + 0.5
+        while asyncio.get_running_loop().time() < end:
+            with suppress(KeyError, triack.WaitTimeout):
+                async with node.receive("q") as consumer:
+                    attempts.append(await consumer.get(SOON))
+                    raise KeyError
+        assert (len(attempts), node.queue_lengths()["dead-letter"]) == (1, 0)
+        assert await bodies(node, "q", 20) == [b"%d" % number for number in range(20)]
+        assert attempts[0].failures == 1
+
+
+async def test_reject_with_a_delay() -> None:
+    """The consumer says how long, and that younger messages may pass."""
+    async with make() as node:
+        await fill(node, b"1", b"2")
+        passing = triack.Redelivery(keep_order=False)
+        async with node.receive("q", ack="manual", redelivery=passing) as consumer:
+            (await consumer.get(WAIT)).reject(delay=0.1)
+            assert (await consumer.get(WAIT)).body == b"2"
+            again = await consumer.get(WAIT)
+            assert (again.body, again.failures) == (b"1", 1)
+            again.reject(failed=False, delay=0.1)
+            assert (await consumer.get(WAIT)).failures == 1
+            for delay in (-1, "1", float("nan"), True):
+                with pytest.raises(triack.UsageError, match="delay must be a number of seconds"):
+                    again.reject(delay=delay)  # type: ignore[arg-type]
+
+
+async def test_a_rollback_waits_too() -> None:
+    """A transaction that fails is not tried again at once."""
+    async with make(settings=quick(redelivery=triack.Redelivery(first_wait_s=0.3))) as node:
+        await fill(node, b"1")
+        tx = node.transaction()
+        await tx.receive("q", WAIT)
+        tx.rollback()
+        with pytest.raises(triack.WaitTimeout):
+            await node.transaction().receive("q", 0.1)
+        assert (await node.transaction().receive("q", WAIT)).failures == 1

@@ -1,6 +1,7 @@
 """The shell around the engine: it does what the engine says, in that order, and tells it what became of it."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,13 +13,14 @@ import pytest
 from tests.node.nodes import WAIT, until
 from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.base.reasons import DropReason
 from triack.node.driver import Driver
 from triack.node.platform import Platform, ThreadWorker
-from triack.queues.effects import Effect, Send, StartJob, TellSilent, WriteRecords
+from triack.queues.effects import Effect, Send, StartJob, Tell, WriteRecords
 from triack.queues.engine import Engine
 from triack.store.store import Store
-from triack.transport.inbox import Received
+from triack.transport.inbox import Received, Trouble, tell_nobody
 
 HERE = "memory://here"
 
@@ -35,7 +37,12 @@ class Script:
         self.failure: TriackError | None = None
         self.busy_storing = False
         self.idle = True
-        self.outbox = self
+        self.outbox = self.handshakes = self.news = self
+        self.queues: list[object] = []
+        self.conversations: dict[bytes, object] = {}
+
+    def handle_trouble(self, address: str, cause: str) -> None:
+        self.told.append(("trouble", address, cause))
 
     def poll(self, now_ns: int) -> list[Effect]:
         self.polls.append(now_ns)
@@ -80,6 +87,7 @@ class Place:
         self.drops: Counter[DropReason] = Counter()
         self.arrived: asyncio.Queue[list[Received]] = asyncio.Queue()
         self.broken: Exception | None = None
+        self.on_trouble: Trouble = tell_nobody
         self._did = did
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
@@ -87,6 +95,10 @@ class Place:
         if self.broken is not None:
             raise self.broken
         self._did.append((to, *datagrams))
+
+    def vouch(self, address: str) -> None: ...
+
+    def release(self, address: str) -> None: ...
 
     async def receive(self) -> list[Received]:
         burst = await self.arrived.get()
@@ -245,10 +257,31 @@ async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
         assert [str(error) for error in failures] == ["node n: TypeError: 'NoneType' object is not iterable"]
 
 
-async def test_the_operator_reads_of_silence(capsys: pytest.CaptureFixture[str]) -> None:
+EVENTS = [
+    (LinkUp("udp://b:1", "b", "0b"), logging.INFO, "link to b at udp://b:1 is up"),
+    (LinkDown("udp://b:1", "b", "0b", "idle"), logging.INFO, "link to b at udp://b:1 is down: idle"),
+    (PeerSilent("udp://b:1", "cannot resolve b"), logging.WARNING, "cannot resolve b; trying on"),
+    (PeerHalted("0b", "peer", "it is older"), logging.ERROR, "rollback detected: it is older"),
+]
+
+
+@pytest.mark.parametrize(("event", "level", "line"), EVENTS)
+async def test_the_operator_and_the_program_are_told_the_same(
+    caplog: pytest.LogCaptureFixture, event: NodeEvent, level: int, line: str
+) -> None:
+    caplog.set_level(logging.INFO, "triack")
     async with bench() as it:
-        await it.go(TellSilent("udp://b:1"))
-    assert "udp://b:1" in "".join(capsys.readouterr())
+        events = it.driver.events.read()
+        await it.go(Tell(event))
+        assert await anext(events) == event
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(level, line)]
+
+
+async def test_what_a_transport_says_of_an_address_reaches_the_engine() -> None:
+    async with bench() as it:
+        it.place.on_trouble("memory://b", "nobody listens at memory://b")
+        await it.driver.progress()
+    assert ("trouble", "memory://b", "nobody listens at memory://b") in it.engine.told
 
 
 async def test_the_last_records_are_the_last_of_all(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ class Holder:
     """Notes what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, bool | None]] = []
+        self.told: list[tuple[int, bool | None, int | None]] = []
 
     def acknowledge(self, lease: Lease) -> None:
-        self.told.append((lease.index, None))
+        self.told.append((lease.index, None, None))
 
-    def give_back(self, lease: Lease, *, failed: bool) -> None:
-        self.told.append((lease.index, failed))
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        self.told.append((lease.index, failed, delay_ms))
 
 
 def message(properties: dict[str, object] | None = None, holder: Holder | None = None) -> Message:
@@ -36,12 +36,12 @@ def message(properties: dict[str, object] | None = None, holder: Holder | None =
 
 def test_a_message_says_what_it_is() -> None:
     found = message({"label": "l", "correlation_id": "c", "dead_reason": "bad-body"})
-    assert (found.body, found.queue, found.redelivered, found.failures, found.sent_at_ms) == (
+    assert (found.body, found.queue, found.redelivered, found.failures, found.sent_at) == (
         b"body",
         "q",
         True,
         3,
-        123,
+        0.123,
     )
     assert found.id == f"{ORIGIN.hex()}-8"
     assert (found.label, found.correlation_id, found.reply_to) == ("l", "c", None)
@@ -55,13 +55,26 @@ def test_what_the_sender_did_not_set_is_none(properties: dict[str, object] | Non
     assert message(properties).label is None
 
 
+async def test_what_the_sender_set_can_be_sent_on_as_it_is() -> None:
+    """All but times to live, and what is not the sender's."""
+    headers = {"trace": "1", "größe": "L"}
+    async with make(scheme="udp") as node:
+        await node.send("q", b"x", headers=headers, label="l", reply_to="r", time_to_be_received=60)
+        first = await node.receive("q").get(WAIT)
+        await node.send("q2", first.body, **first.forwardable())
+        second = await node.receive("q2").get(WAIT)
+    assert first.headers == second.headers == headers
+    assert second.properties == {"headers": headers, "label": "l", "reply_to": "r"}
+    assert message({"dead_reason": "bad-body", "headers": 5}).forwardable() == {}
+
+
 def test_its_holder_is_told() -> None:
     holder = Holder()
     found = message(holder=holder)
     found.ack()
     found.reject()
-    found.reject(failed=False)
-    assert holder.told == [(1, None), (1, True), (1, False)]
+    found.reject(failed=False, delay=0.0005)
+    assert holder.told == [(1, None, None), (1, True, None), (1, False, 1)]
 
 
 async def test_ids_stay_with_the_message_and_are_never_used_again(tmp_path: Path) -> None:

@@ -29,6 +29,20 @@ def test_an_insecure_node_stays_on_loopback(listen: str) -> None:
         triack.open("n", data=None, listen=listen, insecure=True)
 
 
+async def test_an_insecure_node_does_not_reach_beyond_loopback() -> None:
+    """Neither by an address nor by a peer's name; refused before anything is queued."""
+    with pytest.raises(triack.NotLoopback, match=r"know c at udp://192\.0\.2\.1:7801"):
+        triack.open("n", data=None, peers={"c": "udp://192.0.2.1:7801"}, insecure=True)
+    async with make("n") as node:
+        for place in ("udp://192.0.2.1:1", "tcp://example.org:1", "udp://[2001:db8::1]:1"):
+            with pytest.raises(triack.NotLoopback, match="without keys"):
+                await node.send(f"{place}/q", b"x")
+            with pytest.raises(triack.NotLoopback):
+                async with node.transaction() as tx:
+                    await tx.send(f"{place}/q", b"x")
+        assert node.stats().outgoing == []
+
+
 def test_insecure_must_be_said() -> None:
     """Nobody gets an open node by forgetting an argument."""
     with pytest.raises(triack.UsageError, match="insecure=True"):
@@ -186,7 +200,7 @@ async def test_a_process_without_file_descriptors_tries_again() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
         try:
             receipt = await a.send(f"{b.address}/q", b"x")
-            await until(lambda: a.stats()["drops"].get("cannot-send", 0) > 0)
+            await until(lambda: a.stats().drops.get("cannot-send", 0) > 0)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         await receipt.ordered(WAIT)
@@ -200,6 +214,36 @@ async def test_closing_drains_what_only_memory_has(delivery: triack.Delivery) ->
             for number in range(300):
                 await a.send(f"{b.address}/q", b"%d" % number * 300, delivery=delivery)
         await until(lambda: b.queue_lengths().get("q", 0) == 300)
+
+
+@pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
+async def test_closing_lets_go_what_is_on_its_way(tmp_path: Path, delivery: triack.Delivery) -> None:
+    """Open, send, close, and it is there: nobody has to wait for a receipt, be it one message or many."""
+    async with make("b", scheme="udp") as b:
+        for count in (1, 3_000):
+            async with make("a", data=tmp_path / "a", settings=quick(close_timeout_s=20.0)) as a:
+                for _ in range(count):
+                    await a.send(f"{b.address}/q{count}", b"x" * 300, delivery=delivery)
+            assert b.queue_lengths()[f"q{count}"] == count
+            async with make("a", data=tmp_path / "a") as a:
+                await a.drain(timeout=0)
+
+
+async def test_closing_says_what_stays_behind_and_for_whom(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In one line, and not before it is clear that nobody answers; what only memory had is told apart."""
+    loop = asyncio.get_running_loop()
+    async with make("a", data=tmp_path / "a", settings=quick(close_timeout_s=0.4)) as a:
+        for number in range(3):
+            await a.send("udp://127.0.0.1:9/orders", b"%d" % number)
+        await a.send("udp://127.0.0.1:9/news", b"x", delivery=triack.EXPRESS)
+        began = loop.time()
+    assert 0.3 < loop.time() - began < 5
+    (line,) = [record.getMessage() for record in caplog.records if "closes before" in record.getMessage()]
+    assert line == (
+        "node a closes before all has arrived; "
+        "stored until it is opened again: 3 messages for udp://127.0.0.1:9/orders; "
+        "lost, as no disk has them: 1 message for udp://127.0.0.1:9/news"
+    )
 
 
 async def test_what_close_could_not_deliver_goes_out_after_the_next_start(tmp_path: Path) -> None:
@@ -242,6 +286,21 @@ async def test_a_closed_node_leaves_no_task_and_no_file(tmp_path: Path, scheme: 
 
 
 # A store that fails.
+
+
+async def test_a_directory_that_is_gone_ends_the_node(tmp_path: Path) -> None:
+    """Before anything that no disk has is told as durable; and closing it leaves no debris."""
+    async with make(data=tmp_path / "data") as node:
+        await (await node.send("q", b"1")).ordered(WAIT)
+        (tmp_path / "data").rename(tmp_path / "moved")
+        receipt = await node.send("q", b"2")
+        for wait in (receipt.queued, receipt.ordered):
+            with pytest.raises(triack.StoreMoved, match=r"store\.db is not in its directory any more"):
+                await wait(WAIT)
+        assert isinstance(await node.failed(), triack.StoreMoved)
+    assert not (tmp_path / "data").exists()
+    async with make(data=tmp_path / "moved") as node:
+        assert await bodies(node, "q", 1) == [b"1"]
 
 
 async def test_a_full_disk_ends_the_node_and_tells_everyone(tmp_path: Path) -> None:
@@ -344,20 +403,6 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-async def test_stats_and_lengths_tell_what_there_is() -> None:
-    """Unacknowledged packets by destination, closes and drops by reason."""
-    async with make("b", scheme="udp") as b, make("a") as a:
-        await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
-        await a.send("udp://127.0.0.1:9/q", b"x")
-        await a.flush()
-        assert b.queue_lengths() == {"dead-letter": 0, "q": 1}
-        waiting = a.stats()["unacknowledged_packets"]
-        assert waiting[f"{b.address}/q transactional"] == 0
-        assert waiting["udp://127.0.0.1:9/q transactional"] == 1
-    assert sum(a.stats()["closes"].values()) >= 1
-    assert len(b.node_id) == 32
-
-
 async def test_the_log_of_a_real_node_is_whole(tmp_path: Path) -> None:
     """Closed segments without ``.open``, named by node and incarnation, serials without gaps."""
     for _ in range(2):
@@ -391,3 +436,26 @@ async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> 
         assert file.name.endswith(".jsonl.open")
         events = [json.loads(line)["event"] for line in file.read_bytes().splitlines()]
         assert events.index("committed") < events.index("order_ack_sent")
+
+
+# Waiting for everything.
+
+
+async def test_drain_waits_for_everything_that_was_sent(tmp_path: Path) -> None:
+    """In every class, by one call or many, what another process had sent before included."""
+    async with make("b", scheme="udp", data=tmp_path / "b") as b:
+        address = b.address
+    async with make("a", data=tmp_path / "a", settings=quick(close_timeout_s=0.05)) as a:
+        await a.send(f"{address}/q", b"before")
+    async with make("a", data=tmp_path / "a") as a:
+        for delivery in triack.Delivery:
+            await a.send(f"{address}/q", b"x", delivery=delivery)
+        draining = asyncio.create_task(a.drain())
+        with pytest.raises(triack.WaitTimeout, match=rf"still 4 messages for {address}/q on .* after 0.1 s"):
+            await a.drain(0.1)
+        async with triack.open("b", data=tmp_path / "b", listen=address, insecure=True) as b:
+            await asyncio.wait_for(draining, WAIT)
+            assert b.queue_lengths()["q"] == 4
+            await a.drain(timeout=0)
+    with pytest.raises(triack.NodeClosed):
+        await a.drain()

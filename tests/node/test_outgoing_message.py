@@ -35,6 +35,23 @@ def test_deadlines_count_from_now_and_are_rounded_up() -> None:
 @pytest.mark.parametrize(
     "properties", [{"colour": "red"}, {"label": 5}, {"time_to_reach_queue": 0}, {"time_to_be_received": float("nan")}]
 )
-def test_a_property_that_cannot_be_is_named(properties: dict[str, Any]) -> None:
+def test_a_property_that_cannot_be_is_named(properties: Any) -> None:
     with pytest.raises(triack.UsageError, match=next(iter(properties))):
         with_properties("q", b"x", properties, NOW_MS)
+
+
+def test_what_does_not_exist_yet_is_refused_by_name_and_what_does_is_listed() -> None:
+    """A slip of the keyboard is found without the documentation."""
+    valid = "valid are correlation_id, reply_to, label, headers, time_to_reach_queue, time_to_be_received"
+    for name, said in (("priority", "messages have no priority yet"), ("lable", "lable is no message property")):
+        with pytest.raises(triack.UsageError) as refused:
+            with_properties("q", b"x", {name: "5"}, NOW_MS)  # type: ignore[misc]
+        assert str(refused.value) == f"send to q: {said}; {valid}"
+
+
+def test_headers_are_texts_by_name() -> None:
+    message = with_properties("q", b"x", {"headers": {"a": "b"}, "label": None}, NOW_MS)
+    assert message.properties == {"headers": {"a": "b"}}
+    for headers in ("a=b", {"a": 5}, {5: "a"}, [("a", "b")]):
+        with pytest.raises(triack.UsageError, match=r"^send to q: headers must be"):
+            with_properties("q", b"x", {"headers": headers}, NOW_MS)  # type: ignore[typeddict-item]

@@ -1,6 +1,7 @@
 """What stands between applications and the engine: users see verbs, tools see the port, nobody sees the engine."""
 
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from triack.node.node import port_of
 NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
-    *("send", "send_nowait", "transaction", "flush", "recall"),
-    *("receive", "queue_lengths", "stats"),
+    *("send", "send_nowait", "transaction", "flush", "drain", "recall"),
+    *("receive", "queue_lengths", "stats", "events"),
 }
 
 
@@ -67,3 +68,16 @@ async def test_what_is_remembered_is_there_before_it_is_durable_and_after_the_en
         assert node.recall("k") is None
         port_of(node).remember("k", b"last")
     assert node.recall("k") == b"last"
+
+
+async def test_a_queue_that_is_much_like_another_is_announced(caplog: pytest.LogCaptureFixture) -> None:
+    """It is made, as it may be meant; in a node with a fixed set it is refused, with the name that is near."""
+    async with make() as node:
+        for queue in ("orders", "ordres", "ordres", "stock"):
+            node.receive(queue)
+    assert [record.getMessage() for record in caplog.records] == ["new queue ordres, which is much like orders"]
+    async with make(queues=["orders"]) as node:
+        for queue, why in (("ordres", "; did you mean orders?"), ("stock", "; there is dead-letter, orders")):
+            told = re.escape(f"queue {queue} does not exist on node node{why}")
+            with pytest.raises(triack.QueueNotFound, match=f"^{told}$"):
+                node.receive(queue)

@@ -1,5 +1,6 @@
 """The sending end of a stream: what goes out, in which order, and what frees it."""
 
+from dataclasses import replace
 from itertools import product
 from timeit import timeit
 
@@ -39,9 +40,9 @@ def states(out: OutgoingSequence) -> dict[int, EntryState]:
 def acknowledge(entry: Entry, out: OutgoingSequence, ack: Ack) -> bool:
     """Bring one of the three acks; whether it freed the packet."""
     if ack is Ack.SESSION:
-        return out.handle_session_ack(entry)
+        return bool(out.handle_session_ack(entry))
     if ack is Ack.STORE:
-        return out.handle_store_ack(entry)
+        return bool(out.handle_store_ack(entry))
     return bool(out.handle_order_ack(out.sequence, entry.number, 0))
 
 
@@ -388,7 +389,6 @@ NEXT = {
     (EntryState.WAITING_SESSION_ACK, EntryEvent.SEND_AGAIN): EntryState.WAITING_TO_SEND,
     (EntryState.WAITING_STORE_ACK, EntryEvent.SEND_AGAIN): EntryState.WAITING_TO_SEND,
     (EntryState.WAITING_ORDER_ACK, EntryEvent.SEND_AGAIN): EntryState.WAITING_TO_SEND,
-    (EntryState.GIVEN_UP, EntryEvent.REVIVED): EntryState.WAITING_TO_SEND,
 }
 
 
@@ -396,26 +396,99 @@ NEXT = {
 def test_every_pair_of_state_and_event_has_its_end(state: EntryState, event: EntryEvent) -> None:
     """The table says the same as this file's own; what neither has changes nothing, and nothing leaves DONE."""
     expected = NEXT.get((state, event), state)
+    last = state in (EntryState.REJECTED, EntryState.DONE)
     if event is EntryEvent.FREED:
         expected = EntryState.DONE
-    elif event is EntryEvent.GIVEN_UP and state is not EntryState.DONE:
+    elif event is EntryEvent.GIVEN_UP and not last:
         expected = EntryState.GIVEN_UP
+    elif event is EntryEvent.REJECTED and not last:
+        expected = EntryState.REJECTED
+    elif event is EntryEvent.ACKED and not last and state is not EntryState.GIVEN_UP:
+        expected = EntryState.KEPT
     assert TRANSITIONS[state].get(event, state) is expected
 
 
 def test_a_lost_session_does_not_send_what_was_given_up() -> None:
-    """It waits for its end to be on disk; when that cannot be, it goes out after all, in its place."""
-    out = make(3)
+    """It waits for its end to be on disk."""
+    out = make(4)
     send(out)
     out.give_up([out.entries[2]])
+    out.reject([out.entries[3]])
     out.handle_session_closed()
     assert states(out) == {
         1: EntryState.WAITING_TO_SEND,
         2: EntryState.GIVEN_UP,
-        3: EntryState.WAITING_TO_SEND,
+        3: EntryState.REJECTED,
+        4: EntryState.WAITING_TO_SEND,
     }
-    out.revive([out.entries[2]])
-    assert [entry.number for entry in out.upcoming(9)] == [1, 2, 3]
+
+
+# ---- large messages, and what is rejected
+
+
+def make_large(delivery: Delivery = Delivery.TRANSACTIONAL) -> OutgoingSequence:
+    """A message, one in three fragments, and one more; all are sent."""
+    out = OutgoingSequence(delivery, 5, 1, OrderSettings())
+    for number, messages in ((1, 1), (2, 0), (3, 0), (4, 1), (5, 1)):
+        out.append(replace(make_entry(number), messages=messages))
+    send(out)
+    return out
+
+
+def freed_by(out: OutgoingSequence, number: int) -> list[int]:
+    """What the ack that frees the class frees when it covers a packet."""
+    if FREED_BY[out.delivery] is Ack.ORDER:
+        return [entry.number for entry in out.handle_order_ack(5, number, 0)]
+    handle = out.handle_store_ack if FREED_BY[out.delivery] is Ack.STORE else out.handle_session_ack
+    return [entry.number for entry in handle(out.entries[number])]
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_the_fragments_of_a_message_leave_together(delivery: Delivery) -> None:
+    """What is acknowledged of it is kept, and not sent again."""
+    out = make_large(delivery)
+    assert [freed_by(out, number) for number in (1, 2, 3)] == [[1], [], []]
+    out.handle_session_closed()
+    assert [number for number, _ in send(out)] == [4, 5]
+    assert [entry.number for entry in out.message_of(out.entries[4])] == [2, 3, 4]
+    assert freed_by(out, 4) == [2, 3, 4]
+    assert list(out.entries) == [5]
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_fragments_that_are_acknowledged_twice_count_once(delivery: Delivery) -> None:
+    """Also when the message has expired meanwhile: it is freed only when all of it is covered."""
+    out = make_large(delivery)
+    freed_by(out, 1)
+    assert freed_by(out, 2) == []
+    out.give_up(out.message_of(out.entries[2]))
+    assert [freed_by(out, 2) for _ in range(3)] == [[], [], []]
+    assert [freed_by(out, number) for number in (3, 4)] == [[], [2, 3, 4]]
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_nothing_frees_what_was_rejected(delivery: Delivery) -> None:
+    """An ack of it is a lie, or of another sending: it is removed when its end is on disk, and only then."""
+    out = make_large(delivery)
+    freed_by(out, 1)
+    out.reject(out.message_of(out.entries[3]))
+    assert [freed_by(out, number) for number in (2, 3, 4)] == [[], [], []]
+    assert list(out.entries) == [2, 3, 4, 5]
+    for number in (2, 3, 4):
+        out.remove(out.entries[number])
+    assert freed_by(out, 5) == [5]
+
+
+def test_what_follows_a_rejected_packet_goes_out_again_without_it() -> None:
+    """Its ``previous`` tells that nobody wants the other any more."""
+    out = make(4)
+    send(out)
+    out.reject([out.entries[2]])
+    out.reject([out.entries[3]])
+    out.remove(out.entries[2])
+    assert out.peek() is None
+    out.remove(out.entries[3])
+    assert send(out) == [(4, 1)]
 
 
 def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:

@@ -8,7 +8,7 @@ from triack.queues.outgoing_queue import OutgoingQueue
 def make_outgoing(
     content_bytes: int = 500, next_number: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL
 ) -> OutgoingQueue:
-    return OutgoingQueue(
+    outgoing = OutgoingQueue(
         1,
         "udp://b:1",
         "q",
@@ -18,3 +18,5 @@ def make_outgoing(
         content_bytes=content_bytes,
         settings=OrderSettings(),
     )
+    outgoing.number(100, 1_000)
+    return outgoing

@@ -5,8 +5,9 @@ import pytest
 from tests.queues.bare import Bare, events, kinds, records, rest, settle
 from tests.queues.rollbacks import both_know, deliver, pair, put_back
 from triack.base.delivery import Delivery
+from triack.base.news import PeerSilent
 from triack.base.units import MS, SECOND
-from triack.queues.effects import Effect, StartJob, TellSilent, WriteRecords
+from triack.queues.effects import Effect, Send, StartJob, Tell, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.settings import NodeSettings
 
@@ -60,7 +61,7 @@ def test_every_poll_keeps_the_order() -> None:
             assert told.index("StartJob") <= 1
         if "packet_sent" in events(effects):
             assert isinstance(
-                next(effect for effect in reversed(effects) if type(effect).__name__ != "Send"), WriteRecords
+                next(effect for effect in reversed(effects) if not isinstance(effect, Send | Tell)), WriteRecords
             )
     assert sum(kinds(effects).count("StartJob") for effects in polls) > 40
 
@@ -124,16 +125,17 @@ def test_the_operator_is_told_of_silence_once() -> None:
     a, b = Bare("a"), Bare("b")
     a.submit(b.address, b"x")
 
-    def try_on() -> list[TellSilent]:
+    def try_on() -> list[object]:
         end_ns = a.now_ns + 60 * SECOND
         before = len(a.effects)
         while a.now_ns < end_ns:
             if a.job is not None:
                 a.finish_job()
             a.poll(100 * MS)
-        return [effect for effect in a.effects[before:] if isinstance(effect, TellSilent)]
+        told = [effect.event for effect in a.effects[before:] if isinstance(effect, Tell)]
+        return [event for event in told if isinstance(event, PeerSilent)]
 
-    assert try_on() == [TellSilent(b.address)]
+    assert try_on() == [PeerSilent(b.address, f"no answer from {b.address}")]
     assert try_on() == []
     b.now_ns = a.now_ns
     a.effects.clear()
@@ -142,7 +144,7 @@ def test_the_operator_is_told_of_silence_once() -> None:
         a.now_ns += 100 * MS
     a.engine.handle_path_lost(b.address, a.now_ns)
     a.submit(b.address, b"y")
-    assert try_on() == [TellSilent(b.address)]
+    assert try_on() == [PeerSilent(b.address, f"no answer from {b.address}")]
 
 
 @pytest.mark.parametrize("lives", [1, 3])

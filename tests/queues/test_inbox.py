@@ -11,7 +11,7 @@ from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues import link
 from triack.queues.group_commit import GroupCommit
-from triack.queues.inbox import DEAD_LETTER_QUEUE, Inbox
+from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.mailbox import Mailbox
 from triack.queues.settings import NodeSettings
@@ -107,26 +107,38 @@ def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> No
     ("queues", "name", "reason"),
     [
         (["orders"], "orders", None),
-        (["orders"], DEAD_LETTER_QUEUE, None),
         (["orders"], "other", RejectReason.QUEUE_NOT_FOUND),
         (None, "any", None),
         (None, ".hidden", RejectReason.BAD_QUEUE_NAME),
+        (None, DEAD_LETTER_QUEUE, RejectReason.ACCESS_DENIED),
+        (["orders", "$own"], "$own", RejectReason.ACCESS_DENIED),
     ],
 )
 def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: str | None) -> None:
-    """Those that are declared, or any with a name that is one."""
-    assert World(1).node("a", queues=queues).live.inbox.accepts(name) == reason
+    """Those that are declared, or any with a name that is one; none of the node's own."""
+    world = World(1)
+    node = world.node("b", queues=queues)
+    evil = Hostile(world, node)
+    evil.frames(evil.message(1, queue=name))
+    world.run(SECOND)
+    assert [record["reason"] for record in node.log("rejected")] == ([] if reason is None else [reason])
+    assert node.length(name) == (reason is None)
 
 
 def test_arrivals_make_only_so_many_queues() -> None:
-    """The node itself may make more."""
-    inbox: Inbox = World(1).node("a", NodeSettings(max_queues=2)).live.inbox
-    assert inbox.accepts("one") is None
-    inbox.make_queue("one", GroupCommit())
-    assert inbox.accepts("two") == RejectReason.TOO_MANY_QUEUES
-    assert inbox.accepts("one") is None
-    inbox.make_queue("two", GroupCommit())
-    assert inbox.accepts("two") is None
+    """The node itself may make more; what there is takes packets as ever."""
+    world = World(1)
+    node = world.node("b", NodeSettings(max_queues=2))
+    evil = Hostile(world, node)
+    for lane, queue in enumerate(("one", "two", "three", "one"), start=1):
+        evil.frames(evil.message(1, queue=queue, lane=lane))
+    node.send(node, "four", b"own")
+    world.run(SECOND)
+    assert [(record["lane"], record["reason"]) for record in node.log("rejected")] == [
+        (2, RejectReason.TOO_MANY_QUEUES),
+        (3, RejectReason.TOO_MANY_QUEUES),
+    ]
+    assert {name: node.length(name) for name in ("one", "four")} == {"one": 2, "four": 1}
 
 
 def test_a_queue_is_made_once() -> None:
@@ -147,9 +159,10 @@ def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest
     evil = Hostile(world, node)
     for number in range(1, 101):
         evil.frames(evil.message(number, queue="nope"))
+        world.run(MS)
     window = node.live.settings.session.max_unacked_packet
-    assert node.live.drops == {DropReason.CONTROL_OVERFLOW: 100 - window - 8}
     world.run(2 * SECOND)
+    assert node.live.drops == {DropReason.CONTROL_OVERFLOW: 100 - window - 8}
     assert [(record["reason"], record["count"]) for record in node.log("dropped")] == [
         ("control-overflow", 100 - window - 8)
     ]

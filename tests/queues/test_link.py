@@ -10,6 +10,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
 from triack.queues import link as link_module
+from triack.queues.control import Control
 from triack.queues.link import QUEUE_TURN_PACKETS, Link
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.settings import NodeSettings
@@ -30,7 +31,7 @@ def filled(link: Link, packets: int) -> OutgoingQueue:
     link.add(outgoing)
     for _ in range(packets):
         outgoing.submit(b"x" * 200, 200)
-    outgoing.start(outgoing.poll_packets(1, 1)[0])
+    outgoing.start(outgoing.poll_packets(1))
     assert len(outgoing.sequence.entries) == packets
     link.offer(outgoing)
     return outgoing
@@ -191,17 +192,18 @@ def test_it_tries_again_when_the_wait_is_over_and_not_before() -> None:
 # What waits for a peer.
 
 
-def test_a_newer_order_ack_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many of different ones are refused; the newer word of one that waits is not."""
+def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many of different ones are refused; the newer word of one that waits is not, and refuses for both."""
     monkeypatch.setattr(link_module, "CONTROL_MAX", 2)
     world = World(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"1")
     world.run(3 * SECOND)
     (conversation,) = a.live.handshakes.conversations.values()
-    assert [conversation.put_control((lane, 0), b"old") for lane in (1, 2, 3)] == [True, True, False]
-    assert conversation.put_control((1, 0), b"new")
-    assert list(conversation.control.items()) == [((1, 0), b"new"), ((2, 0), b"old")]
+    old, new = Control(b"old", (5,)), Control(b"new", (9,))
+    assert [conversation.put_control((lane, 0), old) for lane in (1, 2, 3)] == [True, True, False]
+    assert conversation.put_control((1, 0), new)
+    assert list(conversation.control.items()) == [((1, 0), Control(b"new", (9, 5))), ((2, 0), old)]
     assert list(conversation.awake) == [conversation]
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.mailbox import CACHE_BYTES, PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.packing import Outgoing, pack
+from triack.queues.redelivery import Wait
 
 ORIGIN = b"o" * 16
 
@@ -24,6 +26,7 @@ class Box:
         self.box = Mailbox(1, "q", self.notices)
         self.disk: dict[int, bytes] = {}
         self.numbers: dict[int, int] = {}
+        self.now_ms = 1_000
 
     def put(
         self, *bodies: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL, limit: int = 1_200
@@ -41,17 +44,17 @@ class Box:
         self.box.put(packet, body[:HEAD_BYTES])
 
     def run(self) -> Run:
-        run = self.box.open_run()
+        run = self.box.open_run(self.now_ms)
         assert run is not None
         return run
 
     def take(self) -> Lease | None:
         """The next message, fetched from the disk if need be."""
-        run = self.box.open_run()
+        run = self.box.open_run(self.now_ms)
         if run is None and self.box in self.notices.wanting:
             del self.notices.wanting[self.box]
             self.box.load({key: self.disk[key] for key in self.box.poll_fetch()})
-            run = self.box.open_run()
+            run = self.box.open_run(self.now_ms)
         return None if run is None else run.lease(run.draw())
 
     def take_all(self) -> list[Lease]:
@@ -104,6 +107,59 @@ def test_classes_that_share_a_queue_keep_their_order_when_given_back() -> None:
     assert bodies(box.take_all()) == [b"durable", b"express"]
 
 
+def test_what_waits_keeps_everything_younger_back() -> None:
+    """What is older than it comes as ever; when the wait has ended, the queue goes on in its order."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    box.put(b"4")
+    first, second = box.take(), box.take()
+    assert first is not None
+    assert second is not None
+    box.box.give_back(second, Wait(box.now_ms + 500, 500, keep_order=True))
+    assert box.take() is None
+    box.box.give_back(first)
+    assert bodies(box.take_all()) == [b"1"]
+    assert box.notices.resuming.earliest() == box.now_ms + 500
+    box.now_ms += 500
+    assert bodies(box.take_all()) == [b"2", b"3", b"4"]
+
+
+def test_younger_messages_pass_one_that_waits_when_it_lets_them() -> None:
+    """It comes before what is still there when its wait ends."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    first = box.take()
+    assert first is not None
+    box.box.give_back(first, Wait(box.now_ms + 500, 500, keep_order=False))
+    second = box.take()
+    assert second is not None
+    assert second.body == b"2"
+    box.now_ms += 500
+    assert box.notices.resuming.poll_due(box.now_ms) == [box.box]
+    box.box.interrupt()
+    assert bodies(box.take_all()) == [b"1", b"3"]
+
+
+@pytest.mark.parametrize("keep_order", [True, False])
+def test_a_wait_survives_a_restart(keep_order: bool) -> None:
+    """With its end, its order, and no longer than it was, although the clock was set back meanwhile."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    taken = box.take_all()
+    box.box.acknowledge(taken[0])
+    box.box.give_back(taken[1], Wait(box.now_ms + 500, 500, keep_order))
+    ((packet,), _) = box.box.take_changes()
+    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
+    fresh = Box()
+    fresh.disk, fresh.now_ms = box.disk, 10
+    again.decode_progress(packet.encode_progress(), fresh.now_ms)
+    fresh.box.put(again, box.disk[1][:HEAD_BYTES])
+    assert bodies(fresh.take_all()) == ([] if keep_order else [b"3"])
+    assert fresh.notices.resuming.earliest() == 510
+    fresh.now_ms = 510
+    assert bodies(fresh.take_all()) == ([b"2", b"3"] if keep_order else [b"2"])
+
+
 def test_length_counts_what_is_not_acknowledged() -> None:
     """What is handed out is still there; acknowledged is not, and a second time changes nothing."""
     box = Box()
@@ -129,7 +185,7 @@ def test_progress_survives_a_restart() -> None:
     assert not packet.done
     assert not orphans
     again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
-    again.decode_progress(packet.encode_progress())
+    again.decode_progress(packet.encode_progress(), box.now_ms)
     fresh = Box()
     fresh.disk = box.disk
     fresh.box.put(again, box.disk[1][:HEAD_BYTES])
@@ -175,7 +231,7 @@ def test_a_message_on_the_disk_is_not_overtaken() -> None:
     box.disk[9] = pack([b"cold"], 400, 1, 1)[0][0].body
     box.box.put(packet, box.disk[9][:HEAD_BYTES])
     box.put(b"warm")
-    assert box.box.open_run() is None
+    assert box.box.open_run(box.now_ms) is None
     assert list(box.notices.wanting) == [box.box]
     assert box.box.poll_fetch() == [9]
     assert box.box.poll_fetch() == []

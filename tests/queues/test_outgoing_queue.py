@@ -2,7 +2,7 @@
 
 from tests.queues.outgoing import make_outgoing
 from triack.base.delivery import Delivery
-from triack.queues.packing import Outgoing
+from triack.queues.packing import Outgoing, unpack
 from triack.queues.stages import Stage
 
 
@@ -12,8 +12,8 @@ def test_tickets_and_packets_agree_over_batches_and_fragments() -> None:
     bodies = [b"a" * 20, b"b" * 2_000, b"c" * 20, b"d" * 20, b"e" * 1_000]
     tickets = [outgoing.submit(body, len(body)) for body in bodies]
     assert tickets == [0, 1, 2, 3, 4]
-    entries, next_ordinal = outgoing.poll_packets(100, 1)
-    assert next_ordinal == 105
+    assert outgoing.ordinal_of(4) == 104
+    entries = outgoing.poll_packets(1)
     assert [entry.number for entry in entries] == list(range(1, len(entries) + 1))
     outgoing.start(entries)
     for ticket, body in enumerate(bodies):
@@ -26,9 +26,9 @@ def test_numbers_go_on_where_the_disk_says() -> None:
     """A number is never used twice."""
     outgoing = make_outgoing(next_number=41)
     outgoing.submit(b"x", 1)
-    entries, _ = outgoing.poll_packets(1, 1)
+    entries = outgoing.poll_packets(1)
     outgoing.submit(b"y", 1)
-    more, _ = outgoing.poll_packets(2, 1)
+    more = outgoing.poll_packets(1)
     assert [entry.number for entry in entries + more] == [41, 42]
     assert outgoing.sequence.next_number == 43
 
@@ -38,7 +38,7 @@ def test_bytes_that_wait_are_counted_and_let_go() -> None:
     outgoing = make_outgoing(delivery=Delivery.EXPRESS)
     outgoing.submit(b"x" * 300, 300)
     assert (outgoing.pending_bytes, outgoing.unacked_bytes) == (300, 0)
-    entries, _ = outgoing.poll_packets(1, 1)
+    entries = outgoing.poll_packets(1)
     outgoing.start(entries)
     assert outgoing.pending_bytes == 0
     assert outgoing.unacked_bytes >= 300
@@ -52,7 +52,7 @@ def test_packets_expire_by_their_deadline_once() -> None:
     for reach_by_ms in (300, 100, 200):
         outgoing.submit(Outgoing(b"%d" % reach_by_ms, None, reach_by_ms), 3)
     outgoing.submit(b"for ever", 8)
-    entries, _ = outgoing.poll_packets(1, 1)
+    entries = outgoing.poll_packets(1)
     outgoing.start(entries)
     assert outgoing.next_expiry_ms == 100
     assert outgoing.poll_expired(99) == []
@@ -68,9 +68,31 @@ def test_a_lane_is_busy_until_everything_is_freed() -> None:
     assert not outgoing.busy
     outgoing.submit(b"x", 1)
     assert outgoing.busy
-    entries, _ = outgoing.poll_packets(1, 1)
+    entries = outgoing.poll_packets(1)
     outgoing.start(entries)
     assert outgoing.busy
     outgoing.sequence.handle_sent(entries[0], 0)
     assert outgoing.sequence.handle_order_ack(1, 1, 0) == entries
     assert not outgoing.busy
+
+
+def test_a_packet_never_holds_ordinals_of_two_blocks() -> None:
+    """A message has its ordinal as soon as it is submitted, and keeps it in its packet; blocks may touch or not."""
+    outgoing = make_outgoing(content_bytes=60_000)
+    blocks = {1_000: (1_100, 2), 1_002: (5_000, 4_096)}  # the first touches the one before it
+    said = []
+    for ticket in range(1_010):
+        if ticket == outgoing.numbered:
+            outgoing.number(*blocks[ticket])
+        said.append(outgoing.ordinal_of(outgoing.submit(b"%d" % ticket, 1)))
+        assert said[-1] == (100 + ticket if ticket < 1_002 else 5_000 + ticket - 1_002)
+        if ticket in (7, 1_003):
+            entries = outgoing.poll_packets(1)
+            outgoing.start(entries)
+    outgoing.start(outgoing.poll_packets(1))
+    found: list[int] = []
+    for entry in outgoing.sequence.entries.values():
+        content = unpack(entry.body or b"")
+        assert content.bodies == [b"%d" % (len(found) + at) for at in range(len(content.bodies))]
+        found += [content.first_ordinal + at for at in range(len(content.bodies))]
+    assert found == said

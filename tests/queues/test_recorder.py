@@ -126,12 +126,14 @@ def test_queued_comes_before_packet_sent(logs: list[list[dict[str, Any]]]) -> No
 
 
 def test_committed_comes_before_order_ack_sent(logs: list[list[dict[str, Any]]]) -> None:
-    """An order ack speaks of what a commit, or the position recovered at the start, has made durable."""
+    """An order ack speaks of what a commit, or the position recovered at the start, has settled."""
     for log in logs:
         position: dict[tuple[Any, ...], int] = defaultdict(int)
         for record in log:
             if record["event"] == "committed":
                 position[stream(record)] = max(position[stream(record)], record["last"])
+            if record["event"] == "rejected" and record["reason"] == "queue-not-found":
+                position[stream(record)] = max(position[stream(record)], record["number"])
             if record["event"] == "position_recovered":
                 position[stream(record)] = max(position[stream(record)], record.get("number", 0))
             if record["event"] == "order_ack_sent":
@@ -139,7 +141,7 @@ def test_committed_comes_before_order_ack_sent(logs: list[list[dict[str, Any]]])
 
 
 def test_committed_comes_before_store_ack_sent(logs: list[list[dict[str, Any]]]) -> None:
-    """Every durable packet that a store ack covers was committed, in this life or before it."""
+    """Every durable packet that a store ack covers was committed, in this life or before it, or refused."""
     for log in logs:
         done: set[tuple[Any, ...]] = set()
         recovered: dict[tuple[Any, ...], int] = defaultdict(int)
@@ -148,6 +150,8 @@ def test_committed_comes_before_store_ack_sent(logs: list[list[dict[str, Any]]])
             event = record["event"]
             if event == "committed":
                 done |= {(*stream(record), number) for number in numbers(record)}
+            elif event == "rejected" and record["reason"] == "queue-not-found":
+                done.add((*stream(record), record["number"]))
             elif event == "position_recovered":
                 recovered[stream(record)] = record.get("number", 0)
             elif event == "packet_received" and "lane" in record and record["class"] != "express":

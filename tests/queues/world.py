@@ -19,6 +19,7 @@ from triack.queues.mailbox import Lease
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
+from triack.queues.redelivery import Return
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.tools.sim import world as sim
@@ -191,7 +192,7 @@ class SimNode(SimHost):
                 self.drain()
                 return taken
             if fail and self.world.random.random() < fail:
-                engine.give_back(mailbox, lease, failed=True, now_ns=self.world.now_ns)
+                engine.give_back(mailbox, lease, Return(failed=True, delay_ms=0), self.world.now_ns)
                 continue
             self._note(lease, got)
             mailbox.acknowledge(lease)

@@ -3,9 +3,9 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from shutil import copy
+from shutil import copy, copytree, rmtree
 from tempfile import TemporaryDirectory
 
 import apsw
@@ -23,7 +23,7 @@ from triack.base.commit import (
     StoreContent,
 )
 from triack.base.delivery import Delivery
-from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
 from triack.queues.packing import pack
 from triack.store.store import STORE_FILE, Store
 
@@ -214,11 +214,11 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
 def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
     """Afterwards it opens again."""
     Store(tmp_path).close()
-    for version in (1, 2, 99):
+    for version in (1, 2, 3, 99):
         edit(tmp_path, f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 3"):
+        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 4"):
             Store(tmp_path)
-    edit(tmp_path, "PRAGMA user_version = 3")
+    edit(tmp_path, "PRAGMA user_version = 4")
     Store(tmp_path).close()
 
 
@@ -557,3 +557,48 @@ def test_kill_in_the_middle_of_commits_loses_nothing_committed(tmp_path: Path) -
         assert len(numbers) % 10 == 0
         assert content.lanes[0].next_number == numbers[-1]
         assert len(read.bodies) == len(numbers)
+
+
+def _delete(data: Path) -> None:
+    rmtree(data)
+
+
+def _rename(data: Path) -> None:
+    data.rename(data.with_name("elsewhere"))
+
+
+def _replace(data: Path) -> None:
+    copytree(data, data.with_name("copy"))
+    _rename(data)
+    data.with_name("copy").rename(data)
+
+
+def _delete_log(data: Path) -> None:
+    (data / LOG_FILE).unlink()
+
+
+@pytest.mark.parametrize("what", [_delete, _rename, _replace, _delete_log])
+def test_a_directory_that_is_not_there_any_more_takes_no_commit(
+    tmp_path: Path, store: Store, what: Callable[[Path], None]
+) -> None:
+    """What went into files without a name is not told as durable; and nothing after it."""
+    store.load(ORIGIN, 1)
+    store.apply(Commit(state={"a": b"1"}))
+    what(tmp_path / "data")
+    for _ in range(2):
+        with pytest.raises(StoreMoved, match=r"commit store .*store\.db: .*; it was deleted, renamed or replaced"):
+            store.apply(Commit(state={"b": b"2"}))
+
+
+def test_closing_leaves_the_files_of_another_store_alone(tmp_path: Path, store: Store) -> None:
+    """SQLite would remove the log by its name, which leads to that of the other."""
+    store.load(ORIGIN, 1)
+    _rename(tmp_path / "data")
+    other = Store(tmp_path / "data")
+    other.load(bytes(16), 2)
+    store.close()
+    other.apply(Commit(state={"a": b"1"}))
+    other.close()
+    again = Store(tmp_path / "data")
+    assert again.load(ORIGIN, 3).state == {"a": b"1"}
+    again.close()

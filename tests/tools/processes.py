@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from triack.tools.commands import handover
+from triack.node.control import handover
 
 TRIACK = (sys.executable, "-m", "triack")
 SECONDS = 60

@@ -12,7 +12,7 @@ import pytest
 
 import triack as library
 from tests.tools.processes import Server, message_of, numbered, start, text, triack, wait_until
-from triack.tools.commands.frames import VERSION, dial
+from triack.node.control.frames import VERSION, dial
 
 pytestmark = pytest.mark.slow
 
@@ -212,11 +212,14 @@ def test_a_store_that_fails_ends_the_server_and_the_sender_goes_on_at_the_next(t
         assert triack("receive", "orders", "--data", server.data, "--timeout", "0.2").stdout == b""
 
 
-async def test_a_directory_in_use_by_a_program_is_said_to_be(tmp_path: Path) -> None:
-    async with library.open("x", data=tmp_path / "x", insecure=True):
+async def test_the_node_inside_a_program_is_used(tmp_path: Path) -> None:
+    """As that of ``triack serve``: every node with a data directory answers."""
+    async with library.open("x", data=tmp_path / "x", insecure=True) as node:
         sent = await asyncio.to_thread(triack, "send", "q", "--data", tmp_path / "x", "--insecure", stdin=b"1\n")
-    assert sent.returncode == 1
-    assert message_of(sent).endswith("in use by another process")
+        assert (sent.returncode, sent.stderr) == (0, b"")
+        assert node.queue_lengths()["q"] == 1
+        got = await asyncio.to_thread(triack, "receive", "q", "--data", tmp_path / "x", "--insecure", "--count", "1")
+        assert (got.returncode, got.stdout) == (0, b"1\n")
 
 
 def test_serve_ends_well_and_cleans_up(server: Server) -> None:
@@ -283,4 +286,4 @@ def test_an_address_that_does_not_answer_is_named(tmp_path: Path) -> None:
     """The message waits, and the operator learns why, once."""
     sent = triack("send", "tcp://127.0.0.1:9/q", "--data", tmp_path, "--insecure", "--timeout", "1", stdin=b"1\n")
     assert sent.returncode == 1
-    assert [b"tcp://127.0.0.1:9" in line for line in sent.stderr.splitlines() if b"no answer" in line] == [True]
+    assert [b"tcp://127.0.0.1:9" in line for line in sent.stderr.splitlines() if b"nobody listens at" in line] == [True]

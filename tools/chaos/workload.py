@@ -10,6 +10,7 @@ from triack.queues.engine import Engine
 from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.mailbox import Lease, Mailbox
 from triack.queues.packing import Outgoing
+from triack.queues.redelivery import Return
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
@@ -19,6 +20,8 @@ from triack.tools.sim.world import World
 __all__ = ["Reader", "Sender", "Workload"]
 
 CLASSES = {delivery.label: delivery for delivery in Delivery}
+DELAYS_MS = (0, 10, 200)
+"""What failed comes again at once, soon, or after a wait that a crash falls into now and then."""
 READ_MOST = (1, 10, 1_000)
 """Readers that take one at a time, a few, or all that there is."""
 PAIR_CHANCE = 0.2
@@ -134,15 +137,19 @@ class Reader:
         self._history = hist
 
     def begin(self) -> None:
-        """Read now and then, for ever."""
+        """Read now and then, as long as something is there; whoever finds nothing sleeps until something comes."""
+        if self.host.has_messages(self._queue):
+            self._wake()
+        else:
+            self.host.await_messages(self._queue, self._wake)
+
+    def _wake(self) -> None:
         self._world.at(self._random.randrange(1, self.host.plan.read_gap_ns), self._turn)
 
     def _turn(self) -> None:
         engine = self.host.engine
-        if self.host.is_up and engine is not None and not engine.draining:
-            mailbox = engine.inbox.mailboxes.get(self._queue)
-            if mailbox is not None and mailbox.length:
-                self.host.act(lambda: self._read(engine))
+        if engine is not None and self.host.has_messages(self._queue):
+            self.host.act(lambda: self._read(engine))
         self.begin()
 
     def _read(self, engine: Engine) -> None:
@@ -156,7 +163,8 @@ class Reader:
                 break
             number = self._look(lease)
             if not self._keeps and self._random.random() < self.host.plan.failure_rate:
-                engine.give_back(mailbox, lease, failed=True, now_ns=self._world.now_ns)
+                way = Return(failed=True, delay_ms=self._random.choice(DELAYS_MS))
+                engine.give_back(mailbox, lease, way, self._world.now_ns)
                 self._history.gave_back(self.index, number)
                 continue
             taken.append((lease, number))

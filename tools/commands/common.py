@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import structlog
 
-from triack.base.errors import AddressError
+from triack.base.errors import AddressError, KeyUnreadable
 from triack.base.names import check_name
+from triack.node import operator_log
+from triack.node.keys import KeyKind, decode_key
 
-__all__ = ["data_option", "first_of", "log_to_stderr", "name_for", "node_options", "run", "verbose_option"]
+__all__ = ["PublicKey", "data_option", "log_to_stderr", "name_for", "node_options", "run", "verbose_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,12 +25,53 @@ EXIT_SIGNAL = 128
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
+class PublicKey(click.ParamType[bytes]):
+    """The text of a public key, as an argument of a command."""
+
+    name = "key"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """Its bytes."""
+        try:
+            return decode_key(KeyKind.PUBLIC, value)
+        except KeyUnreadable as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Lines(logging.Formatter):
+    """Renders what a node says as structlog does; structlog is imported with the first line, as most runs have none."""
+
+    _renderer: logging.Formatter | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        if self._renderer is None:
+            from structlog import dev, processors, stdlib
+
+            self._renderer = stdlib.ProcessorFormatter(
+                foreign_pre_chain=[
+                    stdlib.add_log_level,
+                    stdlib.ExtraAdder(),
+                    processors.TimeStamper("%Y-%m-%d %H:%M:%S", utc=False),
+                ],
+                processors=[
+                    stdlib.ProcessorFormatter.remove_processors_meta,
+                    dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+                ],
+            )
+        return self._renderer.format(record)
+
+
 def log_to_stderr(verbosity: int = 0) -> None:
     """Send operational logs to standard error: warnings, with 1 what happens, with 2 everything."""
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[min(verbosity, len(_LEVELS) - 1)]),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-    )
+    log = logging.getLogger(operator_log.NAME)
+    log.setLevel(_LEVELS[min(verbosity, len(_LEVELS) - 1)])
+    for handler in list(log.handlers):
+        if isinstance(handler.formatter, _Lines):
+            log.removeHandler(handler)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    log.addHandler(handler)
 
 
 def _set_level(_context: click.Context, _parameter: click.Parameter, count: int) -> None:
@@ -92,16 +134,3 @@ async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
         if not came:
             return code
     return EXIT_SIGNAL + came[0] if came else 1
-
-
-async def first_of(*works: Coroutine[Any, Any, object]) -> None:
-    """Run all until the first ends, and cancel the others. Raises the first one's error."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()

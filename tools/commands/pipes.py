@@ -9,12 +9,13 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 from triack.base.errors import TriackError
+from triack.node.control.intake import Chunk
 
-__all__ = ["CHUNK_BYTES", "CHUNK_LINES", "Chunk", "LineSink", "LineSource", "LineTooLong"]
+__all__ = ["CHUNK_BYTES", "CHUNK_LINES", "LineSink", "LineSource", "LineTooLong"]
 
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 1024 * 1024
@@ -24,20 +25,6 @@ WRITE_BYTES = 64 * 1024
 """What a pipe of Linux holds (pipe(7)): a write in the hands of a slow reader is not longer than it has to be."""
 CHUNKS_AHEAD = 8
 """Chunks that were read and not asked for: so that reading goes on during a commit, and memory stays bounded."""
-
-
-@dataclass(slots=True)
-class Chunk:
-    """Some successive lines; ``first`` is the number of the first, from 1."""
-
-    first: int
-    lines: list[bytes]
-    size_bytes: int = field(default=0)
-
-    @property
-    def last(self) -> int:
-        """The number of the last line."""
-        return self.first + len(self.lines) - 1
 
 
 @dataclass(slots=True)

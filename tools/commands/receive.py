@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import structlog
 
 import triack
 from triack.base.errors import ProtocolError, QueueNotFound, StoreInUse, TriackError, UsageError, WaitTimeout
 from triack.base.names import check_name
 from triack.base.reasons import DropReason
-from triack.tools.commands import handover
-from triack.tools.commands.batches import BATCH_MESSAGES, take_batch
-from triack.tools.commands.common import first_of, name_for, node_options, run
-from triack.tools.commands.frames import VERSION, Header, Link, cut, number_of
+from triack.node import operator_log
+from triack.node.control import handover
+from triack.node.control.batches import BATCH_MESSAGES, take_batch
+from triack.node.control.frames import VERSION, Header, Link, cut, number_of
+from triack.node.control.tasks import first_of
+from triack.tools.commands.common import name_for, node_options, run
 from triack.tools.commands.pipes import LineSink
 
 __all__ = ["receive"]
@@ -25,8 +26,6 @@ CONFIRM_S = 5.0
 """With nothing left to write: how long to wait for the last confirmations."""
 GRACE_S = 1.0
 """How long a write that a signal comes upon may still take."""
-
-_log = structlog.get_logger("triack")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +211,7 @@ class _HandedOver:
                 break
             finally:
                 await link.close()
-            _log.info("the node went away; looking for it", data=str(self._order.data))
+            operator_log.info(f"the node of {self._order.data} went away; looking for it")
             link = await self._find_again()
         if self._output.left != 0:
             raise WaitTimeout("no message came")
@@ -234,7 +233,7 @@ class _HandedOver:
             raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
         if self._output.queues is None:
             self._output.queues = [str(name) for name in welcome.get("queues", [])]
-        _log.info("receiving through the serving process", data=str(self._order.data))
+        operator_log.info(f"receiving through the process that serves {self._order.data}")
         while not (self._ending and not self._unconfirmed and not self._doubtful):
             try:
                 async with asyncio.timeout_at(self._deadline()):

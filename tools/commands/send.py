@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import structlog
 
 import triack
 from triack.base.errors import ProtocolError, StoreInUse, TriackError
 from triack.base.reasons import DropReason
+from triack.node import operator_log
+from triack.node.control import handover
+from triack.node.control.frames import VERSION, Link, number_of
+from triack.node.control.intake import Chunk, Intake
+from triack.node.control.tasks import first_of
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.queues.stages import STAGES
-from triack.tools.commands import handover
-from triack.tools.commands.common import first_of, name_for, node_options, run
-from triack.tools.commands.frames import VERSION, Link, number_of
-from triack.tools.commands.intake import Intake
-from triack.tools.commands.pipes import Chunk, LineSource
+from triack.tools.commands.common import name_for, node_options, run
+from triack.tools.commands.pipes import LineSource
 from triack.tools.commands.tally import Tally
 from triack.transport.address import Destination
 
@@ -30,8 +31,6 @@ UNSAFE_CHUNKS = 8
 """Chunks that the serving node does not have for good; at that many it stops reading, as it keeps them."""
 LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
 """What happened to express lines that a node which is gone had taken."""
-
-_log = structlog.get_logger("triack")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,7 @@ class _HandedOver:
                 return
             finally:
                 await link.close()
-            _log.info("the node went away; looking for it", data=str(self._order.data))
+            operator_log.info(f"the node of {self._order.data} went away; looking for it")
             link = await handover.wait(self._order.data)
 
     async def _converse(self, link: Link) -> None:
@@ -199,7 +198,7 @@ class _HandedOver:
                 f"the node of {order.data} has lost lines {accepted + 1}-{self._safe}: it is not the same store"
             )
         self._handle_safe(accepted)
-        _log.info("sending through the serving process", data=str(order.data), accepted=accepted)
+        operator_log.info(f"sending through the process that serves {order.data}, from line {accepted + 1} on")
         await first_of(self._feed(link), self._hear(link))
 
     async def _feed(self, link: Link) -> None:

@@ -1,7 +1,6 @@
 """``triack serve``: a node that runs until it is told to stop."""
 
 import asyncio
-import os
 import signal
 from pathlib import Path
 
@@ -10,9 +9,7 @@ import click
 import triack
 from triack.base.errors import AddressError, TriackError
 from triack.base.names import check_name
-from triack.tools.commands import handover
 from triack.tools.commands.common import node_options
-from triack.tools.commands.control import ControlServer
 from triack.transport.address import Address
 
 __all__ = ["serve"]
@@ -41,23 +38,16 @@ def serve(*, name: str, listen: str, queues: tuple[str, ...], data: Path, log: P
         insecure=insecure,
         queues=[check_name(queue) for queue in queues] or None,
     )
-    return asyncio.run(_serve(node, data))
+    return asyncio.run(_serve(node))
 
 
-async def _serve(node: triack.Node, data: Path) -> int:
+async def _serve(node: triack.Node) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with node:
-        control = ControlServer(node)
-        served = handover.Served(str(await control.start()), os.getpid(), node.address)
-        try:
-            handover.publish(data, served)
-            click.echo(f"listening {node.address}")
-            error = await _until(stopping, node)
-        finally:
-            handover.retract(data, served)
-            await control.close()
+        click.echo(f"listening {node.address}")
+        error = await _until(stopping, node)
     if error is not None:
         raise error
     return 0

@@ -3,8 +3,8 @@
 import asyncio
 
 import triack
-from triack.tools.commands.intake import Failure, add_failure
-from triack.tools.commands.pipes import Chunk, LineTooLong
+from triack.node.control.intake import Chunk, Failure, add_failure
+from triack.tools.commands.pipes import LineTooLong
 
 __all__ = ["Tally"]
 

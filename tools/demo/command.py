@@ -216,12 +216,10 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 def _check_engine(engine: str) -> None:
     """Say before the work what would be missing after it."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise TriackError("the report needs matplotlib: pip install 'triack[replay]'")
     if engine != "spark":
         return
     if importlib.util.find_spec("pyspark") is None:
-        raise TriackError("replay on Spark needs PySpark: pip install 'triack[replay]', or use --engine local")
+        raise TriackError("replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local")
     home = os.environ.get("JAVA_HOME")
     if not (Path(home, "bin", "java").exists() if home else shutil.which("java")):
         raise TriackError("replay on Spark needs Java 17 or later: install it, or use --engine local")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from triack.base.errors import TriackError, WaitTimeout
-from triack.tools.commands.common import first_of
+from triack.node.control.tasks import first_of
 from triack.tools.demo.child import Report
 from triack.tools.demo.receiver import QUEUE
 from triack.tools.demo.relay import Relay, rough

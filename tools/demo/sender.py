@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import triack
-from triack.tools.commands.common import first_of
+from triack.node.control.tasks import first_of
 from triack.tools.demo.bodies import Bodies
 from triack.tools.demo.child import Report, run_child, tell, tell_regularly
 

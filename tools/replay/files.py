@@ -21,6 +21,9 @@ _SUFFIXES: Final = (".jsonl", ".jsonl.open")
 _TAIL_BYTES: Final = 65_536
 """A torn line is looked for in so much of a file's end: longer ones are rare, and cost a look at the whole file."""
 
+UNREADABLE: Final = (ValueError, RecursionError)
+"""What Python makes of a line that is no JSON, or is nested too deeply."""
+
 Record = dict[str, Any]
 
 
@@ -69,7 +72,7 @@ def read_records(log: LogFile) -> Iterator[Record]:
     for number, line in _whole_lines(log.path):
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except UNREADABLE as error:
             raise ReplayError(f"{log.path} line {number} is damaged: {error}") from error
         if said := complaint(record):
             raise ReplayError(f"{log.path} line {number} {said}")
@@ -149,7 +152,7 @@ def _inspect(path: Path) -> LogFile:
     for number, line in _whole_lines(path):
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except UNREADABLE as error:
             raise ReplayError(f"{path} line {number} is damaged: {error}") from error
         if said := complaint(record):
             raise ReplayError(f"{path} line {number} {said}")

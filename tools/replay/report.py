@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from dataclasses import asdict
 from html import escape
@@ -10,9 +11,9 @@ from typing import Final
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.catalogue import CHECKS
-from triack.tools.replay.plots import draw_plots
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
+NO_PLOTS: Final = "Plots need matplotlib, which is not installed here: pip install 'triack[report]'"
 _FINDINGS_SHOWN: Final = 20
 """Of each check, as nobody reads more on a page; violations.jsonl has all of them."""
 _NUMBERS: Final = (
@@ -69,16 +70,23 @@ def write_report(path: Path, verdict: Verdict, timeline: Timeline) -> None:
 
 
 def _page(verdict: Verdict, timeline: Timeline) -> str:
-    plots = "".join(
-        f'<h2>{escape(title)}</h2><p class="dim">{escape(text)}</p><div class="card">{svg}</div>'
-        for title, text, svg in draw_plots(timeline)
-    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Triack replay: {verdict.verdict}</title><style>{_CSS}</style></head><body><main>"
-        f"{_banner(verdict)}{_numbers(verdict)}{_checks(verdict)}{_findings(verdict)}{plots}"
+        f"{_banner(verdict)}{_numbers(verdict)}{_checks(verdict)}{_findings(verdict)}{_plots(timeline)}"
         "</main></body></html>\n"
+    )
+
+
+def _plots(timeline: Timeline) -> str:
+    if importlib.util.find_spec("matplotlib") is None:
+        return f'<h2>Plots</h2><p class="dim">{escape(NO_PLOTS)}</p>'
+    from triack.tools.replay.plots import draw_plots
+
+    return "".join(
+        f'<h2>{escape(title)}</h2><p class="dim">{escape(text)}</p><div class="card">{svg}</div>'
+        for title, text, svg in draw_plots(timeline)
     )
 
 

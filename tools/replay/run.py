@@ -49,8 +49,6 @@ def replay(
     """
     if engine not in ENGINES:
         raise ReplayError(f"no engine {engine!r}; there are {', '.join(ENGINES[:-1])} and {ENGINES[-1]}")
-    if report is not None and importlib.util.find_spec("matplotlib") is None:
-        raise ReplayError("the report needs matplotlib: pip install 'triack[replay]'")
     logs = find_logs([Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)])
     if engine == "auto":
         engine = "local" if master is None and _size_bytes(logs) < LOCAL_BYTES_MAX else "spark"
@@ -96,7 +94,7 @@ def _on_spark(logs: list[LogFile], master: str | None) -> Verdict:
 def _require_spark() -> None:
     """Raise if PySpark or Java is missing, with what to install."""
     if importlib.util.find_spec("pyspark") is None:
-        raise ReplayError("replay on Spark needs PySpark: pip install 'triack[replay]', or use --engine local")
+        raise ReplayError("replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local")
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java").exists() if home else shutil.which("java") is not None
     if not java:

@@ -6,21 +6,26 @@ The simulated network asks it in virtual time, the relay of the demo in real tim
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from random import Random
+from typing import Any
 
+from triack.base.checks import check_between
 from triack.base.units import MS, SECOND
 
 __all__ = ["SHARES", "Fates", "Faults"]
 
 SHARES = ("loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate")
 """The fields of ``Faults`` that are chances."""
+LEAST = {"burst_length": 1, "late_ns": 1, "spike_ns": 2}
+"""The least values of other fields that have one above 0: a burst has a datagram, and a delay a moment to be drawn."""
 REORDER_DELAYS = 4
 """What is held back without a time of its own is so for up to so many times the delay: past most of what follows."""
 
 
 @dataclass(slots=True)
 class Faults:
-    """How bad a network is. Chances are per datagram; times in nanoseconds.
+    """How bad a network is. Chances are per datagram; times in nanoseconds. What cannot be is refused when it is set.
 
     Attributes:
         loss: lost, each for itself.
@@ -33,7 +38,7 @@ class Faults:
         mtu_bytes: larger datagrams are lost; 0 for no limit.
 
     Raises:
-        ValueError: a chance that is not between 0 and 1.
+        UsageError: a chance that is not between 0 and 1, or a number that cannot be.
     """
 
     loss: float = 0.0
@@ -52,10 +57,9 @@ class Faults:
     jitter_ns: int = 0
     mtu_bytes: int = 0
 
-    def __post_init__(self) -> None:
-        for name in SHARES:
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be between 0 and 1, not {getattr(self, name)}")
+    def __setattr__(self, name: str, value: Any) -> None:
+        check_between(name, value, LEAST.get(name, 0), 1 if name in SHARES else inf)
+        object.__setattr__(self, name, value)
 
 
 class Fates:

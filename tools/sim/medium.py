@@ -8,9 +8,11 @@ its changes durable, and a sync of the directory makes creations and deletions d
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import apsw
+
+from triack.base.checks import check_between
 
 __all__ = ["Change", "DiskFaults", "FailAt", "File", "Life", "Medium", "ProcessCrashed", "put", "resize"]
 
@@ -37,7 +39,7 @@ class Life(Protocol):
 
 @dataclass(slots=True)
 class DiskFaults:
-    """How the disk misbehaves. Numbers are chances per call, from 0 to 1.
+    """How the disk misbehaves. Numbers are chances per call, from 0 to 1; others are refused when they are set.
 
     Attributes:
         read: a read fails (EIO).
@@ -63,6 +65,10 @@ class DiskFaults:
     delete: float = 0.0
     lies: float = 0.0
     drop_on_failed_sync: bool = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check_between(name, float(value) if name == "drop_on_failed_sync" else value, 0, 1)
+        object.__setattr__(self, name, value)
 
 
 class FailAt(NamedTuple):
@@ -168,7 +174,8 @@ class Medium:
         """Change the visible content."""
         faults = self.faults
         kind = self._call(process, "write", path, "write", faults.write)
-        kind = kind or self._drawn(faults.full, "full") or self._drawn(faults.short, "short")
+        if faults.full or faults.short:
+            kind = kind or self._drawn(faults.full, "full") or self._drawn(faults.short, "short")
         if kind == "short":
             data = data[: self.chance.randrange(max(len(data), 1))]
         if kind in ("", "short"):
@@ -191,10 +198,10 @@ class Medium:
         kind = self._call(process, "sync", path, "sync", self.faults.sync)
         if kind:
             if kind == "drop" or self.faults.drop_on_failed_sync:
-                self._take(lambda change: change.file is file and change.kind in _CONTENT)
+                self._take_content(file)
             raise _eio("sync", path, apsw.SQLITE_IOERR_FSYNC)
         if not self._drawn(self.faults.lies):
-            for change in self._take(lambda change: change.file is file and change.kind in _CONTENT):
+            for change in self._take_content(file):
                 self.persist(change)
 
     def sync_directory(self, process: Life) -> None:
@@ -246,6 +253,15 @@ class Medium:
     def _wait(self, change: Change) -> None:
         if change.path:
             self.unsynced.append(change)
+
+    def _take_content(self, file: File) -> list[Change]:
+        """Remove the writes and truncations of a file from the list of unsynced ones."""
+        taken: list[Change] = []
+        left: list[Change] = []
+        for change in self.unsynced:
+            (taken if change.file is file and change.kind in _CONTENT else left).append(change)
+        self.unsynced = left
+        return taken
 
     def _take(self, wanted: Callable[[Change], bool]) -> list[Change]:
         """Remove changes from the list of unsynced ones."""

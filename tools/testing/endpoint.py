@@ -12,7 +12,7 @@ from triack.base.reasons import DropReason
 from triack.tools.sim.network import Network, Port
 from triack.transport.address import Address
 from triack.transport.frames import FRAME_BYTES_MAX
-from triack.transport.inbox import Inbox, Received
+from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
 from triack.transport.udp import MAX_DATAGRAM_BYTES
 
 __all__ = ["Links", "SimEndpoint"]
@@ -134,6 +134,7 @@ class SimEndpoint:
             address = links.free(scheme, address.host)
         self.address = str(address)
         self.drops: Counter[DropReason] = Counter()
+        self.on_trouble: Trouble = tell_nobody
         self.max_datagram_bytes = MAX_DATAGRAM_BYTES if scheme == "udp" else FRAME_BYTES_MAX
         self._scheme = scheme
         self._take_effect = take_effect
@@ -160,6 +161,12 @@ class SimEndpoint:
             raise AddressError(f"cannot send to {to!r} from {self.address}: it is not a {self._scheme} address")
         route = self._routes[to] = self._links.route(address)
         return route
+
+    def vouch(self, address: str) -> None:
+        """There is a session with the peer at that address, which has nothing here that could be kept."""
+
+    def release(self, address: str) -> None:
+        """There is none any more."""
 
     async def receive(self) -> list[Received]:
         """Wait for something to arrive, and return all that is there. Raises TransportError when it is closed."""

@@ -151,6 +151,8 @@ class SimProcess(Process, real.Platform):
         logs: the session logs of its nodes.
     """
 
+    control_sockets = False
+
     def __init__(self, machine: Hardware, on_end: Callable[[], None]) -> None:
         super().__init__()
         self.machine = machine

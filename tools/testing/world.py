@@ -5,12 +5,15 @@ import gc
 import types
 import warnings
 from collections.abc import Callable, Coroutine
+from math import inf
 from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from triack.base.errors import WaitTimeout
+from triack.base.checks import check_between
+from triack.base.errors import UsageError, WaitTimeout
+from triack.base.names import nearest
 from triack.base.units import SECOND
 from triack.node.platform import PLATFORM
 from triack.testing.check import check_logs
@@ -93,7 +96,7 @@ class World(Ground):
             self.close()
 
     def machine(self, name: str) -> Machine:
-        """The machine of that name; made when it is first asked for."""
+        """The machine of that name; made when it is first asked for, and by no other call."""
         if name not in self._machines:
             self.links.hosts.add(name)
             self._machines[name] = Machine(self, name)
@@ -111,7 +114,8 @@ class World(Ground):
     # ---- time
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let time pass. Raises UsageError for a time that is none."""
+        check_between("advance: seconds", seconds, 0, inf)
         await asyncio.sleep(seconds)
 
     async def until(self, holds: Callable[[], object], timeout: float = UNTIL_SECONDS) -> None:
@@ -141,7 +145,11 @@ class World(Ground):
         return self.network.faults
 
     def set_loss(self, share: float) -> None:
-        """Lose this share of all datagrams, 0 to 1. A stream (``tcp://``) loses nothing, but is late."""
+        """Lose this share of all datagrams, 0 to 1. A stream (``tcp://``) loses nothing, but is late.
+
+        Raises:
+            UsageError: the share is not between 0 and 1; so do the methods below for what cannot be.
+        """
         self._set(loss=share)
 
     def set_duplicate(self, share: float) -> None:
@@ -154,21 +162,27 @@ class World(Ground):
 
     def set_delay(self, seconds: float, *, jitter: float = 0.0) -> None:
         """How long a datagram takes, one way, and up to how much more."""
+        check_between("delay", seconds, 0, inf)
+        check_between("jitter", jitter, 0, inf)
         self._set(delay_ns=round(seconds * SECOND), jitter_ns=round(jitter * SECOND))
 
     def _set(self, **faults: float) -> None:
         for name, value in faults.items():
-            self.tell(f"network: {name} {value:g}")
             setattr(self.network.faults, name, value)
+            self.tell(f"network: {name} {value:g}")
 
     def cut(self, one: Machine | str, *others: Machine | str, one_way: bool = False) -> None:
-        """Part a machine from others, or from all: nothing arrives. ``one_way``: only what it sends is lost."""
+        """Part a machine from others, or from all: nothing arrives. ``one_way``: only what it sends is lost.
+
+        Raises:
+            UsageError: there is no machine of that name.
+        """
         for sender, to in self._ways(one, others, one_way=one_way):
             self.tell(f"network: cut {sender} -> {to}")
             self.links.cut(sender, to)
 
     def clog(self, one: Machine | str, *others: Machine | str, one_way: bool = False) -> None:
-        """As ``cut``, but what is sent is held, and arrives all at once after ``heal``."""
+        """As ``cut``, but what is sent is held, and arrives all at once after ``heal``. Raises UsageError, too."""
         for sender, to in self._ways(one, others, one_way=one_way):
             self.tell(f"network: clog {sender} -> {to}")
             self.links.clog(sender, to)
@@ -187,7 +201,9 @@ class World(Ground):
         name = _name(one)
         targets = [_name(other) for other in others] or [machine for machine in self._machines if machine != name]
         for machine in (name, *targets):
-            self.machine(machine)
+            if machine not in self._machines:
+                meant = nearest(machine, self._machines)
+                raise UsageError(f"there is no machine {machine}{f'; did you mean {meant}?' if meant else ''}")
         there = [(name, target) for target in targets]
         return there if one_way else there + [(target, name) for target in targets]
 

@@ -11,6 +11,7 @@ from triack.base.units import MS, SECOND
 from triack.queues import outbox
 from triack.queues.effects import Job
 from triack.queues.mailbox import Lease
+from triack.queues.redelivery import Return
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.tools.sim.faults import Faults
@@ -170,8 +171,8 @@ def test_a_message_that_fails_too_often_goes_to_dead_letter_alone() -> None:
     for failures in range(1, 4):
         good, poison = take(a, "q"), take(a, "q")
         mailbox = a.live.make_queue("q")
-        a.live.give_back(mailbox, good, failed=False, now_ns=world.now_ns)
-        a.live.give_back(mailbox, poison, failed=True, now_ns=world.now_ns)
+        a.live.give_back(mailbox, good, Return(failed=False), world.now_ns)
+        a.live.give_back(mailbox, poison, Return(failed=True, delay_ms=0), world.now_ns)
         a.drain()
         world.run(SECOND)
         assert (a.length("q"), a.length("dead-letter")) == ((1, 1) if failures == 3 else (2, 0))
@@ -207,7 +208,7 @@ def fail(node: SimNode, queue: str, count: int) -> list[Lease]:
     mailbox = node.live.make_queue(queue)
     taken = [take(node, queue) for _ in range(count)]
     for handed in taken:
-        node.live.give_back(mailbox, handed, failed=True, now_ns=node.world.now_ns)
+        node.live.give_back(mailbox, handed, Return(failed=True, delay_ms=0), node.world.now_ns)
     node.drain()
     node.world.run(SECOND)
     return taken

@@ -375,8 +375,8 @@ async def test_an_application_that_waits_is_told_by_name(tmp_path: Path) -> None
                 with pytest.raises(RollbackDetected, match=f"message to {b.address}/q") as error:
                     await stage(WAIT)
                 assert (error.value.peer, error.value.rolled_back) == (b.node_id, "own")
-            await until(lambda: b.stats()["rollbacks"] == {a.node_id: "peer"})
-            assert a.stats()["rollbacks"] == {b.node_id: "own"}
+            await until(lambda: b.stats().rollbacks == {a.node_id: "peer"})
+            assert a.stats().rollbacks == {b.node_id: "own"}
         rmtree(tmp_path / "a")
         copytree(tmp_path / "backup" / "2", tmp_path / "a")
         address = b.address

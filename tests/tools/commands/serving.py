@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from triack.tools.commands import handover
-from triack.tools.commands.frames import Link
+from triack.node.control import handover
+from triack.node.control.frames import Link
 
 Conversation = Callable[[Link], Awaitable[None]]
 

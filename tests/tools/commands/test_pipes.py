@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from triack.base.errors import TriackError
-from triack.tools.commands.pipes import Chunk, LineSource
+from triack.node.control.intake import Chunk
+from triack.tools.commands.pipes import LineSource
 
 
 async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ import pytest
 import triack
 from tests.tools.commands.serving import serving
 from triack.base.errors import ProtocolError, StoreInUse, TriackError, WaitTimeout
-from triack.tools.commands import handover, receive
-from triack.tools.commands.frames import VERSION, Link
+from triack.node.control import handover
+from triack.node.control.frames import VERSION, Link
+from triack.store.store import Store
+from triack.tools.commands import receive
 
 PIPE_BYTES = 65_536
 BODY = b"x" * 2 * PIPE_BYTES
@@ -106,13 +108,14 @@ async def test_output_that_takes_no_more_is_said_and_nothing_is_lost(
     assert await left(tmp_path) == 1
 
 
-async def test_a_directory_in_use_by_a_program_is_said_to_be(
+async def test_a_directory_that_nobody_serves_and_somebody_has_is_said_to_be_in_use(
     tmp_path: Path, reader: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handover, "SOON_S", 0.05)
-    async with triack.open("b", data=tmp_path, insecure=True):
-        with pytest.raises(StoreInUse, match="in use by another process"):
-            await run(tmp_path)
+    store = Store(tmp_path)
+    with pytest.raises(StoreInUse, match="in use by another process"):
+        await run(tmp_path)
+    store.close()
 
 
 async def welcome(link: Link, **changes: Any) -> None:

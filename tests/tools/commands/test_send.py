@@ -10,9 +10,9 @@ import pytest
 import triack
 from tests.tools.commands.serving import serving
 from triack.base.errors import ProtocolError
+from triack.node.control.frames import VERSION, Link
 from triack.queues.stages import STAGES
 from triack.tools.commands import send
-from triack.tools.commands.frames import VERSION, Link
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 
 from tests.tools.processes import Server, message_of, triack
 from triack.base.errors import AddressError
-from triack.tools.commands import handover
+from triack.node.control import handover
 from triack.tools.commands.serve import serve
 
 HERE = ("--listen", "udp://127.0.0.1:0", "--insecure")

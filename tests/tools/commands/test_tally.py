@@ -3,7 +3,8 @@
 import pytest
 
 import triack
-from triack.tools.commands.pipes import Chunk, LineTooLong
+from triack.node.control.intake import Chunk
+from triack.tools.commands.pipes import LineTooLong
 from triack.tools.commands.tally import RANGES_SHOWN, Tally
 
 

@@ -10,7 +10,7 @@ from select import select
 
 import pytest
 
-from triack.tools.commands.common import first_of
+from triack.node.control.tasks import first_of
 from triack.tools.demo import child
 
 WORK = """

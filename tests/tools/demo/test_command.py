@@ -1,30 +1,32 @@
 """What a demo would miss at its end is said before it begins."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
+from triack.node.operator_log import NAME
 from triack.tools.cli import main
 
 
 @pytest.fixture(autouse=True)
 def log_as_before() -> Iterator[None]:
     """A command decides where its process logs to."""
+    log = logging.getLogger(NAME)
+    before = list(log.handlers), log.level
     yield
-    structlog.reset_defaults()
+    log.handlers[:], log.level = before
 
 
 @pytest.mark.parametrize(
     ("missing", "engine", "said"),
     [
-        ("matplotlib", "local", "the report needs matplotlib: pip install 'triack[replay]'"),
         (
             "pyspark",
             "spark",
-            "replay on Spark needs PySpark: pip install 'triack[replay]', or use --engine local",
+            "replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local",
         ),
         ("java", "spark", "replay on Spark needs Java 17 or later: install it, or use --engine local"),
     ],

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
 from triack.tools.demo.relay import Direction
 from triack.tools.sim.faults import SHARES, Fates, Faults
@@ -166,8 +167,18 @@ def test_more_of_one_fault_leaves_the_others_as_they_were() -> None:
 @pytest.mark.parametrize("name", SHARES)
 @pytest.mark.parametrize("share", [-0.1, 1.1])
 def test_a_share_is_between_nothing_and_all(name: str, share: float) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must be between 0 and 1, not {share}$"):
-        Faults(**{name: share})  # type: ignore[arg-type]
+    """When it is made and when it is changed."""
+    for fails in (lambda: Faults(**{name: share}), lambda: setattr(Faults(), name, share)):  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=f"^{name} must be between 0 and 1, not {share}$"):
+            fails()
+
+
+@pytest.mark.parametrize(("name", "least"), [("late_ns", 1), ("spike_ns", 2), ("burst_length", 1), ("delay_ns", 0)])
+def test_a_number_that_no_datagram_could_be_drawn_with_is_refused(name: str, least: int) -> None:
+    setattr(Faults(), name, least)
+    for value in (least - 1, float("nan"), "1"):
+        with pytest.raises(UsageError, match=f"^{name} must be at least {least}, not {value!r}$"):
+            setattr(Faults(), name, value)
 
 
 async def test_the_relay_and_the_simulated_network_decide_alike(monkeypatch: pytest.MonkeyPatch) -> None:

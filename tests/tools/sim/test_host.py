@@ -9,8 +9,9 @@ import pytest
 from triack.base.commit import Commit, Read
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, RollbackDetected, StoreDamaged, StoreFailed
+from triack.base.news import PeerSilent
 from triack.base.units import MS, SECOND
-from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, TellSilent, WriteRecords
+from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Mailbox
 from triack.queues.stages import Stage
@@ -77,7 +78,7 @@ ROLLBACK = RollbackDetected("older", peer="0" * 32, rolled_back="own")
 EFFECTS: list[Effect] = [
     StartJob(JOB),
     WriteRecords(b"more"),
-    TellSilent("udp://c:1"),
+    Tell(PeerSilent("udp://c:1", "nobody")),
     TellRollback(ROLLBACK),
     Send("udp://b:1", [b"1", b"2"]),
     Send("udp://c:1", [b"3"]),

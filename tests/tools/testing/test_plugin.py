@@ -91,7 +91,7 @@ def test_coroutine_tests_run_in_virtual_time_in_every_mode(tmp_path: Path, mode:
 def test_a_failure_prints_its_seed_and_its_story(tmp_path: Path) -> None:
     tests = """
 async def test_it(triack_world):
-    triack_world.cut("a", "b", one_way=True)
+    triack_world.cut(triack_world.machine("a"), triack_world.machine("b"), one_way=True)
     await triack_world.advance(2)
     assert triack_world.seed == 8
 """

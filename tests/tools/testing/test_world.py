@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -137,7 +139,7 @@ def test_the_story_of_a_test() -> None:
     async def test() -> None:
         world.set_loss(0.25)
         await world.advance(3)
-        world.cut("a", "b", one_way=True)
+        world.cut(world.machine("a"), world.machine("b"), one_way=True)
         world.machine("a").crash()
 
     with World(9) as world:
@@ -150,3 +152,23 @@ def test_the_story_of_a_test() -> None:
 def test_the_package_has_what_it_says_and_no_more() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Wrold'"):
         triack.testing.Wrold  # noqa: B018
+
+
+async def test_what_cannot_be_is_refused_by_name(triack_world: World) -> None:
+    """A percentage, a machine that is not there, a time that is none."""
+    triack_world.machine("plant")
+    triack_world.machine("shop")
+    changes: list[tuple[Callable[[], None], str]] = [
+        (lambda: triack_world.set_loss(30), "loss must be between 0 and 1, not 30"),
+        (lambda: setattr(triack_world.faults, "duplicate", 2), "duplicate must be between 0 and 1, not 2"),
+        (lambda: triack_world.set_delay(-1), "delay must be at least 0, not -1"),
+        (lambda: setattr(triack_world.machine("shop").disk.faults, "write", 5), "write must be between 0 and 1, not 5"),
+        (lambda: triack_world.cut("plnt"), "there is no machine plnt; did you mean plant?"),
+        (lambda: triack_world.clog("shop", "quay"), "there is no machine quay"),
+    ]
+    for change, why in changes:
+        with pytest.raises(triack.UsageError, match=f"^{re.escape(why)}$"):
+            change()
+    with pytest.raises(triack.UsageError, match="at least 0, not -1"):
+        await triack_world.advance(-1)
+    assert [machine.name for machine in triack_world.machines] == ["plant", "shop"]

@@ -1,0 +1,70 @@
+"""What a node tells the program that it is part of: links that come and go, and peers that it speaks to no more."""
+
+from dataclasses import dataclass
+
+__all__ = ["LinkDown", "LinkUp", "NodeEvent", "PeerHalted", "PeerSilent"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUp:
+    """A session with another node is open.
+
+    Attributes:
+        address: where its datagrams go.
+        peer: the other node's name.
+        node_id: its id, 32 hex digits.
+    """
+
+    address: str
+    peer: str
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDown:
+    """A session that was open has ended. What it had not acknowledged is sent again in the next one.
+
+    Attributes:
+        address: where its datagrams went.
+        peer: the other node's name.
+        node_id: its id, 32 hex digits.
+        reason: why, by the names of docs/reasons.md: ``ack-timeout``, ``peer-closed``, or ``idle`` when there was
+            nothing to send for a while.
+    """
+
+    address: str
+    peer: str
+    node_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSilent:
+    """Nobody answers at an address for which there are messages. Told once until somebody does; the node tries on.
+
+    Attributes:
+        address: where it tries.
+        cause: what the system says of it, such as ``cannot resolve nosuch.invalid``, or that nothing came back.
+    """
+
+    address: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerHalted:
+    """A store was found to be an older copy of itself: the two nodes exchange nothing until they start again.
+
+    Attributes:
+        peer: the other node's id, 32 hex digits.
+        rolled_back: whose store it is: ``own``, ``peer`` or ``unknown``.
+        cause: what was found.
+    """
+
+    peer: str
+    rolled_back: str
+    cause: str
+
+
+NodeEvent = LinkUp | LinkDown | PeerSilent | PeerHalted
+"""Everything that ``Node.events`` gives."""

@@ -1,0 +1,80 @@
+"""Whom a node knows: its peers by name, with their keys, their addresses and what they may do.
+
+A peer is a name of this node's own choosing. Its keys prove who speaks (there are several while keys are exchanged for
+new ones); its addresses only say where to look for it, and may be wrong. Queues, streams and links belong to peers, so
+that they outlive every address. A node that runs without keys knows peers by address alone.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+__all__ = ["NO_PSK", "Directory", "Peer"]
+
+NO_PSK = bytes(32)
+"""What Noise's psk2 mixes in when the two sides have agreed on no secret besides their keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One peer.
+
+    Attributes:
+        name: what this node calls it.
+        keys: its X25519 public keys, 32 bytes each; the first is the one to call it by. None without keys.
+        addresses: where it may be, as ``udp://host:port`` and the like; the first is tried first.
+        psk: 32 bytes that both sides have agreed on.
+        may_send: patterns (as of ``fnmatch``) of the queues that it may send to.
+    """
+
+    name: str
+    keys: tuple[bytes, ...] = ()
+    addresses: tuple[str, ...] = ()
+    psk: bytes = NO_PSK
+    may_send: tuple[str, ...] = ("*",)
+
+    def may_send_to(self, queue: str) -> bool:
+        """Whether it may send to a queue of this node."""
+        return any(fnmatchcase(queue, pattern) for pattern in self.may_send)
+
+
+class Directory:
+    """The peers of a node; one object for all who ask, changed in place.
+
+    Args:
+        peers: all of them.
+    """
+
+    __slots__ = ("_by_address", "_by_key", "_by_name")
+
+    def __init__(self, peers: Iterable[Peer] = ()) -> None:
+        self._by_name: dict[str, Peer] = {}
+        self._by_key: dict[bytes, Peer] = {}
+        self._by_address: dict[str, Peer] = {}
+        self.replace(peers)
+
+    def replace(self, peers: Iterable[Peer]) -> None:
+        """Know these, and no others."""
+        self._by_name = {peer.name: peer for peer in peers}
+        self._by_key = {key: peer for peer in self._by_name.values() for key in peer.keys}
+        self._by_address = {address: peer for peer in self._by_name.values() for address in peer.addresses}
+
+    def __iter__(self) -> Iterator[Peer]:
+        return iter(self._by_name.values())
+
+    def named(self, name: str) -> Peer | None:
+        """The peer of that name."""
+        return self._by_name.get(name)
+
+    def with_key(self, key: bytes) -> Peer | None:
+        """The peer with that public key."""
+        return self._by_key.get(key)
+
+    def at(self, address: str) -> Peer | None:
+        """The peer that is said to be at that address."""
+        return self._by_address.get(address)
+
+    def trusts(self, name: str, key: bytes) -> bool:
+        """Whether that key still is that peer's."""
+        peer = self._by_key.get(key)
+        return peer is not None and peer.name == name

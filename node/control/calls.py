@@ -1,0 +1,250 @@
+"""Calls of another process, answered by the node: ``triack.connect`` is at the other end.
+
+    call(n, do, ...) -> done(n, ...) | failed(n, error, message)
+    cancel(n): the caller waits no more
+    ack(message), reject(message, failed): no answer
+
+Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions - has a
+number here; when the connection ends, readers close and transactions roll back, so that nothing is held by nobody.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+from triack.base.delivery import Delivery
+from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
+from triack.base.reasons import DropReason
+from triack.node.consumer import Consumer
+from triack.node.control.frames import VERSION, Header, Link, number_of
+from triack.node.control.host import Host
+from triack.node.message import Message
+from triack.node.receipt import Receipt
+from triack.node.transaction import Transaction
+from triack.queues.packing import Outgoing, pack_one
+from triack.queues.redelivery import Redelivery
+
+__all__ = ["Calls"]
+
+RECEIPTS_MAX = 65_536
+"""Receipts that one connection may still wait for: a few megabytes; the oldest are forgotten beyond that."""
+CALLS_MAX = 1_024
+"""Calls of one connection at a time; a caller with more waits."""
+
+Answer = tuple[dict[str, Any], bytes]
+
+
+class Calls:
+    """One connection's calls.
+
+    Args:
+        node: the node that is called.
+        link: the connection.
+    """
+
+    def __init__(self, node: Host, link: Link) -> None:
+        self._node = node
+        self._link = link
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._free = asyncio.Semaphore(CALLS_MAX)
+        self._next = 1
+        self._receipts: OrderedDict[int, Receipt] = OrderedDict()
+        self._readers: dict[int, Consumer] = {}
+        self._messages: dict[int, Message] = {}
+        self._transactions: dict[int, Transaction] = {}
+
+    async def run(self) -> None:
+        """Answer until the connection ends."""
+        node = self._node
+        await self._link.send("welcome", v=VERSION, name=node.name, node_id=node.node_id, address=node.address)
+        try:
+            while True:
+                header, body = await self._link.receive()
+                await self._take(header, body)
+        finally:
+            await self._end()
+
+    async def _take(self, header: Header, body: bytes) -> None:
+        if header["op"] == "call":
+            await self._free.acquire()
+            number = number_of(header, "n")
+            self._tasks[number] = asyncio.create_task(self._answer(number, header, body), name="triack-call")
+        elif header["op"] == "cancel":
+            task = self._tasks.get(number_of(header, "n"))
+            if task is not None:
+                task.cancel()
+        elif header["op"] in ("ack", "reject"):
+            message = self._messages.pop(number_of(header, "message"), None)
+            if message is not None and header["op"] == "ack":
+                message.ack()
+            elif message is not None:
+                delay_ms = header.get("delay_ms")
+                message.reject(failed=bool(header.get("failed")), delay=None if delay_ms is None else delay_ms / 1_000)
+        else:
+            raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
+
+    async def _answer(self, number: int, header: Header, body: bytes) -> None:
+        try:
+            fields, content = await self._do(header, body)
+            await self._link.send("done", content, n=number, **fields)
+        except TriackError as error:
+            told = {name: getattr(error, name) for name in ("reason", "peer", "rolled_back") if hasattr(error, name)}
+            await self._link.send("failed", n=number, error=type(error).__name__, message=str(error), **told)
+        finally:
+            del self._tasks[number]
+            self._free.release()
+
+    async def _do(self, header: Header, body: bytes) -> Answer:
+        do = _VERBS.get(str(header.get("do")))
+        if do is None:
+            raise ProtocolError(DropReason.BAD_FRAME, f"do is {header.get('do')!r}")
+        try:
+            return await do(self, header, body)
+        except (KeyError, TypeError) as cause:
+            raise ProtocolError(DropReason.BAD_FRAME, f"{header['do']}: {type(cause).__name__} {cause}") from cause
+
+    async def _end(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for transaction in self._transactions.values():
+            transaction.rollback(failed=False)
+        for reader in self._readers.values():
+            reader.close()
+
+    def _number(self) -> int:
+        number, self._next = self._next, self._next + 1
+        return number
+
+    # ---- sending
+
+    async def _send(self, header: Header, body: bytes) -> Answer:
+        delivery = Delivery[header["delivery"]]
+        receipt = await self._node.send(header["destination"], body, delivery=delivery, **header["properties"])
+        return self._keep(receipt), b""
+
+    def _keep(self, receipt: Receipt) -> dict[str, Any]:
+        number = self._number()
+        self._receipts[number] = receipt
+        if len(self._receipts) > RECEIPTS_MAX:
+            self._receipts.popitem(last=False)
+        return {"receipt": number, "id": receipt.id}
+
+    async def _wait(self, header: Header, _body: bytes) -> Answer:
+        receipt = self._receipts.get(header["receipt"])
+        if receipt is None:
+            raise UsageError(f"wait for a receipt: more than {RECEIPTS_MAX} came after it, and it was forgotten")
+        await receipt.reached(header["stage"], header["timeout"])
+        return {}, b""
+
+    async def _flush(self, _header: Header, _body: bytes) -> Answer:
+        await self._node.flush()
+        return {}, b""
+
+    # ---- receiving
+
+    async def _read(self, header: Header, _body: bytes) -> Answer:
+        redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
+        reader = self._node.receive(header["queue"], ack="manual", redelivery=redelivery)
+        number = self._number()
+        self._readers[number] = reader
+        return {"reader": number}, b""
+
+    async def _get(self, header: Header, _body: bytes) -> Answer:
+        reader = self._readers.get(header["reader"])
+        if reader is None:
+            raise NodeClosed("receive: this reader is closed")
+        message = await reader.get(header["timeout"])
+        number = self._number()
+        self._messages[number] = message
+        fields, content = _content_of(message)
+        return {"message": number, "reader": header["reader"], **fields}, content
+
+    async def _close(self, header: Header, _body: bytes) -> Answer:
+        reader = self._readers.pop(header["reader"], None)
+        if reader is not None:
+            reader.close()
+        return {}, b""
+
+    # ---- transactions
+
+    async def _begin(self, _header: Header, _body: bytes) -> Answer:
+        number = self._number()
+        self._transactions[number] = self._node.transaction()
+        return {"transaction": number}, b""
+
+    def _transaction(self, header: Header) -> Transaction:
+        transaction = self._transactions.get(header["transaction"])
+        if transaction is None:
+            raise NodeClosed("this transaction has ended")
+        return transaction
+
+    async def _tx_send(self, header: Header, body: bytes) -> Answer:
+        delivery = Delivery[header["delivery"]]
+        transaction = self._transaction(header)
+        await transaction.send(header["destination"], body, delivery=delivery, **header["properties"])
+        return {}, b""
+
+    async def _tx_receive(self, header: Header, _body: bytes) -> Answer:
+        return _content_of(await self._transaction(header).receive(header["queue"], header["timeout"]))
+
+    async def _tx_remember(self, header: Header, body: bytes) -> Answer:
+        self._transaction(header).remember(header["key"], None if header["forget"] else body)
+        return {}, b""
+
+    async def _commit(self, header: Header, _body: bytes) -> Answer:
+        transaction = self._transaction(header)
+        del self._transactions[header["transaction"]]
+        return {"receipts": [self._keep(receipt) for receipt in await transaction.commit()]}, b""
+
+    async def _rollback(self, header: Header, _body: bytes) -> Answer:
+        self._transaction(header).rollback(failed=header["failed"])
+        del self._transactions[header["transaction"]]
+        return {}, b""
+
+    # ---- looking
+
+    async def _stats(self, _header: Header, _body: bytes) -> Answer:
+        return {"stats": asdict(self._node.stats())}, b""
+
+    async def _queue_lengths(self, _header: Header, _body: bytes) -> Answer:
+        return {"queues": self._node.queue_lengths()}, b""
+
+    async def _recall(self, header: Header, _body: bytes) -> Answer:
+        value = self._node.recall(header["key"])
+        return {"known": value is not None}, value or b""
+
+
+def _content_of(message: Message) -> Answer:
+    """A message as the other end makes it again: as the body of a packet of its own, and what is not in it."""
+    origin, _, ordinal = message.id.partition("-")
+    content = pack_one(Outgoing(message.body, message.properties), int(ordinal), round(message.sent_at * 1_000))
+    fields = {
+        "queue": message.queue,
+        "origin": origin,
+        "failures": message.failures,
+        "redelivered": message.redelivered,
+    }
+    return fields, content
+
+
+_VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
+    "send": Calls._send,
+    "wait": Calls._wait,
+    "flush": Calls._flush,
+    "read": Calls._read,
+    "get": Calls._get,
+    "close": Calls._close,
+    "begin": Calls._begin,
+    "tx_send": Calls._tx_send,
+    "tx_receive": Calls._tx_receive,
+    "tx_remember": Calls._tx_remember,
+    "commit": Calls._commit,
+    "rollback": Calls._rollback,
+    "stats": Calls._stats,
+    "queue_lengths": Calls._queue_lengths,
+    "recall": Calls._recall,
+}

@@ -1,0 +1,430 @@
+"""A node that runs in another process of this machine: ``triack.connect``.
+
+What it gives are the verbs of ``triack.Node``, with the same names, promises and errors, carried out there: see
+``triack.node.control.calls``. When that process ends, every call raises NodeClosed; readers and transactions that were
+open are given back and rolled back by then.
+"""
+
+import asyncio
+import contextlib
+import itertools
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from triack.base import errors
+from triack.base.checks import check_timeout
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
+from triack.base.reasons import DropReason
+from triack.node.consumer import AckMode
+from triack.node.control import handover
+from triack.node.control.frames import VERSION, Header, Link
+from triack.node.message import Holder, Message
+from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
+from triack.node.receipt import Waits
+from triack.node.stats import NodeStats, read_stats
+from triack.node.transaction import ONLY_THE_TRANSACTION
+from triack.queues.mailbox import Lease, QueuedPacket
+from triack.queues.redelivery import Redelivery
+from triack.queues.stages import Stage
+
+__all__ = ["Client", "ClientConsumer", "ClientReceipt", "ClientTransaction", "connect_to"]
+
+
+def connect_to(data: str | Path) -> "Client":
+    """A client of the node that another process runs on a data directory; begun by ``async with`` or ``await start()``.
+
+    Args:
+        data: the node's data directory.
+    """
+    return Client(Path(data))
+
+
+class Client:
+    """A node in another process. Make it with ``triack.connect``."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._link: Link | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
+        self._welcome: Header = {}
+
+    # ---- life
+
+    async def start(self) -> Self:
+        """Find the process. ``async with`` calls it.
+
+        Returns:
+            The client itself.
+
+        Raises:
+            NodeClosed: no process runs a node there.
+        """
+        link = await handover.find(self._data)
+        if link is None:
+            raise NodeClosed(f"connect to the node of {self._data}: no process runs one there")
+        try:
+            await link.send("hello", v=VERSION, do="call")
+            self._welcome, _ = await link.receive()
+        except ConnectionError as cause:
+            await link.close()
+            raise NodeClosed(f"connect to the node of {self._data}: it has just ended") from cause
+        except BaseException:
+            await link.close()
+            raise
+        self._link = link
+        self._hearing = asyncio.create_task(self._hear(link), name="triack-client")
+        return self
+
+    async def close(self) -> None:
+        """End the connection; the node goes on. A second call does nothing."""
+        if self._hearing is not None:
+            self._hearing.cancel()
+            await asyncio.gather(self._hearing, return_exceptions=True)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self._welcome.get("name", ""))
+
+    @property
+    def address(self) -> str:
+        """Where it listens; empty when it does not."""
+        return str(self._welcome.get("address", ""))
+
+    @property
+    def node_id(self) -> str:
+        """32 hex digits that name the node for ever."""
+        return str(self._welcome.get("node_id", ""))
+
+    # ---- calls
+
+    async def _hear(self, link: Link) -> None:
+        ended: TriackError = NodeClosed(f"the node of {self._data} has ended")
+        try:
+            while True:
+                header, body = await link.receive()
+                waiting = self._waiting.pop(header["n"], None)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result((header, body))
+                elif "message" in header and "reader" in header:
+                    # Whoever asked for it has gone meanwhile.
+                    link.post("reject", message=header["message"], failed=False, delay_ms=None)
+        except asyncio.CancelledError:
+            ended = NodeClosed(f"the client of {self._data} is closed")
+        except TriackError as error:
+            ended = error
+        except OSError:
+            pass
+        finally:
+            self._link = None
+            await link.close()
+            waiting_now, self._waiting = self._waiting, {}
+            for future in waiting_now.values():
+                if not future.done():
+                    future.set_exception(ended)
+                    future.exception()  # nobody may be left to look
+
+    def _connected(self) -> Link:
+        if self._link is None:
+            what = "the client was not started" if self._hearing is None else "it has ended, or the client is closed"
+            raise NodeClosed(f"the node of {self._data}: {what}")
+        return self._link
+
+    async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        """Let the node do something, and wait for the end of it; for the parts of a client.
+
+        Raises:
+            NodeClosed: the process, or this client, has ended.
+            TriackError: what the call raised there, by its own class.
+        """
+        link, number = self._connected(), next(self._numbers)
+        future: asyncio.Future[tuple[Header, bytes]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        try:
+            await link.send("call", body, n=number, do=do, **fields)
+            header, content = await future
+        except ConnectionError as cause:
+            raise NodeClosed(f"the node of {self._data} has ended") from cause
+        except asyncio.CancelledError:
+            with contextlib.suppress(NodeClosed):
+                self._connected().post("cancel", n=number)
+            raise
+        finally:
+            self._waiting.pop(number, None)
+        if header["op"] == "failed":
+            raise _error_of(header)
+        return header, content
+
+    def post(self, op: str, **fields: Any) -> None:
+        """Tell the node something, for the parts of a client; nothing when it has ended, as that gives all back."""
+        if self._link is not None:
+            self._link.post(op, **fields)
+
+    # ---- sending
+
+    async def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> "ClientReceipt":
+        """Let the node accept a message for sending; see ``Node.send``."""
+        body = as_bytes(destination, body)
+        check_size(destination, body)
+        header, _ = await self.call(
+            "send", body, destination=destination, delivery=_name_of(destination, delivery), properties=properties
+        )
+        return ClientReceipt(self, header)
+
+    async def flush(self) -> None:
+        """Wait until everything accepted and acknowledged so far is on the node's disk."""
+        await self.call("flush")
+
+    def transaction(self) -> "ClientTransaction":
+        """A new transaction; see ``Transaction``."""
+        self._connected()
+        return ClientTransaction(self)
+
+    async def recall(self, key: str) -> bytes | None:
+        """What ``remember`` keeps under a key, or None."""
+        header, value = await self.call("recall", key=key)
+        return value if header["known"] else None
+
+    # ---- receiving and looking
+
+    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> "ClientConsumer":
+        """Read a queue of the node; see ``Node.receive``."""
+        if ack not in ("auto", "manual"):
+            raise UsageError(f"receive from {queue}: ack must be 'auto' or 'manual', not {ack!r}")
+        self._connected()
+        return ClientConsumer(self, queue, redelivery, auto=ack == "auto")
+
+    async def queue_lengths(self) -> dict[str, int]:
+        """How many messages wait in each queue of the node."""
+        header, _ = await self.call("queue_lengths")
+        return dict(header["queues"])
+
+    async def stats(self) -> NodeStats:
+        """Everything that the node counts; see ``NodeStats``."""
+        header, _ = await self.call("stats")
+        return read_stats(header["stats"])
+
+
+class ClientReceipt(Waits):
+    """A message that the node accepted."""
+
+    __slots__ = ("_client", "_id", "_number")
+
+    def __init__(self, client: Client, header: Header) -> None:
+        self._client = client
+        self._number = header["receipt"]
+        self._id = header["id"]
+
+    @property
+    def id(self) -> str:
+        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        return str(self._id)
+
+    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+        """Wait for a stage given as a value; see ``Receipt``."""
+        check_timeout(f"wait for {stage}", timeout)
+        name = stage.name.lower() if isinstance(stage, Stage) else stage
+        await self._client.call("wait", receipt=self._number, stage=name, timeout=timeout)
+
+
+class ClientConsumer:
+    """An async iterator over the messages of one queue of the node; also an async context manager. See ``Consumer``."""
+
+    def __init__(self, client: Client, queue: str, redelivery: Redelivery | None, *, auto: bool) -> None:
+        self._client = client
+        self._queue = queue
+        self._redelivery = None if redelivery is None else redelivery.to_json()
+        self._auto = auto
+        self._number: int | None = None
+        self._closed = False
+        self._last: Message | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        return await self.get()
+
+    async def get(self, timeout: float | None = None) -> Message:
+        """The next message; see ``Consumer.get``."""
+        check_timeout(f"receive from {self._queue}", timeout)
+        if self._closed:
+            raise NodeClosed(f"receive from {self._queue}: the consumer is closed")
+        if self._number is None:
+            begun, _ = await self._client.call("read", queue=self._queue, redelivery=self._redelivery)
+            self._number = begun["reader"]
+        if self._auto and self._last is not None:
+            self._last.ack()
+            self._last = None
+        header, content = await self._client.call("get", reader=self._number, timeout=timeout)
+        message = _message_of(header, content, _Hands(self._client, header["message"]))
+        if self._auto:
+            self._last = message
+        return message
+
+    async def close(self) -> None:
+        """Give back what is unacknowledged and take no more. A second call does nothing."""
+        self._closed = True
+        number, self._number = self._number, None
+        if number is not None:
+            with contextlib.suppress(NodeClosed):
+                await self._client.call("close", reader=number)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._auto and self._last is not None:
+            if kind is None:
+                self._last.ack()
+            else:
+                self._last.reject(failed=issubclass(kind, Exception))
+        await self.close()
+
+
+class ClientTransaction:
+    """A transaction of the node: leaving the block commits, an exception rolls back. See ``Transaction``."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._number: int | None = None
+        self._ended = False
+
+    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        if self._ended:
+            raise NodeClosed("this transaction has ended")
+        if self._number is None:
+            self._number = (await self._client.call("begin"))[0]["transaction"]
+        return await self._client.call(do, body, transaction=self._number, **fields)
+
+    async def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send with the commit; see ``Transaction.send``."""
+        name = _name_of(destination, delivery)
+        if delivery not in DURABLE:
+            raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
+        body = as_bytes(destination, body)
+        check_size(destination, body)
+        await self._call("tx_send", body, destination=destination, delivery=name, properties=properties)
+
+    async def receive(self, queue: str, timeout: float | None = None) -> Message:
+        """Take a message with the commit; see ``Transaction.receive``."""
+        check_timeout(f"receive from {queue}", timeout)
+        header, content = await self._call("tx_receive", queue=queue, timeout=timeout)
+        return _message_of(header, content, ONLY_THE_TRANSACTION)
+
+    async def remember(self, key: str, value: bytes | None) -> None:
+        """Keep a value of the application's own with the commit; None removes it."""
+        await self._call("tx_remember", value or b"", key=key, forget=value is None)
+
+    async def commit(self) -> list[ClientReceipt]:
+        """Make it all durable; see ``Transaction.commit``."""
+        header, _ = await self._call("commit")
+        self._ended = True
+        return [ClientReceipt(self._client, receipt) for receipt in header["receipts"]]
+
+    async def rollback(self, *, failed: bool = True) -> None:
+        """Send nothing, and put back what was received. A second call does nothing."""
+        if not self._ended and self._number is not None:
+            await self._call("rollback", failed=failed)
+        self._ended = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            await asyncio.shield(self.rollback(failed=issubclass(kind, Exception)))
+        elif not self._ended:
+            await self.commit()
+
+
+class _Hands:
+    """Answers for one message that the node has handed to this process."""
+
+    def __init__(self, client: Client, number: int) -> None:
+        self._client = client
+        self._number: int | None = number
+
+    def acknowledge(self, _lease: Lease) -> None:
+        """It is done."""
+        self._settle("ack")
+
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """It comes again."""
+        self._settle("reject", failed=failed, delay_ms=delay_ms)
+
+    def _settle(self, op: str, **fields: Any) -> None:
+        number, self._number = self._number, None
+        if number is not None:
+            self._client.post(op, message=number, **fields)
+
+
+def _name_of(destination: object, delivery: object) -> str:
+    if not isinstance(destination, str) or not isinstance(delivery, Delivery):
+        raise UsageError(
+            f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
+        )
+    return delivery.name
+
+
+def _message_of(header: Header, content: bytes, holder: Holder) -> Message:
+    """A message as if it had come out of a queue of this process."""
+    packet = QueuedPacket(
+        keys=[],
+        origin=bytes.fromhex(header["origin"]),
+        lane=0,
+        sequence=0,
+        number=0,
+        delivery=Delivery.TRANSACTIONAL,
+        count=1,
+        size_bytes=len(content),
+        pieces=[content],
+        failures={0: header["failures"]},
+    )
+    lease = Lease(packet, 0, bool(header["redelivered"]))
+    return Message(lease.body, str(header["queue"]), lease, holder)
+
+
+def _error_of(header: Header) -> TriackError:
+    """The error that a call raised at the node, as the same error here."""
+    name, message = str(header.get("error")), str(header.get("message"))
+    more = {key: str(header[key]) for key in ("reason", "peer", "rolled_back") if key in header}
+    if name == "ProtocolError":
+        return ProtocolError(_REASONS.get(more["reason"], DropReason.BAD_FRAME), message.partition(": ")[2])
+    kind = getattr(errors, name) if name in errors.__all__ else TriackError
+    error = kind(message, **more)
+    assert isinstance(error, TriackError)
+    return error
+
+
+_REASONS = {reason.value: reason for reason in DropReason}

@@ -1,0 +1,107 @@
+"""Frames between two processes of one machine: a length, one line of JSON, and raw bytes.
+
+    4 bytes, big-endian: length of the rest | JSON object | newline | body
+
+Both ends are Triack, but of whatever versions: the first frame of each side carries ``v``, and nothing that arrives is
+trusted beyond its bounds.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+from triack.base.errors import ProtocolError, TriackError
+from triack.base.reasons import DropReason
+
+__all__ = ["FRAME_BYTES_MAX", "VERSION", "Header", "Link", "cut", "dial", "number_of"]
+
+VERSION = 2
+"""Of the conversations: both ends must say the same, as neither knows another."""
+FRAME_BYTES_MAX = 8 * 1024 * 1024
+"""The largest message, 4 MiB, and then some."""
+_LENGTH = Struct("!I")
+
+Header = dict[str, Any]
+
+
+class Link:
+    """One connection. Losing it is a ``ConnectionError`` at whoever reads or writes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, op: str, body: bytes = b"", **fields: Any) -> None:
+        """Send one frame; waits while the other end does not read."""
+        self.post(op, body, **fields)
+        await self._writer.drain()
+
+    def post(self, op: str, body: bytes = b"", **fields: Any) -> None:
+        """Send one frame, without waiting."""
+        header = json.dumps({"op": op, **fields}, separators=(",", ":")).encode()
+        self._writer.write(b"".join((_LENGTH.pack(len(header) + 1 + len(body)), header, b"\n", body)))
+
+    async def receive(self) -> tuple[Header, bytes]:
+        """The next frame.
+
+        Raises:
+            ConnectionError: the connection has ended.
+            ProtocolError: what came is no frame.
+            TriackError: the other end reports an error.
+        """
+        try:
+            (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            if length > FRAME_BYTES_MAX:
+                raise ProtocolError(DropReason.BAD_FRAME, f"{length} bytes")
+            frame = await self._reader.readexactly(length)
+        except asyncio.IncompleteReadError as cause:
+            raise ConnectionResetError("the connection has ended") from cause
+        text, _, body = frame.partition(b"\n")
+        try:
+            header = json.loads(text)
+        except (ValueError, RecursionError) as cause:
+            raise ProtocolError(DropReason.BAD_FRAME, "the header is not JSON") from cause
+        if not isinstance(header, dict) or not isinstance(header.get("op"), str):
+            raise ProtocolError(DropReason.BAD_FRAME, "the header has no op")
+        if header["op"] == "error":
+            raise TriackError(str(header.get("message")))
+        return header, body
+
+    async def close(self) -> None:
+        """Close the connection, whatever state it is in."""
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except OSError:
+            return
+
+
+async def dial(path: Path) -> Link:
+    """Connect to a control socket. Raises OSError when nobody is there."""
+    return Link(*await asyncio.open_unix_connection(path))
+
+
+def number_of(header: Header, key: str) -> int:
+    """A non-negative number of a frame. Raises ProtocolError."""
+    value = header.get(key)
+    if type(value) is not int or value < 0:
+        raise ProtocolError(DropReason.BAD_FRAME, f"{key} is {value!r}")
+    return value
+
+
+def cut(body: bytes, sizes: object) -> list[bytes]:
+    """Cut a body into pieces of these sizes. Raises ProtocolError when they do not fill it."""
+    if (
+        not isinstance(sizes, list)
+        or any(type(size) is not int or size < 0 for size in sizes)
+        or sum(sizes) != len(body)
+    ):
+        raise ProtocolError(DropReason.BAD_FRAME, "the sizes do not fit the body")
+    pieces: list[bytes] = []
+    at = 0
+    for size in sizes:
+        pieces.append(body[at : at + size])
+        at += size
+    return pieces

@@ -1,0 +1,137 @@
+"""Finding the process that serves a data directory.
+
+A served directory holds ``node.json``: the control socket of its process, the pid, and where it listens. The socket
+lies in a fresh directory of its owner alone. After ``kill -9`` both stay behind; a socket that nobody answers means
+that the directory is not served.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from triack.base.errors import TriackError
+from triack.node.control.frames import Link, dial
+
+__all__ = ["Served", "find", "find_soon", "make_socket_path", "publish", "read", "retract", "wait"]
+
+NODE_FILE = "node.json"
+"""Beside the store, so that whoever is given the directory finds it."""
+SOCKET_FILE = "control"
+"""The one file in its folder."""
+SOCKET_FOLDER_PREFIX = "triack-"
+"""So that a folder that was left behind says whose it was."""
+SOCKET_PATH_BYTES_MAX = 107
+"""What Linux takes for the path of a socket: 108 bytes with the zero at its end (unix(7))."""
+RETRY_S = 0.05
+"""Between looks for a serving process: people do not notice it, nor does the processor."""
+SOON_S = 1.0
+"""How long a process that holds the store may take to publish its socket, or a restarted one to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Who serves a directory.
+
+    Attributes:
+        control: path of the control socket.
+        pid: the process.
+        listen: where its node listens.
+    """
+
+    control: str
+    pid: int
+    listen: str
+
+
+def read(data: Path) -> Served | None:
+    """What the directory says, be it stale or not."""
+    try:
+        found = json.loads((data / NODE_FILE).read_bytes())
+        return Served(str(found["control"]), int(found["pid"]), str(found["listen"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def make_socket_path() -> Path:
+    """A path for a control socket, in a fresh directory with mode 0700."""
+    path = Path(tempfile.mkdtemp(prefix=SOCKET_FOLDER_PREFIX)) / SOCKET_FILE
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
+        path.parent.rmdir()
+        raise TriackError(f"control socket {path}: the path is too long; set TMPDIR to a shorter one")
+    return path
+
+
+def publish(data: Path, served: Served) -> None:
+    """Say who serves the directory; the caller holds its store. Clears away what a killed process left."""
+    stale = read(data)
+    if stale is not None:
+        _remove_socket(Path(stale.control))
+    temporary = data / f"{NODE_FILE}.new"
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        json.dump(asdict(served), file)
+    temporary.rename(data / NODE_FILE)
+
+
+def retract(data: Path, served: Served) -> None:
+    """The directory is no longer served."""
+    if read(data) == served:
+        with contextlib.suppress(OSError):
+            (data / NODE_FILE).unlink()
+    _remove_socket(Path(served.control))
+
+
+def _remove_socket(path: Path) -> None:
+    """Remove a control socket and its directory, if that is what the path names."""
+    if path.name == SOCKET_FILE and path.parent.name.startswith(SOCKET_FOLDER_PREFIX):
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+            path.parent.rmdir()
+
+
+async def find(data: Path) -> Link | None:
+    """A connection to the process that serves the directory, or None.
+
+    A process that was killed leaves its file behind; whoever restarts it is given a moment, as opening the directory
+    ourselves would keep it out.
+    """
+    served = read(data)
+    if served is None:
+        return None
+    link = await _dial(data) or await find_soon(data)
+    if link is None and read(data) == served:
+        retract(data, served)
+    return link
+
+
+async def _dial(data: Path) -> Link | None:
+    served = read(data)
+    try:
+        return None if served is None else await dial(Path(served.control))
+    except OSError:
+        return None
+
+
+async def wait(data: Path) -> Link:
+    """Wait for a process that serves the directory."""
+    while True:
+        await asyncio.sleep(RETRY_S)
+        link = await _dial(data)
+        if link is not None:
+            return link
+
+
+async def find_soon(data: Path) -> Link | None:
+    """Wait a moment for a process that is about to serve the directory."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + SOON_S
+    link = None
+    while link is None and loop.time() < end:
+        await asyncio.sleep(RETRY_S)
+        link = await _dial(data)
+    return link

@@ -1,0 +1,66 @@
+"""What the control socket asks of the node that it belongs to."""
+
+from typing import Protocol, Unpack
+
+from triack.base.delivery import Delivery
+from triack.base.errors import TriackError
+from triack.node.consumer import AckMode, Consumer
+from triack.node.outgoing_message import MessageProperties
+from triack.node.port import Port
+from triack.node.receipt import Receipt
+from triack.node.stats import NodeStats
+from triack.node.transaction import Transaction
+from triack.queues.redelivery import Redelivery
+
+__all__ = ["Host"]
+
+
+class Host(Protocol):
+    """The verbs of ``triack.Node`` that reach over the control socket; ``port`` is for what has no verb."""
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+
+    @property
+    def node_id(self) -> str:
+        """Its id."""
+
+    @property
+    def _port(self) -> Port:
+        """Its port."""
+
+    async def failed(self) -> TriackError:
+        """See ``Node.failed``."""
+
+    async def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipt:
+        """See ``Node.send``."""
+
+    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> Consumer:
+        """See ``Node.receive``."""
+
+    def transaction(self) -> Transaction:
+        """See ``Node.transaction``."""
+
+    async def flush(self) -> None:
+        """See ``Node.flush``."""
+
+    def recall(self, key: str) -> bytes | None:
+        """See ``Node.recall``."""
+
+    def queue_lengths(self) -> dict[str, int]:
+        """See ``Node.queue_lengths``."""
+
+    def stats(self) -> NodeStats:
+        """See ``Node.stats``."""

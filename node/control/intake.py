@@ -1,0 +1,188 @@
+"""Lines of one producer on their way through a node, whether it is in the same process or asks over the control socket.
+
+Promise: a chunk of lines enters the node once and whole, together with the number of its last line, however often it is
+offered and whenever the process is killed. How far the lines have come is told in order: ``finished`` is the last line
+up to which all are decided, each either at the stage that was asked for or among the failures.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from triack.base.delivery import Delivery
+from triack.base.errors import DeliveryFailed, ProtocolError
+from triack.base.reasons import DropReason
+from triack.node.control.host import Host
+from triack.node.receipt import Receipt
+from triack.queues.stages import Stage
+
+__all__ = ["Chunk", "Failure", "Intake", "add_failure"]
+
+POLL_S = 0.05
+"""How often packets of an earlier life of the process are looked at: nothing tells of them."""
+BACKLOG_CHUNKS = 256
+"""Chunks of one producer that are not finished; at that many it waits, as their receipts are kept in memory."""
+DEAD_LETTERS = "dead-letter"
+"""The queue in which a node keeps what it could not deliver."""
+
+# First and last line, and why they will not arrive.
+Failure = tuple[int, int, str]
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Some successive lines; ``first`` is the number of the first, from 1."""
+
+    first: int
+    lines: list[bytes]
+    size_bytes: int = field(default=0)
+
+    @property
+    def last(self) -> int:
+        """The number of the last line."""
+        return self.first + len(self.lines) - 1
+
+
+@dataclass(slots=True)
+class _Recovered:
+    """Lines of an earlier life of the process: they have no receipts, but packets with numbers below ``end``."""
+
+    first: int
+    last: int
+    end: int
+
+
+class Intake:
+    """Takes lines and follows them.
+
+    Args:
+        node: where they enter.
+        destination: where they go.
+        delivery: their class.
+        until: the stage that counts.
+        producer: names the producer for ever; None when nobody would resume.
+        on_finished: called when ``finished`` has grown, with the new failures.
+    """
+
+    def __init__(
+        self,
+        node: Host,
+        destination: str,
+        delivery: Delivery,
+        until: Stage,
+        *,
+        producer: str | None,
+        on_finished: Callable[[int, list[Failure]], None],
+    ) -> None:
+        self._node = node
+        self._destination = destination
+        self._delivery = delivery
+        self._until = until
+        self._key = None if producer is None or delivery is Delivery.EXPRESS else f"producer:{producer}"
+        self._on_finished = on_finished
+        self._following: asyncio.Queue[tuple[Chunk, list[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
+        self._dead_letters = 0
+        self.accepted = 0
+        self._port = node._port  # noqa: SLF001 - see ``Host``
+        self._outgoing = self._port.outgoing_queue(destination, delivery)
+
+    async def recover(self, finished: int) -> int:
+        """Find out what was accepted before.
+
+        Args:
+            finished: the last line that the producer knows to be finished.
+
+        Returns:
+            The last line that is safe here.
+        """
+        self._dead_letters = self._count_dead_letters()
+        if self._key is None:
+            return 0
+        await self._node.flush()  # what is remembered is safe from here on
+        known = self._node.recall(self._key)
+        if known is not None:
+            self.accepted, self._dead_letters = json.loads(known)
+        if self.accepted > finished:
+            self._following.put_nowait(_Recovered(finished + 1, self.accepted, self._outgoing.sequence.next_number))
+        return self.accepted
+
+    async def accept(self, chunk: Chunk) -> None:
+        """Take a chunk; when this returns it is safe. One that was taken before is passed over.
+
+        Waits while too many chunks are not finished.
+
+        Raises:
+            ProtocolError: lines before it are missing.
+            StoreFailed: the node has ended.
+        """
+        if self._delivery is Delivery.EXPRESS:
+            receipts = [await self._node.send(self._destination, line, delivery=self._delivery) for line in chunk.lines]
+        else:
+            transaction = self._node.transaction()
+            for line in chunk.lines:
+                await transaction.send(self._destination, line, delivery=self._delivery)
+            # Another connection of the same producer may have been faster; nothing can come between this look and the
+            # commit, which takes everything before it waits.
+            if self._known() >= chunk.last:
+                return
+            if self._known() != chunk.first - 1:
+                raise ProtocolError(DropReason.BAD_FRAME, f"line {chunk.first} after line {self._known()}")
+            if self._key is not None:
+                transaction.remember(self._key, json.dumps([chunk.last, self._dead_letters]).encode())
+            receipts = await transaction.commit()
+        self.accepted = chunk.last
+        await self._following.put((chunk, receipts))
+
+    async def follow(self) -> None:
+        """Tell how far the lines have come, until cancelled."""
+        while True:
+            item = await self._following.get()
+            if isinstance(item, _Recovered):
+                self._on_finished(item.last, await self._finish_recovered(item))
+            else:
+                self._on_finished(item[0].last, await self._finish(*item))
+
+    async def forget(self) -> None:
+        """The producer has ended: remember nothing of it."""
+        if self._key is not None:
+            transaction = self._node.transaction()
+            transaction.remember(self._key, None)
+            await transaction.commit()
+
+    def _known(self) -> int:
+        known = self._node.recall(self._key) if self._key is not None else None
+        return self.accepted if known is None else int(json.loads(known)[0])
+
+    async def _finish(self, chunk: Chunk, receipts: list[Receipt]) -> list[Failure]:
+        failures: list[Failure] = []
+        # The last one first: in a sequence the others are finished before it, so that they are only looked at.
+        with contextlib.suppress(DeliveryFailed):
+            await receipts[-1].reached(self._until)
+        for line, receipt in enumerate(receipts, chunk.first):
+            try:
+                await receipt.reached(self._until)
+            except DeliveryFailed as error:
+                add_failure(failures, (line, line, error.reason))
+        return failures
+
+    async def _finish_recovered(self, item: _Recovered) -> list[Failure]:
+        while self._port.unfinished_before(self._outgoing, item.end):
+            self._port.check_alive()
+            await asyncio.sleep(POLL_S)
+        dead = self._count_dead_letters() - self._dead_letters
+        if dead <= 0:
+            return []
+        return [(item.first, item.last, f"some may be among {dead} new messages in the queue {DEAD_LETTERS}")]
+
+    def _count_dead_letters(self) -> int:
+        return self._node.queue_lengths().get(DEAD_LETTERS, 0)
+
+
+def add_failure(failures: list[Failure], new: Failure) -> None:
+    """Add a failure, in order; joined with the one before it if they touch and have the same reason."""
+    if failures and failures[-1][1] + 1 == new[0] and failures[-1][2] == new[2]:
+        failures[-1] = (failures[-1][0], new[1], new[2])
+    else:
+        failures.append(new)

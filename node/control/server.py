@@ -1,0 +1,247 @@
+"""The control socket of a running node: other processes of the machine send, receive and look through it.
+
+A connection is one conversation, opened by a ``hello`` frame that says which:
+
+    call     hello -> welcome; see ``triack.node.control.calls``
+    send     hello -> welcome(accepted); chunk... -> safe(last)..., finished(last, failures)...; forget -> forgotten
+    receive  hello -> welcome; messages(serial, ids, sizes)..., empty...; ack(serial)... -> confirmed(serial)...
+
+An error ends the conversation with an ``error`` frame.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from pathlib import Path
+
+from triack.base.delivery import Delivery
+from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError
+from triack.base.reasons import DropReason
+from triack.node import operator_log
+from triack.node.consumer import Consumer
+from triack.node.control.batches import take_batch
+from triack.node.control.calls import Calls
+from triack.node.control.frames import VERSION, Header, Link, number_of
+from triack.node.control.handover import Served, make_socket_path, publish, retract
+from triack.node.control.host import Host
+from triack.node.control.intake import Chunk, Failure, Intake
+from triack.node.control.tasks import first_of
+from triack.node.message import Message
+from triack.queues.stages import Stage
+
+__all__ = ["ControlServer"]
+
+OUT_MESSAGES = 4_000
+"""A few batches."""
+OUT_BYTES = 4 * 1024 * 1024
+"""Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
+
+
+class ControlServer:
+    """Serves the control socket of a node.
+
+    Args:
+        node: the node; it is running.
+        data: its data directory, in which the socket is published.
+        address: where it listens, empty when it does not.
+    """
+
+    def __init__(self, node: Host, data: Path, address: str) -> None:
+        self._node = node
+        self._data = data
+        self._address = address
+        self._served: Served | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen, and say where. Raises TriackError or OSError when that cannot be."""
+        path = make_socket_path()
+        try:
+            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
+            self._server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
+            await self._server.start_serving()
+            self._served = Served(str(path), os.getpid(), self._address)
+            publish(self._data, self._served)
+            self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
+        except BaseException:
+            await self.close()
+            path.unlink(missing_ok=True)
+            path.parent.rmdir()
+            raise
+
+    async def close(self) -> None:
+        """Be found no more, and end every conversation."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        await self._close()
+
+    async def _close_when_failed(self) -> None:
+        """Nobody is to wait for a node that has nothing to say any more."""
+        await self._node.failed()
+        await self._close()
+
+    async def _close(self) -> None:
+        if self._served is not None:
+            retract(self._data, self._served)
+            self._served = None
+        if self._server is not None:
+            self._server.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._converse(Link(reader, writer)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _converse(self, link: Link) -> None:
+        try:
+            hello, _ = await link.receive()
+            if hello["op"] != "hello" or hello.get("v") != VERSION:
+                raise ProtocolError(
+                    DropReason.BAD_HELLO, f"this process speaks version {VERSION}; use the same Triack for both"
+                )
+            if hello.get("do") == "send":
+                await _Sending(self._node, link, hello).run()
+            elif hello.get("do") == "call":
+                await Calls(self._node, link).run()
+            elif hello.get("do") == "receive":
+                await _Receiving(self._node, link, hello).run()
+            else:
+                raise ProtocolError(DropReason.BAD_HELLO, f"do is {hello.get('do')!r}")
+        except (NodeClosed, StoreError) as error:
+            # Not the other end's fault: it finds the next process that serves the directory, and goes on there.
+            operator_log.info(f"control socket: a conversation ended: {error}")
+        except TriackError as error:
+            with contextlib.suppress(OSError):
+                await link.send("error", message=str(error))
+        except OSError as error:
+            operator_log.info(f"control socket: a conversation ended: {error}")
+        finally:
+            await link.close()
+
+
+class _Sending:
+    """A producer's side of the node."""
+
+    def __init__(self, node: Host, link: Link, hello: Header) -> None:
+        self._link = link
+        self._reported = number_of(hello, "finished")
+        try:
+            delivery, until = Delivery[str(hello["delivery"])], Stage[str(hello["until"])]
+        except KeyError as cause:
+            raise ProtocolError(DropReason.BAD_HELLO, f"class or stage {cause}") from cause
+        self._intake = Intake(
+            node,
+            str(hello.get("destination")),
+            delivery,
+            until,
+            producer=str(hello.get("producer")),
+            on_finished=self._handle_finished,
+        )
+        self._finished = self._reported
+        self._failures: list[Failure] = []
+        self._news = asyncio.Event()
+
+    async def run(self) -> None:
+        await self._link.send("welcome", v=VERSION, accepted=await self._intake.recover(self._reported))
+        await first_of(self._take(), self._intake.follow(), self._report())
+
+    def _handle_finished(self, last: int, failures: list[Failure]) -> None:
+        self._finished = last
+        self._failures += failures
+        self._news.set()
+
+    async def _report(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            failures, self._failures = self._failures, []
+            await self._link.send("finished", last=self._finished, failures=failures)
+
+    async def _take(self) -> None:
+        while True:
+            header, body = await self._link.receive()
+            if header["op"] == "forget":
+                await self._intake.forget()
+                await self._link.send("forgotten")
+                continue
+            chunk = _read_chunk(header, body)
+            await self._intake.accept(chunk)
+            await self._link.send("safe", last=chunk.last)
+
+
+def _read_chunk(header: Header, body: bytes) -> Chunk:
+    chunk = Chunk(number_of(header, "first"), body.split(b"\n"))
+    if header["op"] != "chunk" or len(chunk.lines) != number_of(header, "count"):
+        raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} with {len(chunk.lines)} lines")
+    return chunk
+
+
+class _Receiving:
+    """A consumer's side of the node."""
+
+    def __init__(self, node: Host, link: Link, hello: Header) -> None:
+        self._node = node
+        self._link = link
+        self._queue = str(hello.get("queue"))
+        self._out: deque[Message] = deque()
+        self._out_bytes = 0
+        self._handed = 0
+        self._acked = 0
+        self._changed = asyncio.Event()
+        self._to_confirm = asyncio.Event()
+
+    async def run(self) -> None:
+        queues = list(self._node.queue_lengths())
+        async with self._node.receive(self._queue, ack="manual") as consumer:
+            await self._link.send("welcome", v=VERSION, queues=queues)
+            await first_of(self._hand_out(consumer), self._take_acks(), self._confirm())
+
+    async def _hand_out(self, consumer: Consumer) -> None:
+        while True:
+            while len(self._out) >= OUT_MESSAGES or self._out_bytes >= OUT_BYTES:
+                self._changed.clear()
+                await self._changed.wait()
+            if self._node.queue_lengths()[self._queue] <= len(self._out):
+                await self._link.send("empty")
+            batch = await take_batch(consumer)
+            self._out.extend(batch)
+            self._out_bytes += sum(len(message.body) for message in batch)
+            serial = self._handed + 1
+            self._handed += len(batch)
+            await self._link.send(
+                "messages",
+                b"".join([message.body for message in batch]),
+                serial=serial,
+                ids=[message.id for message in batch],
+                sizes=[len(message.body) for message in batch],
+            )
+
+    async def _take_acks(self) -> None:
+        while True:
+            header, _ = await self._link.receive()
+            serial = number_of(header, "serial")
+            if header["op"] != "ack" or not self._acked <= serial <= self._handed:
+                raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} with serial {serial}")
+            for _ in range(serial - self._acked):
+                message = self._out.popleft()
+                self._out_bytes -= len(message.body)
+                message.ack()
+            self._acked = serial
+            self._changed.set()
+            self._to_confirm.set()
+
+    async def _confirm(self) -> None:
+        while True:
+            await self._to_confirm.wait()
+            self._to_confirm.clear()
+            serial = self._acked
+            await self._node.flush()
+            await self._link.send("confirmed", serial=serial)

@@ -1,0 +1,20 @@
+"""Several tasks of one conversation, which end together."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+__all__ = ["first_of"]
+
+
+async def first_of(*works: Coroutine[Any, Any, object]) -> None:
+    """Run all until the first ends, and cancel the others. Raises the first one's error."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -1,0 +1,74 @@
+"""What happens to a node's links, for the program that it is part of."""
+
+import asyncio
+import weakref
+from collections import deque
+from typing import Self
+
+from triack.base.news import NodeEvent
+
+__all__ = ["EventFeed", "Events"]
+
+EVENTS_MAX = 1_000
+"""Events that wait for one reader: minutes of a bad network; a slower reader loses the oldest, and sees that."""
+
+
+class Events:
+    """An async iterator over the events of a node, from the moment it was made to the end of the node.
+
+    Attributes:
+        missed: how many of the oldest were dropped because nobody took them.
+    """
+
+    def __init__(self, *, ended: bool) -> None:
+        self.missed = 0
+        self._waiting: deque[NodeEvent] = deque()
+        self._arrived = asyncio.Event()
+        self._ended = ended
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> NodeEvent:
+        while not self._waiting:
+            if self._ended:
+                raise StopAsyncIteration
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._waiting.popleft()
+
+    def _put(self, event: NodeEvent) -> None:
+        if len(self._waiting) == EVENTS_MAX:
+            self._waiting.popleft()
+            self.missed += 1
+        self._waiting.append(event)
+        self._arrived.set()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._arrived.set()
+
+
+class EventFeed:
+    """Hands each event to everyone who reads; who reads no more is forgotten with the reader."""
+
+    def __init__(self) -> None:
+        self._readers: weakref.WeakSet[Events] = weakref.WeakSet()
+        self._ended = False
+
+    def read(self) -> Events:
+        """A new reader, who gets what comes from now on."""
+        reader = Events(ended=self._ended)
+        self._readers.add(reader)
+        return reader
+
+    def put(self, event: NodeEvent) -> None:
+        """Something has happened."""
+        for reader in list(self._readers):
+            reader._put(event)  # noqa: SLF001 - its other half
+
+    def end(self) -> None:
+        """Nothing happens any more."""
+        self._ended = True
+        for reader in list(self._readers):
+            reader._end()  # noqa: SLF001 - its other half

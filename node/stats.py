@@ -1,0 +1,202 @@
+"""What a node knows of itself, as typed values: queues, links, sessions, and counters by reason.
+
+The names are documented in docs/operations.md and are there to stay: what measures a node may rely on them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from triack.base.delivery import Delivery
+from triack.base.units import SECOND
+from triack.queues.engine import Engine
+from triack.queues.link import Conversation, Link
+from triack.queues.mailbox import Mailbox
+from triack.session.states import State
+
+__all__ = ["LinkStats", "NodeStats", "OutgoingStats", "QueueStats", "SessionStats", "gather", "read_stats"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """One queue of this node.
+
+    Attributes:
+        messages: how many are not acknowledged, those in the hands of readers included.
+        bytes: of the packets that hold them.
+        oldest_s: seconds since the oldest that waits was sent, by the clocks of its sender and of this node; None when
+            none waits.
+    """
+
+    messages: int
+    bytes: int
+    oldest_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingStats:
+    """One outgoing queue: what is on its way to one queue elsewhere, in one class.
+
+    Attributes:
+        address: where it goes.
+        queue: the queue there.
+        delivery: the class.
+        packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
+        bytes: of their bodies.
+    """
+
+    address: str
+    queue: str
+    delivery: Delivery
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStats:
+    """One open session, whichever end began it.
+
+    Attributes:
+        address: where its datagrams go.
+        peer: the other node's name.
+        node_id: its id, 32 hex digits.
+        window: packets that may be unacknowledged.
+        unacknowledged: packets that are.
+        round_trip_s: smoothed, in seconds; None before the first sample.
+        resends: packets that left again in this session.
+    """
+
+    address: str
+    peer: str
+    node_id: str
+    window: int
+    unacknowledged: int
+    round_trip_s: float | None
+    resends: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStats:
+    """The way to one address to which this node sends.
+
+    Attributes:
+        is_up: whether a session is open.
+        sessions: how many were opened since the node started.
+        resends: packets that left again, in all of them.
+        halted: why nothing is sent there any more, or None.
+        session: the open one, or None.
+    """
+
+    is_up: bool
+    sessions: int
+    resends: int
+    halted: str | None
+    session: SessionStats | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStats:
+    """A node at one moment.
+
+    Attributes:
+        queues: its queues by name.
+        outgoing: its outgoing queues, those to queues of its own left out.
+        links: the addresses to which it sends.
+        sessions: every open session.
+        drops: what was dropped, by the reasons of docs/reasons.md.
+        closes: sessions that ended, by reason.
+        rollbacks: halted peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
+    """
+
+    queues: dict[str, QueueStats]
+    outgoing: list[OutgoingStats]
+    links: dict[str, LinkStats]
+    sessions: list[SessionStats]
+    drops: dict[str, int]
+    closes: dict[str, int]
+    rollbacks: dict[str, str]
+
+
+def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
+    """Look at an engine.
+
+    Args:
+        engine: the node's.
+        drops: what its endpoints dropped.
+        now_ns: the monotonic clock.
+    """
+    dropped = Counter({str(reason): count for reason, count in engine.drops.items()})
+    dropped.update(drops)
+    now_ms = engine.wall_ms(now_ns)
+    return NodeStats(
+        queues={name: _queue(mailbox, now_ms) for name, mailbox in sorted(engine.inbox.mailboxes.items())},
+        outgoing=[
+            OutgoingStats(
+                outgoing.address,
+                outgoing.queue,
+                outgoing.delivery,
+                outgoing.unacknowledged,
+                outgoing.pending_bytes + outgoing.unacked_bytes,
+            )
+            for outgoing in engine.outbox.queues
+            if outgoing.address
+        ],
+        links={address: _link(link) for address, link in engine.outbox.links.items()},
+        sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
+        drops=dict(dropped),
+        closes=dict(engine.closes),
+        rollbacks=engine.rollbacks,
+    )
+
+
+def read_stats(found: dict[str, Any]) -> NodeStats:
+    """What ``dataclasses.asdict`` and JSON made of a node's stats, as it was."""
+
+    def session(it: dict[str, Any] | None) -> SessionStats | None:
+        return None if it is None else SessionStats(**it)
+
+    return NodeStats(
+        queues={name: QueueStats(**queue) for name, queue in found["queues"].items()},
+        outgoing=[OutgoingStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["outgoing"]],
+        links={name: LinkStats(**(it | {"session": session(it["session"])})) for name, it in found["links"].items()},
+        sessions=[SessionStats(**it) for it in found["sessions"]],
+        drops=found["drops"],
+        closes=found["closes"],
+        rollbacks=found["rollbacks"],
+    )
+
+
+def _queue(mailbox: Mailbox, now_ms: int) -> QueueStats:
+    oldest_ms = mailbox.oldest_ms
+    age_s = None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000
+    return QueueStats(mailbox.length, mailbox.size_bytes, age_s)
+
+
+def _is_open(conversation: Conversation | None) -> bool:
+    return conversation is not None and conversation.session.state in (State.OPEN, State.DRAINING)
+
+
+def _link(link: Link) -> LinkStats:
+    session = _session(link.conversation) if link.conversation is not None and _is_open(link.conversation) else None
+    return LinkStats(
+        is_up=session is not None,
+        sessions=link.sessions,
+        resends=link.resends + (session.resends if session is not None else 0),
+        halted=None if link.halted is None else str(link.halted),
+        session=session,
+    )
+
+
+def _session(conversation: Conversation) -> SessionStats:
+    session, window = conversation.session, conversation.session.window
+    assert conversation.peer is not None, "it is open"
+    return SessionStats(
+        address=conversation.path,
+        peer=conversation.peer.name,
+        node_id=conversation.peer_id.hex(),
+        window=window.limit,
+        unacknowledged=window.unacked,
+        round_trip_s=session.rtt.smoothed_ns / SECOND if session.rtt.measured else None,
+        resends=window.resends,
+    )

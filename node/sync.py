@@ -1,0 +1,377 @@
+"""Triack without ``async``: for scripts, and for the threads of a program that has no event loop of its own.
+
+A node, or a client of one, runs in an event loop in a thread of its own; each call is carried out there and waited for.
+The parts are those of ``triack`` itself, with the same names, arguments, promises and errors. Any thread may call.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, Unpack
+
+from triack.base.delivery import Delivery
+from triack.base.errors import NodeClosed
+from triack.node.consumer import AckMode, Consumer
+from triack.node.control.client import Client, ClientConsumer, ClientTransaction, connect_to
+from triack.node.message import Holder, Message
+from triack.node.node import Node, open_node
+from triack.node.outgoing_message import MessageProperties
+from triack.node.receipt import Waits
+from triack.node.stats import NodeStats
+from triack.node.transaction import Transaction
+from triack.queues.mailbox import Lease
+from triack.queues.redelivery import Redelivery
+from triack.queues.settings import NodeSettings
+from triack.queues.stages import Stage
+
+__all__ = ["SyncClient", "SyncConsumer", "SyncNode", "SyncReceipt", "SyncTransaction", "connect", "open"]
+
+T = TypeVar("T")
+
+
+def open(
+    name: str,
+    *,
+    data: str | Path | None,
+    listen: str | None = None,
+    log: str | Path | None = None,
+    insecure: bool = False,
+    queues: Sequence[str] | None = None,
+    peers: dict[str, str] | None = None,
+    settings: NodeSettings | None = None,
+) -> "SyncNode":
+    """A node, begun by ``with``; arguments and errors are those of ``triack.open``."""
+    return SyncNode(
+        lambda: open_node(
+            name,
+            data=data,
+            listen=listen,
+            log=log,
+            insecure=insecure,
+            queues=queues,
+            peers=peers,
+            settings=settings,
+        )
+    )
+
+
+def connect(data: str | Path) -> "SyncClient":
+    """A client of a node that another process runs, begun by ``with``; see ``triack.connect``."""
+    return SyncClient(lambda: connect_to(data))
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._ended = threading.Lock()
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry it out, and wait for its end; whoever is interrupted meanwhile cancels it."""
+        with self._ended:
+            if not self._thread.is_alive():
+                work.close()
+                raise NodeClosed("the node is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def tell(self, work: Callable[[], None]) -> None:
+        """Carry it out, and raise what it raises."""
+
+        async def told() -> None:
+            work()
+
+        self.wait(told())
+
+    def end(self) -> None:
+        """Stop the loop. A second call does nothing."""
+        with self._ended:
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+
+
+N = TypeVar("N", Node, Client)
+
+
+class _Face(Generic[N]):
+    """What a node and a client of one have in common."""
+
+    def __init__(self, make: Callable[[], N]) -> None:
+        self._make: Callable[[], N] = make
+        self._made: tuple[_Loop, N] | None = None
+
+    @property
+    def _parts(self) -> tuple[_Loop, N]:
+        if self._made is None:
+            raise NodeClosed("the node is not open: use it inside `with`")
+        return self._made
+
+    def __enter__(self) -> Self:
+        loop = _Loop("triack")
+
+        async def begin() -> N:
+            node = self._make()
+            await node.start()
+            return node
+
+        try:
+            self._made = loop, loop.wait(begin())
+        except BaseException:
+            loop.end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it; see ``Node.close``. A second call does nothing."""
+        loop, node = self._parts
+        try:
+            loop.wait(node.close())
+        except NodeClosed:
+            return
+        finally:
+            loop.end()
+
+    @property
+    def address(self) -> str:
+        """Where the node listens, with the real port; empty when it does not."""
+        return self._parts[1].address
+
+    @property
+    def node_id(self) -> str:
+        """32 hex digits that name the node for ever."""
+        return self._parts[1].node_id
+
+    def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> "SyncReceipt":
+        """Accept a message for sending; see ``Node.send``."""
+        loop, node = self._parts
+        return SyncReceipt(loop, loop.wait(node.send(destination, body, delivery=delivery, **properties)))
+
+    def flush(self) -> None:
+        """Wait until everything accepted and acknowledged so far is on the node's disk."""
+        loop, node = self._parts
+        loop.wait(node.flush())
+
+    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> "SyncConsumer":
+        """Read a queue of the node: ``for message in node.receive("orders")``; see ``Node.receive``."""
+        loop, node = self._parts
+
+        async def begin() -> Consumer | ClientConsumer:
+            return node.receive(queue, ack=ack, redelivery=redelivery)
+
+        return SyncConsumer(loop, loop.wait(begin()))
+
+    def transaction(self) -> "SyncTransaction":
+        """A new transaction; see ``Transaction``."""
+        loop, node = self._parts
+        return SyncTransaction(loop, node.transaction())
+
+
+class SyncNode(_Face[Node]):
+    """One queue manager. Make it with ``triack.sync.open``, use it inside ``with``."""
+
+    def stats(self) -> NodeStats:
+        """Everything that can be counted; see ``Node.stats``."""
+        loop, node = self._parts
+
+        async def look() -> NodeStats:
+            return node.stats()
+
+        return loop.wait(look())
+
+    def queue_lengths(self) -> dict[str, int]:
+        """How many messages wait in each queue."""
+        return {name: queue.messages for name, queue in self.stats().queues.items()}
+
+    def recall(self, key: str) -> bytes | None:
+        """What ``remember`` keeps under a key, or None."""
+        return self._parts[1].recall(key)
+
+
+class SyncClient(_Face[Client]):
+    """A node in another process. Make it with ``triack.sync.connect``, use it inside ``with``."""
+
+    def stats(self) -> NodeStats:
+        """Everything that can be counted; see ``Node.stats``."""
+        loop, client = self._parts
+        return loop.wait(client.stats())
+
+    def queue_lengths(self) -> dict[str, int]:
+        """How many messages wait in each queue."""
+        loop, client = self._parts
+        return loop.wait(client.queue_lengths())
+
+    def recall(self, key: str) -> bytes | None:
+        """What ``remember`` keeps under a key, or None."""
+        loop, client = self._parts
+        return loop.wait(client.recall(key))
+
+
+class SyncReceipt:
+    """A handle on how far a message has come; see ``Receipt``. Each wait takes seconds, None for no limit."""
+
+    def __init__(self, loop: _Loop, receipt: Waits) -> None:
+        self._loop = loop
+        self._receipt = receipt
+
+    @property
+    def id(self) -> str:
+        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        return self._receipt.id
+
+    def queued(self, timeout: float | None = None) -> None:
+        """Wait until the node has the message for good."""
+        self.reached(Stage.QUEUED, timeout)
+
+    def received(self, timeout: float | None = None) -> None:
+        """Wait until the message has arrived at the next hop."""
+        self.reached(Stage.RECEIVED, timeout)
+
+    def stored(self, timeout: float | None = None) -> None:
+        """Wait until the message is on the next hop's disk."""
+        self.reached(Stage.STORED, timeout)
+
+    def ordered(self, timeout: float | None = None) -> None:
+        """Wait until the message is accepted once, in order, and on disk at its destination."""
+        self.reached(Stage.ORDERED, timeout)
+
+    def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+        """Wait for a stage given as a value or by its name."""
+        self._loop.wait(self._receipt.reached(stage, timeout))
+
+
+class _ThreadSafe:
+    """Answers for a message that any thread may settle."""
+
+    def __init__(self, loop: _Loop, holder: Holder) -> None:
+        self._loop = loop
+        self._holder = holder
+
+    def acknowledge(self, lease: Lease) -> None:
+        """It is done."""
+        self._loop.tell(lambda: self._holder.acknowledge(lease))
+
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """It comes again."""
+        self._loop.tell(lambda: self._holder.give_back(lease, failed=failed, delay_ms=delay_ms))
+
+
+def _thread_safe(loop: _Loop, message: Message) -> Message:
+    return message.held_by(lambda holder: _ThreadSafe(loop, holder))
+
+
+class SyncConsumer:
+    """An iterator over the messages of one queue; also a context manager. See ``Consumer``."""
+
+    def __init__(self, loop: _Loop, consumer: Consumer | ClientConsumer) -> None:
+        self._loop = loop
+        self._consumer = consumer
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        return self.get()
+
+    def get(self, timeout: float | None = None) -> Message:
+        """The next message; see ``Consumer.get``."""
+        return _thread_safe(self._loop, self._loop.wait(self._consumer.get(timeout)))
+
+    def close(self) -> None:
+        """Give back what is unacknowledged and take no more."""
+        self.__exit__(GeneratorExit, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.wait(self._consumer.__aexit__(kind, error, trace))
+
+
+class SyncTransaction:
+    """A context manager: leaving the block commits, an exception rolls back. See ``Transaction``."""
+
+    def __init__(self, loop: _Loop, transaction: Transaction | ClientTransaction) -> None:
+        self._loop = loop
+        self._transaction = transaction
+
+    def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send with the commit; see ``Transaction.send``."""
+        self._loop.wait(self._transaction.send(destination, body, delivery=delivery, **properties))
+
+    def receive(self, queue: str, timeout: float | None = None) -> Message:
+        """Take a message with the commit; see ``Transaction.receive``."""
+        return self._loop.wait(self._transaction.receive(queue, timeout))
+
+    def remember(self, key: str, value: bytes | None) -> None:
+        """Keep a value of the application's own with the commit; None removes it."""
+
+        async def remember() -> None:
+            told = self._transaction.remember(key, value)
+            if told is not None:
+                await told
+
+        self._loop.wait(remember())
+
+    def commit(self) -> list[SyncReceipt]:
+        """Make it all durable. Returns a receipt for each message sent, in order."""
+
+        async def commit() -> list[Waits]:
+            return [*await self._transaction.commit()]
+
+        return [SyncReceipt(self._loop, receipt) for receipt in self._loop.wait(commit())]
+
+    def rollback(self, *, failed: bool = True) -> None:
+        """Send nothing, and put back what was received. A second call does nothing."""
+
+        async def rollback() -> None:
+            told = self._transaction.rollback(failed=failed)
+            if told is not None:
+                await told
+
+        self._loop.wait(rollback())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.wait(self._transaction.__aexit__(kind, error, trace))

@@ -1,0 +1,131 @@
+"""What the destination of a stream has refused, until the origin has taken that.
+
+Promise: a packet that was refused once is refused for ever. Its number counts as dealt with: it is never accepted
+later, whatever has changed meanwhile, and whoever asks again gets the same answer. The caller keeps this on disk, in
+one commit with the stream's position, before it says a word; so neither end can be wrong about a packet, whichever of
+them dies, and whichever of their datagrams are lost.
+
+A rejection is remembered until a packet shows that its origin wants that number no more: the message is then in the
+origin's dead-letter queue.
+"""
+
+from bisect import bisect_left
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple
+
+from triack.base.errors import StoreDamaged
+from triack.ordering.wire import SequenceHeader
+
+__all__ = ["Rejections"]
+
+_HEAD = Struct("!Q")
+_SPAN = Struct("!QQB")
+SPANS_MAX = 256
+"""Runs of neighbours that one stream remembers. Whoever refuses a queue refuses runs, and an origin takes them within a
+round trip; one that does not is told nothing new until it does. A row of the store has some 30 bytes for each."""
+
+
+class _Span(NamedTuple):
+    """Neighbours that were refused for the same reason."""
+
+    first: int
+    last: int
+    reason: str
+
+
+class Rejections:
+    """The refused packets of one stream."""
+
+    __slots__ = ("_sequence", "_spans")
+
+    def __init__(self) -> None:
+        self._sequence = 0
+        self._spans: list[_Span] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more can be refused before the origin has taken some."""
+        return len(self._spans) >= SPANS_MAX
+
+    @property
+    def lowest(self) -> int | None:
+        """The lowest number that was refused, or None. Nothing that is cumulative may speak of it, or beyond."""
+        return self._spans[0].first if self._spans else None
+
+    @property
+    def spans(self) -> list[tuple[int, int, str]]:
+        """First number, last number and reason of each run, ascending."""
+        return list(self._spans)
+
+    def add(self, header: SequenceHeader, reason: str) -> None:
+        """Refuse a packet that was not refused before. The caller has looked at ``full``."""
+        if header.sequence != self._sequence:
+            self._sequence, self._spans = header.sequence, []
+        spans, number = self._spans, header.number
+        at = bisect_left(spans, (number,))
+        first = last = number
+        if at < len(spans) and spans[at].first == number + 1 and spans[at].reason == reason:
+            last = spans.pop(at).last
+        if at and spans[at - 1].last == number - 1 and spans[at - 1].reason == reason:
+            at -= 1
+            first = spans.pop(at).first
+        spans.insert(at, _Span(first, last, reason))
+
+    def reason_of(self, header: SequenceHeader) -> str | None:
+        """Why a packet was refused, or None."""
+        if header.sequence != self._sequence:
+            return None
+        at = bisect_left(self._spans, (header.number + 1,)) - 1
+        return self._spans[at].reason if at >= 0 and header.number <= self._spans[at].last else None
+
+    def settle(self, sequence: int, first: int, last: int) -> bool:
+        """Forget these numbers, as their origin wants them no more. Returns whether anything was forgotten."""
+        if not self._spans or sequence < self._sequence or (sequence == self._sequence and first > last):
+            return False
+        if sequence > self._sequence:
+            self._spans = []
+            return True
+        left = []
+        for span in self._spans:
+            if span.last < first or span.first > last:
+                left.append(span)
+                continue
+            if span.first < first:
+                left.append(span._replace(last=first - 1))
+            if span.last > last:
+                left.append(span._replace(first=last + 1))
+        changed, self._spans = left != self._spans, left
+        return changed
+
+    def encode(self) -> bytes:
+        """As bytes for the disk; nothing when there is nothing."""
+        if not self._spans:
+            return b""
+        pieces = [_HEAD.pack(self._sequence)]
+        for first, last, reason in self._spans:
+            name = reason.encode()
+            pieces += (_SPAN.pack(first, last, len(name)), name)
+        return b"".join(pieces)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Rejections":
+        """Read what ``encode`` wrote. Raises StoreDamaged."""
+        found = cls()
+        if not data:
+            return found
+        try:
+            (found._sequence,) = _HEAD.unpack_from(data)
+            at = _HEAD.size
+            while at < len(data):
+                first, last, length = _SPAN.unpack_from(data, at)
+                at += _SPAN.size + length
+                found._spans.append(_Span(first, last, data[at - length : at].decode()))
+        except (StructError, UnicodeDecodeError) as cause:
+            raise StoreDamaged("rejections: not what was written") from cause
+        if at != len(data):
+            raise StoreDamaged("rejections: wrong length")
+        return found

@@ -1,0 +1,81 @@
+"""How long a message that was given back waits before it is handed out again.
+
+Promise: whoever fails is asked again later and later, so that an outage of a handler costs time and no messages. A wait
+survives a restart: its end is kept by the wall clock, and a clock that was set wrong makes it no longer than it was.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from triack.base.checks import check_settings
+from triack.base.errors import UsageError
+from triack.base.units import MS
+
+__all__ = ["Redelivery", "Return", "Wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class Redelivery:
+    """When failed messages of a queue, or of one consumer, come again. Durations are given in seconds.
+
+    Attributes:
+        first_wait_s: the wait after the first failure of a message; it doubles with each further one. 0: no wait.
+        max_wait_s: the longest wait.
+        keep_order: everything younger in the queue waits with the message; False lets younger messages pass.
+    """
+
+    first_wait_s: float = 1.0
+    max_wait_s: float = 60.0
+    keep_order: bool = True
+    first_wait_ns: int = field(init=False, repr=False, compare=False)
+    max_wait_ns: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_settings(self, may_be_zero=("first_wait_s", "max_wait_s"))
+        if not isinstance(self.keep_order, bool):
+            raise UsageError(f"Redelivery: keep_order must be True or False, not {self.keep_order!r}")
+
+    def to_json(self) -> dict[str, object]:
+        """The arguments that make the same again."""
+        return {"first_wait_s": self.first_wait_s, "max_wait_s": self.max_wait_s, "keep_order": self.keep_order}
+
+    def after(self, failures: int) -> int:
+        """How many milliseconds a message waits that has failed so often."""
+        wait_ns = self.first_wait_ns
+        for _ in range(1, failures):
+            if wait_ns >= self.max_wait_ns:
+                break
+            wait_ns *= 2
+        return -(-min(wait_ns, self.max_wait_ns) // MS)
+
+
+class Wait(NamedTuple):
+    """What keeps a message back.
+
+    Attributes:
+        until_ms: the wall clock at its end.
+        length_ms: how long it is in all.
+        keep_order: whether everything younger waits as well.
+    """
+
+    until_ms: int
+    length_ms: int
+    keep_order: bool
+
+    def after_restart(self, now_ms: int) -> "Wait":
+        """The same in a new life of the process, whose wall clock may have been set meanwhile."""
+        return self._replace(until_ms=min(self.until_ms, now_ms + self.length_ms))
+
+
+class Return(NamedTuple):
+    """How an application gives a message back.
+
+    Attributes:
+        failed: whether that counts as a failure.
+        delay_ms: how long it waits; None for what its failures ask for.
+        redelivery: what the consumer wants, None for what the queue has.
+    """
+
+    failed: bool
+    delay_ms: int | None = None
+    redelivery: Redelivery | None = None

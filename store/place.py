@@ -1,0 +1,43 @@
+"""Where the files of an open store are, and whether they are still there.
+
+Promise: a file that was deleted, renamed or replaced since it was opened is noticed when somebody asks. What is written
+then goes into a file that no name leads to, so nobody would find it again.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["Place"]
+
+
+class Place:
+    """The files of a store, by name and by what the names led to when they were opened.
+
+    Args:
+        paths: open files.
+
+    Raises:
+        OSError: one of them is gone already.
+    """
+
+    __slots__ = ("_files",)
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        # Absolute, so that a process may change its working directory.
+        absolute = [Path(path).absolute() for path in paths]
+        self._files = [(path, _identity(path)) for path in absolute]
+
+    def fault(self) -> str | None:
+        """What is wrong with the first file that is not where it was, or None."""
+        for path, identity in self._files:
+            try:
+                if _identity(path) != identity:
+                    return f"{path.name} in its directory is another file now"
+            except OSError as error:
+                return f"{path.name} is not in its directory any more ({error.strerror})"
+        return None
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino

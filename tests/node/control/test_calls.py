@@ -1,0 +1,68 @@
+"""Calls that no client of ours makes are refused with the reason, and the others go on."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.nodes import make
+from triack.base.errors import TriackError
+from triack.node.control import calls, handover
+from triack.node.control.frames import VERSION, Link, dial
+
+
+@pytest.fixture
+async def link(tmp_path: Path) -> AsyncIterator[Link]:
+    """A conversation of calls, begun."""
+    async with make("a", tmp_path / "a"):
+        served = handover.read(tmp_path / "a")
+        assert served is not None
+        link = await dial(Path(served.control))
+        await link.send("hello", v=VERSION, do="call")
+        welcome, _ = await link.receive()
+        assert (welcome["op"], welcome["name"]) == ("welcome", "a")
+        yield link
+        await link.close()
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"do": "dance"}, "bad-frame: do is 'dance'"),
+        ({"do": "send"}, "bad-frame: send: KeyError 'delivery'"),
+        ({"do": "send", "delivery": "GOLDEN"}, "bad-frame: send: KeyError 'GOLDEN'"),
+        ({"do": "send", "delivery": "EXPRESS", "destination": "q", "properties": 5}, "bad-frame: send: TypeError"),
+        ({"do": "wait", "receipt": [1], "stage": "queued", "timeout": 1}, "bad-frame: wait: TypeError"),
+        ({"do": "wait", "receipt": 5, "stage": "queued", "timeout": 1}, "it was forgotten"),
+        ({"do": "get", "reader": 5, "timeout": 1}, "this reader is closed"),
+        ({"do": "commit", "transaction": 5}, "this transaction has ended"),
+    ],
+)
+async def test_a_call_that_makes_no_sense_is_refused(link: Link, fields: dict[str, Any], reason: str) -> None:
+    await link.send("call", n=7, **fields)
+    failed, _ = await link.receive()
+    assert (failed["op"], failed["n"]) == ("failed", 7)
+    assert reason in failed["message"]
+    await link.send("call", n=8, do="flush")
+    assert (await link.receive())[0] == {"op": "done", "n": 8}
+
+
+async def test_another_frame_ends_the_conversation(link: Link) -> None:
+    await link.send("dance")
+    with pytest.raises(TriackError, match="op dance in a conversation of calls"):
+        await link.receive()
+
+
+async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest is forgotten, and that is said."""
+    monkeypatch.setattr(calls, "RECEIPTS_MAX", 2)
+    receipts = []
+    for number in range(3):
+        await link.send("call", b"x", n=number, do="send", destination="q", delivery="RECOVERABLE", properties={})
+        receipts.append((await link.receive())[0]["receipt"])
+    answers = []
+    for receipt in receipts:
+        await link.send("call", n=9, do="wait", receipt=receipt, stage="stored", timeout=5)
+        answers.append((await link.receive())[0]["op"])
+    assert answers == ["failed", "done", "done"]

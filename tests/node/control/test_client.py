@@ -1,0 +1,205 @@
+"""Another process uses a node: over a real socket, but in the same loop: processes are in stories."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import SOON, WAIT, make, quick
+from tests.tools.commands.serving import serving
+from triack.node.control.client import Client
+from triack.node.control.frames import Link
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("a", tmp_path / "a", "udp", settings=quick(max_redeliveries=1)) as node:
+        yield node
+
+
+@pytest.fixture
+async def client(node: triack.Node, tmp_path: Path) -> AsyncIterator[Client]:
+    async with triack.connect(tmp_path / "a") as client:
+        yield client
+
+
+async def test_a_client_knows_its_node(node: triack.Node, client: Client) -> None:
+    assert (client.name, client.address, client.node_id) == ("a", node.address, node.node_id)
+    assert await client.stats() == node.stats()
+    assert await client.queue_lengths() == node.queue_lengths()
+
+
+async def test_what_a_client_sends_is_the_nodes(node: triack.Node, client: Client) -> None:
+    """With all that it set, the same id, and each stage to wait for."""
+    async with make("b", scheme="udp") as b:
+        receipt = await client.send(f"{b.address}/q", b"x" * 70_000, label="l", headers={"a": "b"})
+        for stage in triack.Stage:
+            await receipt.reached(stage, WAIT)
+        await receipt.ordered(WAIT)
+        message = await b.receive("q").get(WAIT)
+    assert (message.id, message.body, message.label, message.headers) == (receipt.id, b"x" * 70_000, "l", {"a": "b"})
+    assert message.id.startswith(node.node_id)
+    stats = await client.stats()
+    assert stats == node.stats()
+    assert stats.links
+
+
+async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.Node, client: Client) -> None:
+    await node.send("q", b"x" * 100_000, label="l", headers={"a": "b"}, time_to_be_received=60)
+    async with client.receive("q", ack="manual") as reader:
+        first = await reader.get(WAIT)
+        first.reject()
+        again = await reader.get(WAIT)
+        here = node.stats().queues["q"]
+        again.ack()
+        again.reject()
+        await client.flush()
+    assert (first.body, first.label, first.headers, first.queue) == (b"x" * 100_000, "l", {"a": "b"}, "q")
+    assert (again.id, again.sent_at, again.properties) == (first.id, first.sent_at, first.properties)
+    assert ((first.redelivered, first.failures), (again.redelivered, again.failures)) == ((False, 0), (True, 1))
+    assert (here.messages, node.stats().queues["q"].messages) == (1, 0)
+
+
+async def test_readers_acknowledge_as_those_of_a_node_do(node: triack.Node, client: Client, tmp_path: Path) -> None:
+    """With the next message, and with a good end of the block; a bad one is a failure, a lost connection is none."""
+    for number in range(4):
+        await node.send("q", b"%d" % number)
+    async with client.receive("q") as reader:
+        assert [(await reader.get(WAIT)).body for _ in range(2)] == [b"0", b"1"]
+    await client.flush()
+    assert node.queue_lengths()["q"] == 2
+
+    async def fail() -> None:
+        async with client.receive("q") as reader:
+            await reader.get(WAIT)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
+    async with triack.connect(tmp_path / "a") as other:
+        lost = await anext(other.receive("q"))
+        assert (lost.body, lost.failures) == (b"2", 1)
+    message = await node.receive("q").get(WAIT)
+    assert (message.body, message.failures, message.redelivered) == (b"2", 1, True)
+
+
+async def test_a_wait_that_is_given_up_takes_no_message_along(node: triack.Node, client: Client) -> None:
+    """Cancelled or timed out: what comes later is for others."""
+    reader = client.receive("q")
+    with pytest.raises(triack.WaitTimeout, match=r"no message in queue q after 0\.01 s"):
+        await reader.get(0.01)
+    for _ in range(20):
+        waiting = asyncio.create_task(reader.get())
+        await asyncio.sleep(0.005)
+        node.send_nowait("q", b"x")
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        async with node.receive("q", ack="manual") as other:
+            message = waiting.result() if not waiting.cancelled() else await other.get(WAIT)
+            message.ack()
+        await client.flush()
+        assert node.queue_lengths()["q"] == 0
+
+
+async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client) -> None:
+    await node.send("orders", b"12 valves")
+
+    async def fail() -> None:
+        async with client.transaction() as tx:
+            assert (await tx.receive("orders", WAIT)).body == b"12 valves"
+            await tx.send("invoices", b"never")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
+    async with client.transaction() as tx:
+        message = await tx.receive("orders", WAIT)
+        await tx.send("invoices", b"for " + message.body, correlation_id=message.id)
+        await tx.remember("last", message.body)
+        with pytest.raises(triack.UsageError, match="acknowledged by its commit"):
+            message.ack()
+        (receipt,) = await tx.commit()
+    with pytest.raises(triack.NodeClosed):
+        await tx.send("invoices", b"late")
+    assert message.failures == 1
+    assert {name: it.messages for name, it in node.stats().queues.items()} == {
+        "dead-letter": 0,
+        "invoices": 1,
+        "orders": 0,
+    }
+    assert (await client.recall("last"), await client.recall("first")) == (b"12 valves", None)
+    assert (await node.receive("invoices").get(WAIT)).id == receipt.id
+
+
+async def test_a_client_that_goes_leaves_nothing_half_done(node: triack.Node, client: Client, tmp_path: Path) -> None:
+    """Its transactions roll back without a failure."""
+    await node.send("orders", b"x")
+    async with triack.connect(tmp_path / "a") as other:
+        tx = other.transaction()
+        await tx.receive("orders", WAIT)
+        await tx.send("invoices", b"never")
+    message = await node.receive("orders").get(WAIT)
+    assert (message.failures, message.redelivered) == (0, True)
+    assert node.queue_lengths() == {"dead-letter": 0, "invoices": 0, "orders": 1}
+
+
+async def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
+    """By class, text and attributes."""
+    other = make("b", scheme="udp", queues=["orders"])
+    async with other as b, make("a", tmp_path / "a", queues=["q"]), triack.connect(tmp_path / "a") as client:
+        with pytest.raises(triack.QueueNotFound, match="queue p does not exist on node a"):
+            await client.send("p", b"x")
+        with pytest.raises(triack.AddressError, match="unknown peer nobody"):
+            await client.send("nobody/q", b"x")
+        with pytest.raises(triack.UsageError, match="messages have no priority yet"):
+            await client.send("q", b"x", priority=5)  # type: ignore[call-arg]
+        with pytest.raises(triack.UsageError, match="a body is bytes"):
+            await client.send("q", "text")  # type: ignore[arg-type]
+        with pytest.raises(triack.UsageError, match="express messages cannot be part"):
+            await client.transaction().send("q", b"x", delivery=triack.EXPRESS)
+        with pytest.raises(triack.QueueNotFound):
+            await client.receive("p").get(1)
+        receipt = await client.send(f"{b.address}/order", b"x")
+        with pytest.raises(triack.DeliveryFailed, match="queue-not-found") as failure:
+            await receipt.ordered(WAIT)
+        assert failure.value.reason == "queue-not-found"
+        with pytest.raises(triack.WaitTimeout):
+            await (await client.send("tcp://127.0.0.1:9/q", b"x")).ordered(0.05)
+        with pytest.raises(triack.UsageError, match="stages are"):
+            await receipt.reached("eaten")
+
+
+async def test_nobody_there_is_said(tmp_path: Path) -> None:
+    client = triack.connect(tmp_path / "a")
+    with pytest.raises(triack.NodeClosed, match=f"connect to the node of {tmp_path}/a: no process runs one there"):
+        await client.start()
+    with pytest.raises(triack.NodeClosed, match="was not started"):
+        await client.flush()
+
+
+async def test_a_node_that_ends_ends_every_call(tmp_path: Path) -> None:
+    """And a client that is closed, too; neither waits for ever."""
+    async with make("a", tmp_path / "a"):
+        client = await triack.connect(tmp_path / "a").start()
+        waiting = [asyncio.create_task(client.receive("q").get()) for _ in range(3)]
+        await asyncio.sleep(SOON)
+    for task in waiting:
+        with pytest.raises(triack.NodeClosed):
+            await task
+    with pytest.raises(triack.NodeClosed):
+        await client.send("q", b"x")
+    await client.close()
+    await client.close()
+
+
+async def test_a_process_of_another_version_is_named(tmp_path: Path) -> None:
+    async def complain(link: Link) -> None:
+        await link.receive()
+        await link.send("error", message="this process speaks version 9")
+
+    async with serving(tmp_path / "a", complain):
+        with pytest.raises(triack.TriackError, match="speaks version 9"):
+            await triack.connect(tmp_path / "a").start()

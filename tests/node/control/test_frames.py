@@ -1,0 +1,76 @@
+"""What arrives on the control socket is a frame, or is refused by name."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from triack.base.errors import ProtocolError
+from triack.node.control.frames import FRAME_BYTES_MAX, Link, cut, number_of
+
+
+@pytest.fixture
+async def ends() -> AsyncIterator[tuple[Link, asyncio.StreamWriter]]:
+    """A link, and who writes to it."""
+    near, far = socket.socketpair()
+    link = Link(*await asyncio.open_unix_connection(sock=near))
+    _, writer = await asyncio.open_unix_connection(sock=far)
+    yield link, writer
+    writer.close()
+    await link.close()
+
+
+@pytest.mark.parametrize(
+    ("frame", "complaint"),
+    [
+        (b"not JSON\nbody", "bad-frame: the header is not JSON"),
+        (b"\xff\n", "bad-frame: the header is not JSON"),
+        (b"[" * 100_000, "bad-frame: the header is not JSON"),
+        (b'["chunk"]\n', "bad-frame: the header has no op"),
+        (b'{"first": 1}\n', "bad-frame: the header has no op"),
+        (b'{"op": 1}\n', "bad-frame: the header has no op"),
+    ],
+)
+async def test_what_is_no_frame_is_refused(
+    ends: tuple[Link, asyncio.StreamWriter], frame: bytes, complaint: str
+) -> None:
+    link, writer = ends
+    writer.write(len(frame).to_bytes(4, "big") + frame)
+    with pytest.raises(ProtocolError) as refused:
+        await link.receive()
+    assert (str(refused.value), refused.value.reason) == (complaint, "bad-frame")
+
+
+async def test_the_length_alone_refuses_a_frame(ends: tuple[Link, asyncio.StreamWriter]) -> None:
+    """Nothing of it is waited for."""
+    link, writer = ends
+    writer.write((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
+    with pytest.raises(ProtocolError, match=f"^bad-frame: {FRAME_BYTES_MAX + 1} bytes$"):
+        await asyncio.wait_for(link.receive(), 5)
+
+
+async def test_a_connection_that_ends_within_a_frame_is_lost(ends: tuple[Link, asyncio.StreamWriter]) -> None:
+    link, writer = ends
+    writer.write((10).to_bytes(4, "big") + b"{")
+    writer.close()
+    with pytest.raises(ConnectionResetError, match="the connection has ended"):
+        await link.receive()
+
+
+@pytest.mark.parametrize("value", [-1, 1.0, True, "1", None])
+def test_a_number_is_one(value: object) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        number_of({"op": "ack", "serial": value}, "serial")
+    assert str(refused.value) == f"bad-frame: serial is {value!r}"
+
+
+def test_a_body_is_cut_into_pieces_that_fill_it() -> None:
+    assert cut(b"onetwo", [3, 0, 3]) == [b"one", b"", b"two"]
+
+
+@pytest.mark.parametrize("sizes", [[3, 4], [3], [7, -1], [True, 5], ["6"], 6, None])
+def test_sizes_that_do_not_fit_the_body_are_refused(sizes: Any) -> None:
+    with pytest.raises(ProtocolError, match=r"^bad-frame: the sizes do not fit the body$"):
+        cut(b"onetwo", sizes)

@@ -1,0 +1,93 @@
+"""A client that says what no client says gets the reason, and the node goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from triack.base.errors import TriackError
+from triack.node.control import handover
+from triack.node.control.frames import VERSION, Link, dial
+
+SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "finished": 0}
+SEND |= {"delivery": "TRANSACTIONAL", "until": "ORDERED"}
+
+
+@pytest.fixture
+async def control(tmp_path: Path) -> AsyncIterator[Path]:
+    """The control socket of a node."""
+    async with triack.open("a", data=tmp_path / "a", insecure=True):
+        served = handover.read(tmp_path / "a")
+        assert served is not None
+        yield Path(served.control)
+
+
+async def greet(control: Path, hello: dict[str, Any]) -> Link:
+    """Begin a conversation."""
+    link = await dial(control)
+    await link.send("hello", **hello)
+    return link
+
+
+async def read_on(link: Link) -> None:
+    """Read until there is an end."""
+    async with asyncio.timeout(5):
+        while True:
+            await link.receive()
+
+
+async def complaint(link: Link) -> str:
+    """What the node says, and that it hangs up then."""
+    with pytest.raises(TriackError) as refused:
+        await read_on(link)
+    with pytest.raises(ConnectionResetError):
+        await link.receive()
+    await link.close()
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason"),
+    [
+        ({"v": VERSION + 1}, f"bad-hello: this process speaks version {VERSION}; use the same Triack for both"),
+        ({"do": "dance"}, "bad-hello: do is 'dance'"),
+        ({"delivery": "GOLDEN"}, "bad-hello: class or stage 'GOLDEN'"),
+        ({"until": "EATEN"}, "bad-hello: class or stage 'EATEN'"),
+        ({"finished": -1}, "bad-frame: finished is -1"),
+    ],
+)
+async def test_a_hello_that_makes_no_sense_is_refused(control: Path, hello: dict[str, Any], reason: str) -> None:
+    assert await complaint(await greet(control, SEND | hello)) == reason
+    link = await greet(control, SEND)
+    assert (await link.receive())[0] == {"op": "welcome", "v": VERSION, "accepted": 0}
+    await link.close()
+
+
+@pytest.mark.parametrize(
+    ("op", "fields", "reason"),
+    [
+        ("chunk", {"first": 1, "count": 3}, "bad-frame: op chunk with 2 lines"),
+        ("junk", {"first": 1, "count": 2}, "bad-frame: op junk with 2 lines"),
+        ("chunk", {"first": 2, "count": 2}, "bad-frame: line 2 after line 0"),
+    ],
+)
+async def test_lines_that_do_not_follow_are_refused(
+    tmp_path: Path, control: Path, op: str, fields: dict[str, Any], reason: str
+) -> None:
+    """None of them enters the node: the same producer begins at line 1."""
+    link = await greet(control, SEND)
+    await link.send(op, b"one\ntwo", **fields)
+    assert await complaint(link) == reason
+    link = await greet(control, SEND)
+    assert (await link.receive())[0]["accepted"] == 0
+    await link.close()
+
+
+@pytest.mark.parametrize(("op", "serial"), [("ack", 1), ("nack", 0)])
+async def test_an_acknowledgement_of_what_was_not_handed_out_is_refused(control: Path, op: str, serial: int) -> None:
+    link = await greet(control, {"v": VERSION, "do": "receive", "queue": "orders"})
+    await link.send(op, serial=serial)
+    assert await complaint(link) == f"bad-frame: op {op} with serial {serial}"

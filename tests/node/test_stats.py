@@ -1,0 +1,68 @@
+"""A node counts what it has and what happened to it, under names that stay."""
+
+import asyncio
+import dataclasses
+
+import triack
+from tests.node.nodes import WAIT, make, until
+
+
+async def test_a_queue_has_depth_bytes_and_age() -> None:
+    """Also while readers have it in hand, and after they gave it back."""
+    async with make() as node:
+        assert node.stats().queues == {"dead-letter": triack.QueueStats(0, 0, None)}
+        for _ in range(3):
+            await (await node.send("q", b"x" * 100)).queued(WAIT)
+        await asyncio.sleep(0.05)
+        queue = node.stats().queues["q"]
+        assert (queue.messages, queue.bytes > 300) == (3, True)
+        assert queue.oldest_s is not None
+        assert 0.05 <= queue.oldest_s < WAIT
+        async with node.receive("q", ack="manual") as reader:
+            for message in [await reader.get(WAIT) for _ in range(3)]:
+                message.ack()
+            await node.flush()
+        assert node.stats().queues["q"] == triack.QueueStats(0, 0, None)
+
+
+async def test_links_and_sessions_are_seen_from_both_ends() -> None:
+    async with make("b", scheme="udp") as b, make("a", scheme="udp") as a:
+        for number in range(20):
+            await (await a.send(f"{b.address}/q", b"%d" % number)).ordered(WAIT)
+        stats = a.stats()
+        link = stats.links[b.address]
+        assert (link.is_up, link.sessions, link.halted) == (True, 1, None)
+        assert link.session is not None
+        assert (link.session.peer, link.session.node_id, link.session.window) == ("b", b.node_id, 64)
+        assert link.session.round_trip_s is not None
+        assert 0 < link.session.round_trip_s < 5
+        assert stats.sessions == [link.session]
+        assert (b.stats().links, [session.peer for session in b.stats().sessions]) == ({}, ["a"])
+        assert stats.outgoing == [triack.OutgoingStats(b.address, "q", triack.TRANSACTIONAL, 0, 0)]
+
+
+async def test_what_waits_and_what_ended_is_counted() -> None:
+    """Packets for a place where nobody is; sessions by the reason of their end."""
+    async with make("a") as a:
+        async with make("b", scheme="udp") as b:
+            await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
+            address = b.address
+        await until(lambda: not a.stats().links[address].is_up)
+        await (await a.send(f"{address}/q", b"x" * 50)).queued(WAIT)
+        stats = a.stats()
+        assert (stats.outgoing[0].packets, stats.outgoing[0].bytes >= 50) == (1, True)
+        assert stats.closes == {"peer-closed": 1}
+        assert (stats.links[address].session, stats.links[address].sessions) == (None, 1)
+        await a.send("memory://nobody/q", b"x")
+        await until(lambda: a.stats().drops.get("unreachable", 0) > 0)
+
+
+def test_every_name_is_explained() -> None:
+    """In the docstring of its class, which the page on operations repeats."""
+    for name in ("NodeStats", "QueueStats", "OutgoingStats", "LinkStats", "SessionStats"):
+        kind = getattr(triack, name)
+        for field in dataclasses.fields(kind):
+            assert f"        {field.name}: " in kind.__doc__ or f"    {field.name}: " in kind.__doc__, (
+                name,
+                field.name,
+            )

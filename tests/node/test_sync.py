@@ -1,0 +1,137 @@
+"""Triack without ``async``."""
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, quick
+
+SCRIPT = """
+import triack
+with triack.sync.open("shop", data={data!r}, insecure=True) as shop:
+    receipt = shop.send({destination!r}, b"12 valves")
+    receipt.ordered(timeout=10)
+    print(receipt.id)
+"""
+
+
+def open_node(name: str, data: Path | None = None, *, listen: bool = False) -> triack.sync.SyncNode:
+    """A node on a free port, if it is to listen."""
+    listening = "udp://127.0.0.1:0" if listen else None
+    return triack.sync.open(name, data=data, listen=listening, insecure=True, settings=quick())
+
+
+def test_a_script_of_five_lines_ends_when_its_message_has_arrived(tmp_path: Path) -> None:
+    """No event loop in it, no thread left at its end."""
+    with open_node("warehouse", listen=True) as warehouse:
+        script = SCRIPT.format(data=str(tmp_path), destination=f"{warehouse.address}/orders")
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+        with warehouse.receive("orders") as reader:
+            message = reader.get(timeout=0)
+    assert (message.body, f"{message.id}\n", done.stderr) == (b"12 valves", done.stdout, "")
+    assert len(script.strip().splitlines()) == 5
+
+
+def test_send_receive_and_transactions(tmp_path: Path) -> None:
+    """As in the README, line by line."""
+    with open_node("plant-b", tmp_path, listen=True) as b, open_node("plant-a") as a:
+        a.send(f"{b.address}/orders", b"12 valves", label="l", headers={"a": "b"}).ordered(WAIT)
+        with b.transaction() as tx:
+            message = tx.receive("orders", WAIT)
+            tx.send("invoices", b"for " + message.body, **message.forwardable())
+            tx.remember("last", message.body)
+        for invoice in b.receive("invoices"):
+            assert (invoice.body, invoice.label, invoice.headers) == (b"for 12 valves", "l", {"a": "b"})
+            break
+        assert b.recall("last") == b"12 valves"
+        assert b.queue_lengths()["orders"] == 0
+
+        def fail() -> None:
+            with b.transaction() as tx:
+                tx.send("invoices", b"never")
+                raise LookupError
+
+        with pytest.raises(LookupError):
+            fail()
+        tx = b.transaction()
+        tx.send("invoices", b"second")
+        (receipt,) = tx.commit()
+        receipt.reached("ordered", WAIT)
+        tx.rollback()
+        assert b.stats().queues["invoices"].messages == 2
+        assert b.node_id in receipt.id
+
+
+def test_a_node_in_another_thread_or_process_is_used_the_same_way(tmp_path: Path) -> None:
+    with open_node("a", tmp_path), triack.sync.connect(tmp_path) as client:
+        client.send("q", b"x").queued(WAIT)
+        client.send("q", b"y").stored(WAIT)
+        with client.receive("q", ack="manual") as reader:
+            first = reader.get(WAIT)
+            first.reject()
+            assert [reader.get(WAIT).failures for _ in range(2)] == [1, 0]
+        with client.transaction() as tx:
+            assert tx.receive("q", WAIT).body == b"x"
+            tx.remember("last", b"x")
+        client.flush()
+        assert (client.queue_lengths()["q"], client.stats().queues["q"].messages) == (1, 1)
+        assert client.recall("last") == b"x"
+    with pytest.raises(triack.NodeClosed):
+        client.send("q", b"x")
+
+
+def test_threads_share_a_node() -> None:
+    """Each message goes to one of them, and waits do not hold others up."""
+    with open_node("a") as node:
+        got: list[bytes] = []
+
+        def work() -> None:
+            with node.receive("q", ack="manual") as reader:
+                try:
+                    while True:
+                        message = reader.get(timeout=0.5)
+                        got.append(message.body)
+                        message.ack()
+                except triack.WaitTimeout:
+                    return
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        sent = [b"%d" % number for number in range(100)]
+        for body in sent:
+            node.send("q", body)
+        for thread in threads:
+            thread.join(WAIT)
+        assert sorted(got) == sorted(sent)
+        assert node.queue_lengths()["q"] == 0
+
+
+def test_errors_are_those_of_triack(tmp_path: Path) -> None:
+    """Also before the start, after the end, and when the start fails; no thread is left."""
+    before = threading.active_count()
+    node = open_node("a", tmp_path)
+    with pytest.raises(triack.NodeClosed, match="use it inside `with`"):
+        node.send("q", b"x")
+    with node:
+        with pytest.raises(triack.WaitTimeout):
+            node.receive("q").get(0.01)
+        with pytest.raises(triack.StoreInUse):
+            open_node("b", tmp_path).__enter__()
+        with pytest.raises(triack.AddressError):
+            node.send("a b", b"x")
+    node.close()
+    with pytest.raises(triack.NodeClosed):
+        node.send("q", b"x")
+    with pytest.raises(triack.NodeClosed, match=re.escape(f"the node of {tmp_path}")):
+        triack.sync.connect(tmp_path).__enter__()
+    end = time.monotonic() + WAIT
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() == before

@@ -1,0 +1,235 @@
+"""What a destination refuses: each message is either delivered or a dead letter that says so, and never both."""
+
+from random import Random
+
+import pytest
+
+from tests.queues.world import SimNode, World, numbered
+from triack.base.delivery import Delivery
+from triack.base.reasons import RejectReason
+from triack.base.units import MS, SECOND
+from triack.queues.inbox import Inbox
+from triack.queues.incoming_transfer import IncomingTransfer
+from triack.queues.link import Conversation
+from triack.queues.settings import NodeSettings
+from triack.queues.stages import STAGES
+from triack.tools.sim.faults import Faults
+
+RECOVERABLE, TRANSACTIONAL = Delivery.RECOVERABLE, Delivery.TRANSACTIONAL
+DURABLE = [RECOVERABLE, TRANSACTIONAL]
+
+
+class Moody:
+    """A destination that takes or refuses a packet as chance has it, and another time the same one otherwise."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, random: Random, share: float) -> None:
+        self.share = share
+
+        def refusal(_: Inbox, transfer: IncomingTransfer, __: Conversation) -> RejectReason | None:
+            return RejectReason.QUEUE_NOT_FOUND if random.random() < self.share else None
+
+        monkeypatch.setattr(Inbox, "_refusal", refusal)
+
+
+def letters(node: SimNode) -> list[bytes]:
+    """Bodies of the dead letters of a node, each of which must be sure that it was not delivered."""
+    node.world.run(MS)
+    mailbox = node.live.make_queue("dead-letter")
+    bodies: list[bytes] = []
+    for _ in range(100_000):
+        lease = node.live.take(mailbox, node.world.now_ns)
+        if lease is None and not mailbox.length:
+            return bodies
+        if lease is None:
+            node.drain()
+            node.world.run(MS)
+            continue
+        properties = (lease.packet.open().properties or [])[lease.index]
+        assert properties["dead_maybe_delivered"] is False
+        assert properties["dead_reason"] == "queue-not-found"
+        bodies.append(lease.body)
+        mailbox.acknowledge(lease)
+    raise AssertionError("there is no end of dead letters")
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_each_message_is_delivered_or_a_dead_letter(
+    monkeypatch: pytest.MonkeyPatch, delivery: Delivery, share: float
+) -> None:
+    """Large ones, too, of which one fragment is taken and the next is not; and all of it within seconds."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    Moody(monkeypatch, Random(1), share)
+    bodies = [*numbered(0, 60, 900), *numbered(60, 80, 3_000), *numbered(80, 100)]
+    said = [a.watch(a.send(b, "q", body, delivery=delivery), STAGES[delivery]) for body in bodies]
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    got, dead = b.read_all("q"), letters(a)
+    assert sorted(got + dead) == bodies
+    assert share < 1 or not got
+    assert share == 1 or (got and dead)
+    if delivery is TRANSACTIONAL:
+        assert got == sorted(got)
+    told = {body: reason for body, (reason,) in zip(bodies, said, strict=True)}
+    assert told == {body: "queue-not-found" if body in dead else None for body in bodies}
+    assert a.live.closes.total() == b.live.closes.total() == 0
+
+
+def test_more_rejections_than_an_ack_has_ranges_stall_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second packet of hundreds in one session: store acks pass what was refused, when its origin knows."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    refused = iter([True, False] * 1_000)
+    monkeypatch.setattr(Inbox, "_refusal", lambda *_: RejectReason.QUEUE_NOT_FOUND if next(refused) else None)
+    bodies = numbered(0, 600, 900)
+    for at in range(0, 600, 20):
+        a.send(b, "q", *bodies[at : at + 20], delivery=RECOVERABLE)
+        world.run(20 * MS)
+    assert world.run(2 * SECOND, lambda: not a.busy)
+    assert sorted(b.read_all("q") + letters(a)) == bodies
+    assert len(a.log("session_opened")) == 1
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_a_rejection_stands_when_the_answer_is_lost_and_there_is_room_again(
+    monkeypatch: pytest.MonkeyPatch, delivery: Delivery
+) -> None:
+    """The resend is told the same; what was sent behind it was delivered long before."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    moody = Moody(monkeypatch, Random(1), 1.0)
+    world.cut(b, a, both=False)
+    a.send(b, "q", b"refused", delivery=delivery)
+    world.cut(a, b)
+    world.heal()
+    world.run(5 * MS)
+    world.run(SECOND, lambda: len(b.log("rejected")) == 1)
+    world.cut(a, b)
+    moody.share = 0.0
+    a.restart()
+    b.restart()
+    world.heal()
+    a.send(b, "q", b"taken", delivery=delivery)
+    assert world.run(20 * SECOND, lambda: not a.busy)
+    assert (b.read_all("q"), letters(a)) == ([b"taken"], [b"refused"])
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_an_order_ack_does_not_speak_of_what_its_origin_does_not_know(
+    monkeypatch: pytest.MonkeyPatch, delivery: Delivery
+) -> None:
+    """Rejections are lost again and again, all else comes through: nobody frees what was refused."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    refused = iter([False, True, False, False])
+    monkeypatch.setattr(Inbox, "_refusal", lambda *_: RejectReason.QUEUE_NOT_FOUND if next(refused, False) else None)
+    monkeypatch.setattr(Inbox, "_tell_rejected", lambda *_: None)
+    for body in numbered(0, 4):
+        a.send(b, "q", body, delivery=delivery)
+        world.run(50 * MS)
+    world.run(60 * SECOND)
+    assert b.read_all("q") == [body for body in numbered(0, 4) if body != numbered(1, 2)[0]]
+    assert a.busy
+    assert a.length("dead-letter") == 0
+    monkeypatch.undo()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert letters(a) == numbered(1, 2)
+
+
+def test_nothing_from_outside_reaches_the_queues_of_the_node_itself() -> None:
+    """Access is denied, whoever asks; the node itself may send there."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    said = [a.watch(a.send(b, queue, b"x"), STAGES[TRANSACTIONAL]) for queue in ("dead-letter", "$admin", "fine")]
+    b.send(b, "$admin", b"its own")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    assert said == [["access-denied"], ["access-denied"], [None]]
+    assert (b.length("dead-letter"), b.read_all("$admin")) == (0, [b"its own"])
+
+
+def test_a_duplicate_is_known_before_anything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was accepted is not refused when it comes again, even if nothing more would be taken."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    moody = Moody(monkeypatch, Random(1), 0.0)
+    b.commit_ns = MS
+    a.send(b, "q", b"taken")
+    assert world.run(SECOND, lambda: b.length("q") == 1)
+    moody.share = 1.0
+    a.restart()
+    assert world.run(20 * SECOND, lambda: not a.busy)
+    assert (b.read_all("q"), letters(a)) == ([b"taken"], [])
+
+
+class Storm:
+    """A moody destination on a bad network, with crashes of both ends at any moment."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int, delivery: Delivery) -> None:
+        self.random = random = Random(seed)
+        self.delivery = delivery
+        self.world = World(seed, Faults(loss=random.choice([0, 0.1, 0.3]), duplicate=0.1, reorder=0.2, delay_ns=MS))
+        self.a, self.b = self.world.node("a", NodeSettings(body_cache_bytes=2_000)), self.world.node("b")
+        for node in (self.a, self.b):
+            node.commit_ns = random.choice([MS // 4, 20 * MS])
+        self.moody = Moody(monkeypatch, random, random.choice([0.05, 0.3, 0.7]))
+        self.bodies: list[bytes] = []
+        self.accepted: list[bytes] = []
+        self.calm = False
+        self.submit()
+        self.crash()
+
+    def submit(self) -> None:
+        """Send some; what was not committed before a crash was never accepted."""
+        if self.calm:
+            return
+        if self.a.engine is not None:
+            first = len(self.bodies)
+            new = numbered(first, first + self.random.choice([1, 3, 20]), self.random.choice([10, 900, 3_000]))
+            self.bodies += new
+            self.a.live.await_commit(lambda error: self.accepted.extend(() if error else new))
+            self.a.send(self.b, "q", *new, delivery=self.delivery)
+        self.world.at(self.random.randrange(1, 300 * MS), self.submit)
+
+    def crash(self) -> None:
+        """Crash one of them and start it again soon."""
+        if self.calm:
+            return
+        node = self.random.choice([self.a, self.b])
+        if node.engine is not None:
+            node.crash()
+            self.world.at(self.random.randrange(1, SECOND), node.revive)
+        self.world.at(self.random.randrange(1, SECOND), self.crash)
+
+    def run(self) -> None:
+        """Faults for a while, then none; then both ends agree on every message."""
+        self.world.run(8 * SECOND)
+        self.calm = True
+        self.world.run(2 * SECOND)
+        self.moody.share = 0.0
+        self.world.heal()
+        assert self.world.run(90 * SECOND, lambda: not self.a.busy), "something is never settled"
+        got, dead = self.b.read_all("q"), letters(self.a)
+        assert len(got) == len(set(got))
+        assert len(dead) == len(set(dead))
+        assert not set(got) & set(dead), "both delivered and dead"
+        assert set(self.accepted) <= set(got) | set(dead), "neither delivered nor dead"
+        if self.delivery is TRANSACTIONAL:
+            assert got == sorted(got)
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+@pytest.mark.parametrize("seed", range(3))
+def test_both_ends_agree_whatever_crashes(monkeypatch: pytest.MonkeyPatch, seed: int, delivery: Delivery) -> None:
+    """Nothing is both delivered and a dead letter, nothing is neither."""
+    Storm(monkeypatch, seed, delivery).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delivery", DURABLE)
+@pytest.mark.parametrize("block", range(4))
+def test_both_ends_agree_whatever_crashes_at_length(
+    monkeypatch: pytest.MonkeyPatch, block: int, delivery: Delivery
+) -> None:
+    """The same, seed by seed."""
+    for seed in range(100 + block, 160, 4):
+        Storm(monkeypatch, seed, delivery).run()

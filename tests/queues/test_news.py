@@ -1,0 +1,50 @@
+"""The engine tells of links what programs can use, once."""
+
+from tests.queues.bare import Bare, settle
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
+from triack.base.units import SECOND
+from triack.queues.effects import Tell
+
+
+def told(node: Bare) -> list[NodeEvent]:
+    """What a node has told."""
+    return [effect.event for effect in node.effects if isinstance(effect, Tell)]
+
+
+def test_a_link_goes_up_and_down() -> None:
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"x")
+    settle(a, b)
+    a.engine.handle_path_lost(b.address, a.now_ns)
+    a.poll()
+    node_id = b.engine.node_id.hex()
+    assert told(a) == [LinkUp(b.address, "b", node_id), LinkDown(b.address, "b", node_id, "path-lost")]
+
+
+def test_trouble_with_an_address_is_told_once_and_only_of_links() -> None:
+    """A name that is not known any more does no harm while the link is up."""
+    a, b = Bare("a"), Bare("b")
+    a.engine.news.handle_trouble(b.address, "nobody wants to send there")
+    a.submit(b.address, b"x")
+    for cause in ("cannot resolve b", "no answer"):
+        a.engine.news.handle_trouble(b.address, cause)
+    a.poll()
+    assert told(a) == [PeerSilent(b.address, "cannot resolve b")]
+    settle(a, b)
+    a.effects.clear()
+    a.engine.news.handle_trouble(b.address, "cannot resolve b")
+    a.poll()
+    assert told(a) == []
+
+
+def test_silence_is_told_after_a_second_or_two() -> None:
+    """Not when the connection is given up, which takes longer than people wait."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"x")
+    began_ns = a.now_ns
+    while not told(a):
+        a.poll(100_000_000)
+        if a.job is not None:
+            a.finish_job()
+        assert a.now_ns < began_ns + 60 * SECOND
+    assert a.now_ns - began_ns < 3 * SECOND

@@ -1,0 +1,24 @@
+"""Where ``triack`` begins: the command line, or a line that says how to get it.
+
+A plain installation is the library alone. The command comes with it, as a script cannot be left to an extra.
+"""
+
+import importlib.util
+import sys
+
+__all__ = ["main"]
+
+LIBRARIES = ("click", "rich", "structlog")
+"""What the extra ``cli`` brings; a test holds it against pyproject.toml."""
+HINT = "triack: the command line needs a few libraries more: pip install 'triack[cli]'\n"
+EXIT_MISSING = 1
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    if any(importlib.util.find_spec(name) is None for name in LIBRARIES):
+        sys.stderr.write(HINT)
+        sys.exit(EXIT_MISSING)
+    from triack.tools.cli import main as run
+
+    run()
