@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from triack.base.session_log import COMMON, EVENTS
 from triack.tools.replay.schema import Violation
 
 ALPHA = "a1" * 16
@@ -68,7 +69,8 @@ class Log:
 
     def repeat(self, record: Record, **changes: Any) -> Record:
         """Put a changed copy right behind a record."""
-        copy = {**record, **changes}
+        times = {name: record[name] for name in ("at_ns", "wall_ns")}
+        copy = fit({**record, **changes, **times})
         self.records.insert(self.records.index(record) + 1, copy)
         return copy
 
@@ -217,6 +219,13 @@ def brief(findings: Iterable[Violation]) -> set[tuple[str, int, int, int]]:
         for found in findings
         for number in range(found.number, found.last + 1)
     }
+
+
+def fit(record: Record) -> Record:
+    """A record without the fields that its event does not have."""
+    event = EVENTS[record["event"]]
+    kept = {*COMMON, *event.fields, *(name for group in event.variants for name in group)}
+    return {name: value for name, value in record.items() if name in kept}
 
 
 def place(cls: str) -> dict[str, Any]:

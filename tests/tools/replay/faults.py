@@ -11,6 +11,7 @@ from tests.tools.replay.builder import (
     SEQUENCE,
     Log,
     World,
+    fit,
     place,
     scheduled,
 )
@@ -197,9 +198,8 @@ def acked_before_it_was_sent(world: World) -> Expected:
     """Packet 1 is acknowledged before it leaves; it takes no room in the window after that."""
     world.send("express", world.queue("express", 64))
     log = world.alpha
-    log.records.insert(
-        log.records.index(log.one("packet_sent")), {**log.records[-1], "event": "ack_received", "ranges": [[1, 1]]}
-    )
+    ack = fit({**log.one("packet_sent"), "event": "ack_received", "ranges": [[1, 1]]})
+    log.records.insert(log.records.index(log.one("packet_sent")), ack)
     world.send("express", world.queue("express", 1))
     return {("ack_unreceived", -1, -1, 1)}
 
