@@ -12,6 +12,7 @@ from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
+from triack.base.peers import Directory, Peer
 from triack.node import operator_log
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.server import ControlServer
@@ -107,7 +108,7 @@ class Node:
         self._listen = listen
         self._log = log
         self._queues = queues
-        self._peers = peers
+        self._directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
         self._life = Life(name)
         self._running: Port | None = None
         self._control: ControlServer | None = None
@@ -162,7 +163,7 @@ class Node:
             engine=engine,
             driver=driver,
             clock=platform.monotonic_ns,
-            peers=self._peers,
+            directory=self._directory,
             fixed_queues=self._queues is not None,
             state=content.state,
         )
@@ -206,6 +207,7 @@ class Node:
             settings=self.settings,
             queues=self._queues,
             channels=InsecureChannels(),
+            directory=self._directory,
             random=random.Random(platform.entropy(16)),
             now_ns=now_ns,
             wall_offset_ns=platform.wall_ns() - now_ns,

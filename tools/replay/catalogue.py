@@ -195,7 +195,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the attempt, the time waited, and the wait of the tier in force",
     ),
     "rejected": Check(
-        "What is rejected as a duplicate was accepted before, or waits for those before it.",
+        "What is rejected has arrived; what is rejected as a duplicate was accepted or refused before, or waits.",
         "A false rejection makes the origin believe that a message has arrived.",
         "ordering/incoming.py",
         "the number and the position",
@@ -234,6 +234,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "ordering/incoming": ("order", "gaps", "previous", "rejected"),
     "ordering/order_ack": ("order_ack_before_commit", "order_ack_late", "ack_taken_back"),
     "ordering/outgoing": ("close_without_full_resend", "queue"),
+    "ordering/rejections": ("rejected",),
     "ordering/tiers": ("resend_tiers",),
     "queues/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),

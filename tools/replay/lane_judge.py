@@ -101,7 +101,7 @@ class LaneJudge:
 
     def _judge_names(self, record: Record) -> None:
         """See that all nodes call the lane's class, queue and address the same."""
-        for name in ("class", "queue", "peer_address"):
+        for name in ("class", "queue", "peer_name"):
             if name in record and self._lane != DEAD_LETTER_LANE:
                 said = self._said.setdefault((name, record["sequence"]), record[name])
                 if said != record[name]:

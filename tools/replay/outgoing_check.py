@@ -143,10 +143,10 @@ class Outgoing:
         sender, first, last = self._sequence(record), record["first"], record["last"]
         for low, high in sender.queued.missing(first, last):
             self._at(record, "queue", "removed but not queued", record["sequence"], number=low, last=high)
-        for low, high in sender.wanted.missing(first, last):
-            if sender.cls != EXPRESS:
-                evidence = "given up, and was not wanted any more"
-                self._at(record, "claims", evidence, record["sequence"], number=low, last=high)
+        # Of a large message some parts may have arrived already.
+        if sender.cls != EXPRESS and last not in sender.wanted:
+            evidence = "given up, and was not wanted any more"
+            self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
         sender.wanted.take(first, last)
         sender.removed.add(first, last)
         self._tiers.handle_removed(outstanding=bool(sender.wanted))

@@ -33,6 +33,7 @@ REJECT_REASONS: Final = (
     "duplicate",
     "stale-sequence",
     "hold-full",
+    "access-denied",
     "queue-not-found",
     "bad-queue-name",
     "too-many-queues",

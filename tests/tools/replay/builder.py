@@ -115,7 +115,7 @@ class World:
         self.packets = self.acked = 0
         for log, peer, role in ((self.alpha, BETA, "initiator"), (self.beta, ALPHA, "acceptor")):
             log.write(
-                "session_opened", session=self.session, peer=peer, role=role, address="udp://127.0.0.1:7801",
+                "session_opened", session=self.session, peer=peer, peer_name="b", role=role, address="udp://127.0.0.1:7801",
                 window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32,
             )  # fmt: skip
         return self.session
@@ -123,8 +123,11 @@ class World:
     def close(self, reason: str = "drained") -> None:
         heard = "path-lost" if reason == "ack-timeout" else reason
         unacked = self.packets - self.acked
-        self.alpha.write("session_closed", session=self.session, peer=BETA, reason=reason, unacked=unacked)
-        self.beta.write("session_closed", session=self.session, peer=ALPHA, reason=heard, unacked=0)
+                "session_opened", session=self.session, peer=peer, peer_name="b", role=role,
+                address="udp://127.0.0.1:7801",
+            "session_closed", session=self.session, peer=BETA, peer_name="b", reason=reason, unacked=unacked
+        )
+        self.beta.write("session_closed", session=self.session, peer=ALPHA, peer_name="b", reason=heard, unacked=0)
 
     def queue(self, cls: str, packets: int) -> range:
         """Commit new outgoing packets at alpha."""
@@ -136,7 +139,7 @@ class World:
     def queued(self, cls: str, first: int, last: int, **more: Any) -> Record:
         return self.alpha.write(
             "queued", cls=cls, **place(cls), first=first, last=last, count=PER_PACKET * (last - first + 1),
-            queue="orders", peer_address="udp://127.0.0.1:7801", **more,
+            queue="orders", peer_name="udp://127.0.0.1:7801", **more,
         )  # fmt: skip
 
     def send(
@@ -278,7 +281,7 @@ def healthy() -> World:
     world.beta.start()
     world.beta.write("position_recovered", **place("transactional"), number=13, cls="transactional")
     world.beta.write("position_recovered", **place("recoverable"), ranges=[[1, 8]], cls="recoverable")
-    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=1)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=1)
     # Alpha is killed between the commit of 14 and 15 and their record; its store tells what is still to do.
     world.alpha.start()
     world.queued("transactional", 13, 15, recovered=True)

@@ -52,7 +52,7 @@ def settle(world: World) -> None:
 def opened(log: Log, session: str, peer: str) -> None:
     """A node opens a session with one whose log nobody has."""
     log.write(
-        "session_opened", session=session, peer=peer, role="initiator", address="udp://127.0.0.1:7809",
+        "session_opened", session=session, peer=peer, peer_name="b", role="initiator", address="udp://127.0.0.1:7809",
         window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32,
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ def recover(world: World, ranges: list[list[int]]) -> None:
     """Beta dies, starts on what its duplicate filter knew of the recoverable stream, and opens a new session."""
     world.beta.start()
     world.beta.write("position_recovered", cls="recoverable", **place("recoverable"), ranges=ranges)
-    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=4)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=4)
     world.open()
 
 
@@ -250,7 +250,7 @@ def acks_beyond_what_was_recovered(world: World) -> Expected:
     world.send(TX, numbers)
     world.beta.start()
     world.beta.write("position_recovered", **place(TX), number=2, cls=TX)
-    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=3)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=3)
     world.open()
     world.ack(world.send(TX, numbers))
     world.order_ack(2)

@@ -92,7 +92,7 @@ def passed_on_before_the_session_failed() -> World:
         packet = {**place(TX), "origin": "cc" * 16, "number": number, "previous": number - 1, "count": PER_PACKET}
         log.write("packet_sent", session=session, packet=1, cls=TX, size=9, resend=False, **packet)
         log.write("store_ack_received", session=session, ranges=[[1, 1]])
-        log.write("session_closed", session=session, peer="dd" * 16, reason="path-lost", unacked=1)
+        log.write("session_closed", session=session, peer="dd" * 16, peer_name="b", reason="path-lost", unacked=1)
     return world
 
 

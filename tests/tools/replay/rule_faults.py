@@ -36,7 +36,7 @@ def restarted() -> World:
     world.beta.write("position_recovered", **place(KEPT), ranges=[[1, 5]], cls=KEPT)
     for cls, number in ((TX, 6), (KEPT, 5)):
         world.hand(cls, range(number, number + 1))
-    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=3)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=3)
     world.alpha.start()
     world.queued(TX, left[0], left[-1], recovered=True)
     world.queued(KEPT, 5, 5, recovered=True)
@@ -55,7 +55,7 @@ def restarted() -> World:
 def keep_local(world: World) -> None:
     """Alpha puts a message into a queue of its own."""
     here = {**place(TX), "lane": LOCAL_LANE, "first": 1, "last": 1, "count": 1, "queue": "here"}
-    world.alpha.write("queued", cls=TX, peer_address="", **here)
+    world.alpha.write("queued", cls=TX, peer_name="", **here)
     world.alpha.write("committed", cls=TX, **here)
 
 
