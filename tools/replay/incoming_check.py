@@ -357,10 +357,17 @@ class Incoming:
         for low, high in receiver.whole.missing(first, last):
             for number in range(low, high + 1):
                 count = receiver.counts.get(number)
-                if count:
+                if count and not self._lacks_parts(receiver, number):
                     read = RangeSet([*receiver.parts.get(number, ()), *receiver.marked.get(number, ())])
                     if list(read.overlap(0, count - 1)) != [(0, count - 1)]:
                         yield number
+
+    def _lacks_parts(self, receiver: Receiver, number: int) -> bool:
+        """Whether a packet ends a large message of which an earlier part never came: its origin gave that up."""
+        number -= 1
+        while receiver.counts.get(number) == 0 and number in receiver.settled:
+            number -= 1
+        return number > 0 and number not in receiver.settled
 
     def holes(self) -> list[tuple[Record, int, int]]:
         """Numbers that commits went past: what the origin had given up is no fault."""

@@ -278,9 +278,12 @@ class LaneJudge:
     def _judge_arrived(self, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
         removed = RangeSet((first, last) for first, last, _ in story.removed)
         for record, (first, last) in known.unarrived:
+            # Between the ends of a range may be numbers that the origin had given up.
+            ends = first == record["first"] or last == record["last"]
+            dues = () if ends or known.cls != TRANSACTIONAL else (origin,)
             for low, high in removed.missing(first, last):
                 evidence = "committed, and had not arrived"
-                self._at(record, "queue", evidence, sequence, origin, number=low, last=high)
+                self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
 
     def _judge_counts(self, sequence: int, known: Receiver, story: Story) -> None:
         """See that commits hold as many messages as their packets."""

@@ -149,7 +149,7 @@ class Outgoing:
             self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
         sender.wanted.take(first, last)
         sender.removed.add(first, last)
-        self._tiers.handle_removed(outstanding=bool(sender.wanted))
+        self._tiers.handle_removed(first, last, outstanding=bool(sender.wanted))
 
     def handle_local(self, record: Record) -> None:
         """The node committed its own packets: their queue is here, and nobody acknowledges."""

@@ -27,6 +27,8 @@ CLOSE_REASONS: Final = (
     "store-failed",
     "protocol-error",
     "rollback",
+    "revoked",
+    "too-many-forgeries",
 )
 """Why a session may end."""
 REJECT_REASONS: Final = (

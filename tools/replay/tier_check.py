@@ -90,8 +90,11 @@ class Tiers:
         self._begin(record["at_ns"], outstanding=outstanding)
         self._arrived = None
 
-    def handle_removed(self, *, outstanding: bool) -> None:
+    def handle_removed(self, first: int, last: int, *, outstanding: bool) -> None:
         """What waited may be gone; when nothing is left the wait is over."""
+        arrived = self._arrived
+        if arrived is not None and arrived["first"] <= last and first <= arrived["last"]:
+            self._arrived = None
         if not outstanding:
             self._attempt = 0
             self._begin(0)

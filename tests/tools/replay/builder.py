@@ -123,8 +123,7 @@ class World:
     def close(self, reason: str = "drained") -> None:
         heard = "path-lost" if reason == "ack-timeout" else reason
         unacked = self.packets - self.acked
-                "session_opened", session=self.session, peer=peer, peer_name="b", role=role,
-                address="udp://127.0.0.1:7801",
+        self.alpha.write(
             "session_closed", session=self.session, peer=BETA, peer_name="b", reason=reason, unacked=unacked
         )
         self.beta.write("session_closed", session=self.session, peer=ALPHA, peer_name="b", reason=heard, unacked=0)
