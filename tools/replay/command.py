@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from triack.base.errors import ReplayError
+from triack.tools.commands.common import console_on
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.run import ENGINES, replay
 from triack.tools.replay.schema import Verdict
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _EXITS: Final = {"pass": 0, "fail": 1, "incomplete": 3}
 """A broken promise is told from logs that are missing."""
@@ -57,7 +60,7 @@ def command(directories: tuple[Path, ...], engine: str, master: str | None, repo
     if as_json:
         click.echo(json.dumps(verdict.to_json()))
     else:
-        show(verdict, Console())
+        show(verdict, console_on())
     sys.exit(_EXITS[verdict.verdict])
 
 
