@@ -231,6 +231,7 @@ CHECKS: Final[dict[str, Check]] = {
 MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "base/delivery": ("lost", "forgotten"),
     "ordering/duplicates": ("duplicates_delivered", "express_twice", "rejected"),
+    "ordering/hold": ("rejected", "gaps"),
     "ordering/incoming": ("order", "gaps", "previous", "rejected"),
     "ordering/order_ack": ("order_ack_before_commit", "order_ack_late", "ack_taken_back"),
     "ordering/outgoing": ("close_without_full_resend", "queue"),
