@@ -157,7 +157,7 @@ class Node:
             opened.pop_all()
         driver = Driver(self.name, engine, platform, worker, store, log, endpoint)
         driver.on_failure = self._life.fail
-        return Port(
+        port = Port(
             self.name,
             life=self._life,
             engine=engine,
@@ -167,6 +167,8 @@ class Node:
             fixed_queues=self._queues is not None,
             state=content.state,
         )
+        platform.note_node(self.name, port.stats)
+        return port
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
         platform, stores = self._platform, list[Store]()
@@ -258,7 +260,7 @@ class Node:
         """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent`` and ``PeerHalted``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted`` and ``QueueOverQuota``.
 
         Raises:
             NodeClosed: the node was not started.

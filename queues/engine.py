@@ -14,7 +14,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
-from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, WriteRecords
+from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import Inbox
@@ -25,7 +25,7 @@ from triack.queues.news import News
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
-from triack.queues.recorder import Recorder
+from triack.queues.recorder import Recorder, start_record
 from triack.queues.redelivery import Return
 from triack.queues.reports import Reports
 from triack.queues.settings import NodeSettings
@@ -89,7 +89,7 @@ class Engine:
         self._directory = directory
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
-        self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
+        self._record("node_started", now_ns, name=name, **start_record(address, settings))
         self.inbox = Inbox(settings, queues, directory, wall_offset_ns, self.drops, self._record)
         self.outbox = Outbox(
             content.node_id,
@@ -351,6 +351,7 @@ class Engine:
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
         effects += self.news.take()
+        effects += [Tell(event) for event in self.inbox.admission.take_news()]
         effects += [TellRollback(error) for error in self.handshakes.take_detected()]
         vouches, releases = self.handshakes.take_vouching()
         effects += vouches
