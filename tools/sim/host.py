@@ -86,8 +86,8 @@ class SimHost(EngineHost):
         settings: of the node.
         queues: those that the node has; None for any.
         disk: its disk; a new one if it brings none.
-        keys: its private keys; one of its own if it brings none. Without any (an empty tuple) it speaks insecurely, and
-            knows the others by address alone.
+        keys: its private keys; if it brings none, it gets one of its own and joins those who know each other on its
+            network. Without any (an empty tuple) it speaks insecurely, and knows the others by address alone.
 
     Attributes:
         identity: its keys, and whom it knows; with keys, that is all of its network.
@@ -120,7 +120,7 @@ class SimHost(EngineHost):
         self.address = address
         self.settings = settings or NodeSettings()
         self.queues = queues
-        self.identity = Identity((draw_key(world, name),) if keys is None else keys)
+        self.identity = Identity((draw_key(world, name),) if keys is None else keys, resides=keys is None)
         self.disk = disk or Disk(world.chance(f"disk {name}"))
         self.engine: Engine | None = None
         self.job: Job | None = None
@@ -169,7 +169,7 @@ class SimHost(EngineHost):
             TriackError: the store cannot be used.
         """
         self.lives += 1
-        if self.lives == 1 and self.identity.keys:
+        if self.lives == 1 and self.identity.resides:
             self.network.residents.join(self)
         self.records.append(bytearray())
         store = self._store = self.open_store()

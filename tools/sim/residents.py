@@ -37,14 +37,17 @@ class Identity:
 
     Args:
         keys: its private keys; none for a node that speaks insecurely, and knows the others by address alone.
+        resides: whether it is to join those of its network; who has another's keys does not.
 
     Attributes:
         keys: the same; see ``use_keys``.
+        resides: the same.
         directory: the peers that it knows by name.
     """
 
-    def __init__(self, keys: tuple[bytes, ...]) -> None:
+    def __init__(self, keys: tuple[bytes, ...], *, resides: bool) -> None:
         self.keys = keys
+        self.resides = resides
         self.directory = Directory()
         self._channels: SecureChannels | None = None
 

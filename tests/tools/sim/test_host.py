@@ -302,6 +302,14 @@ def test_a_node_may_have_other_keys(pair: Pair) -> None:
     assert pair.b.mailbox.length == 1
 
 
+def test_who_has_anothers_keys_is_not_made_known(pair: Pair) -> None:
+    """A process on a copy of a node's data is that node for everyone, not another peer."""
+    clone = Watched(pair.world, pair.network, "a2", pair.a.identity.keys)
+    clone.start()
+    assert [peer.name for peer in pair.b.directory] == ["a"]
+    clone.disk.close()
+
+
 # ---- time
 
 
