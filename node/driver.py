@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.node import operator_log
@@ -27,6 +27,11 @@ __all__ = ["Driver"]
 PATIENCE_NS = 1_500 * MS
 """How long nothing that leaves may come nearer before a node that closes stops waiting: some round trips of the longest
 paths there are, and longer than the wait between two attempts to connect."""
+LOOK_NS = 100 * MS
+"""How often the free room of the disk is looked at while commits are made. A tenth of the default reserve is written
+meanwhile by the fastest disks."""
+LOW_LOOK_S = 1.0
+"""How often it is looked at while there is too little, and no commits are made."""
 
 
 class Driver:
@@ -66,6 +71,8 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._looked_ns = platform.monotonic_ns()
+        self._looking: asyncio.TimerHandle | None = None
         self.events = EventFeed()
         self.on_failure: Callable[[TriackError], None] | None = None
         self._start_task(self._run(), "triack-driver")
@@ -178,6 +185,14 @@ class Driver:
             case QueueOverQuota(queue, messages, size_bytes):
                 why = f"queue {queue} is over its quota"
                 operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
+            case StoreLow(True, room_bytes):
+                self._look_later()
+                why = (
+                    f"the disk has little room, {max(0, room_bytes)} bytes: nothing new is accepted until there is more"
+                )
+                operator_log.error(why, node=self._name, room_bytes=room_bytes)
+            case StoreLow(False, room_bytes):
+                operator_log.info("the disk has room again", node=self._name, room_bytes=room_bytes)
         self.events.put(event)
 
     def _handle_trouble(self, address: str, cause: str) -> None:
@@ -227,17 +242,43 @@ class Driver:
         future = self._worker.start(lambda: self._work(job))
         future.add_done_callback(lambda done: self._finish_job(job, done))
 
-    def _work(self, job: Job) -> None:
-        """In the store's thread."""
+    def _work(self, job: Job) -> int | None:
+        """In the store's thread. Returns how much more the disk takes, if it was time to look."""
         if isinstance(job, GroupCommit):
             if job.commit:
                 self._store.apply(job.commit)
+                if self._now_ns() - self._looked_ns >= LOOK_NS:
+                    self._looked_ns = self._now_ns()
+                    return self._store.room_bytes()
         else:
             self._store.read(job)
+        return None
 
-    def _finish_job(self, job: Job, done: "asyncio.Future[None]") -> None:
+    def _look_later(self) -> None:
+        if self._looking is None and not self._closed:
+            self._looking = self._loop.call_later(LOW_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._worker.start(self._store.room_bytes).add_done_callback(self._finish_look)
+
+    def _finish_look(self, done: "asyncio.Future[int | None]") -> None:
+        self._looking = None
+        if done.exception() is not None:
+            # The next commit fails in the same way, and says so.
+            return
+        self._handle_room(done.result())
+        if self.engine.inbox.admission.store_low:
+            self._look_later()
+
+    def _handle_room(self, room_bytes: int | None) -> None:
+        if room_bytes is not None:
+            self.engine.inbox.admission.handle_room(room_bytes)
+            self._wake.set()
+
+    def _finish_job(self, job: Job, done: "asyncio.Future[int | None]") -> None:
         error = done.exception()
         if error is None:
+            self._handle_room(done.result())
             self.engine.handle_done(job, self._now_ns())
         else:
             known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")
@@ -272,8 +313,9 @@ class Driver:
         for endpoint in self._endpoints.values():
             await endpoint.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._looking):
+            if timer is not None:
+                timer.cancel()
         await self._worker.start(self._store.close)
         self._worker.close()
         self.events.end()

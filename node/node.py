@@ -260,7 +260,8 @@ class Node:
         """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted`` and ``QueueOverQuota``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted``, ``QueueOverQuota`` and
+            ``StoreLow``.
 
         Raises:
             NodeClosed: the node was not started.
@@ -316,6 +317,7 @@ class Node:
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: a queue of this node, which has a fixed set of others.
             UsageError: an argument of a wrong type, or a property that does not exist.
+            QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
@@ -337,7 +339,8 @@ class Node:
 
         Raises:
             WouldBlock: the outgoing queue is full.
-            AddressError, MessageTooLarge, QueueNotFound, UsageError, NodeClosed, StoreFailed: as for ``send``.
+            AddressError, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, NodeClosed, StoreFailed: as for
+                ``send``.
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)

@@ -12,6 +12,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import (
     AddressError,
     NodeClosed,
+    NoRoom,
     QueueFull,
     QueueNotFound,
     RollbackDetected,
@@ -125,6 +126,8 @@ class Port:
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
+        if outgoing.durable and self._engine.inbox.admission.store_low:
+            raise NoRoom(f"send to {destination}: the disk of node {self._name} has less room than its reserve")
         if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
             raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES

@@ -97,6 +97,7 @@ class Inbox:
     def restore(self, content: StoreContent, group: GroupCommit, now_ns: int) -> None:
         """Take what the store has, and make the declared queues."""
         self.admission.handle_start(content.node_id)
+        self.admission.handle_room(content.room_bytes)
         for queue_id, name in content.queues:
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)

@@ -19,6 +19,7 @@ from triack.tools.replay.schema import (
     EXPRESS,
     LATENCY_BUCKETS_PER_DECADE,
     POSITION_SHIFT,
+    STAYING_REASONS,
     TIMELINE_BUCKETS,
     SessionLine,
     Timeline,
@@ -170,6 +171,8 @@ class LocalReplay:
     def _rejected(self, record: Record) -> None:
         if record["reason"] == "duplicate":
             self._duplicate(record)
+        elif record["reason"] not in STAYING_REASONS:
+            self._streams.handle_refused(record)
 
     def _duplicate(self, record: Record) -> None:
         self._verdict.duplicates_on_wire += 1

@@ -79,9 +79,13 @@ class Streams:
         self.duplicates = 0
 
     def settled(self, node: str, packet: Packet) -> bool:
-        """Say whether the node has committed or recovered the packet so far."""
+        """Say whether the node has committed, recovered or refused the packet so far."""
         numbers = self._settled.get((node, packet[1:4]))
         return numbers is not None and packet[4] in numbers
+
+    def handle_refused(self, record: Record) -> None:
+        """Note a packet that its origin knows not to be here, so that store acks may pass it."""
+        self._settle(record, record["number"], record["number"])
 
     def handle_queued(self, record: Record) -> None:
         """Note outgoing packets."""

@@ -33,6 +33,9 @@ INT_FIELDS: Final = tuple(name for name, type_ in COLUMNS.items() if type_ is in
 BOOL_FIELDS: Final = tuple(name for name, type_ in COLUMNS.items() if type_ is bool)
 
 EXPRESS: Final = "express"
+STAYING_REASONS: Final = ("duplicate", "stale-sequence", "hold-full")
+"""Of rejected packets: nobody is told, so no store ack may pass them on account of it. All others reach their origin,
+which has the packet in its dead-letter queue, or sends it again when there is room."""
 RECOVERABLE: Final = "recoverable"
 TRANSACTIONAL: Final = "transactional"
 CLASS_CODES: Final = {EXPRESS: 0, RECOVERABLE: 1, TRANSACTIONAL: 2}

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
-from triack.tools.replay.schema import ACK_BURST_PACKETS, ACK_RANGE_PACKETS_MAX, IDLE_ACK_TOLERANCE_NS
+from triack.tools.replay.schema import (
+    ACK_BURST_PACKETS,
+    ACK_RANGE_PACKETS_MAX,
+    IDLE_ACK_TOLERANCE_NS,
+    STAYING_REASONS,
+)
 from triack.tools.replay.spark_records import (
     DURABLE,
     LINK,
@@ -142,7 +147,10 @@ def settlements(records: DataFrame) -> DataFrame:
     """Return ranges of packets with the position from which a store ack may cover them."""
     rows = pick(records, "committed", "position_recovered").where(DURABLE)
     rows = rows.select("node", *STREAM, "pos", f.explode(spans()).alias("span"))
-    return rows.select("node", *STREAM, "pos", f.col("span")[0].alias("first"), f.col("span")[1].alias("last"))
+    kept = rows.select("node", *STREAM, "pos", f.col("span")[0].alias("first"), f.col("span")[1].alias("last"))
+    refused = pick(records, "rejected").where(DURABLE).where(~f.col("reason").isin(*STAYING_REASONS))
+    number = f.col("number")
+    return kept.unionAll(refused.select("node", *STREAM, "pos", number.alias("first"), number.alias("last")))
 
 
 def check_ack_timing(moves: DataFrame, records: DataFrame, logs: DataFrame) -> DataFrame:

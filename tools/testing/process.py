@@ -200,7 +200,12 @@ class SimProcess(Process, real.Platform):
 
     def open_store(self, data: Path | None) -> Store:
         """Open a store on the machine's disk."""
-        store = SimStore(data, vfs=self.machine.disk.vfs, checkpoint_pages=CHECKPOINT_PAGES)
+        store = SimStore(
+            data,
+            vfs=self.machine.disk.vfs,
+            checkpoint_pages=CHECKPOINT_PAGES,
+            free=lambda _folder: self.machine.disk.free_bytes,
+        )
         self._stores.append(store)
         return store
 

@@ -392,6 +392,21 @@ def rejected_for_good() -> World:
 
 
 @harmless
+def held_back_for_a_while() -> World:
+    """Beta has no room: store acks pass the packet, and alpha sends it again when beta says so."""
+    world = ready()
+    numbers = world.queue("recoverable", 1)
+    arrived = world.send("recoverable", numbers)
+    world.beta.write("rejected", cls="recoverable", **place("recoverable"), number=1, reason="held-back")
+    world.ack(arrived)
+    arrived = world.send("recoverable", numbers)
+    world.commit("recoverable", numbers)
+    world.ack(arrived)
+    world.hand("recoverable", numbers)
+    return world
+
+
+@harmless
 def express_lost_in_a_crash() -> World:
     """Express packets of a failed session are gone with the process that had them."""
     world = ready()
