@@ -26,6 +26,7 @@ from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.settings import AckTrigger, SessionSettings
+from triack.transport.endpoint import Tls
 
 __version__ = "0.1.0"
 
@@ -62,6 +63,7 @@ __all__ = [
     "SessionSettings",
     "SessionStats",
     "Stage",
+    "Tls",
     "Transaction",
     "connect",
     "open",
