@@ -181,6 +181,7 @@ class Node:
             state=content.state,
         )
         self._access.watch(driver.start_task, port.handle_directory_changed)
+        platform.note_node(self.name, port.stats)
         return port
 
     async def _open_channels(self, worker: Worker, endpoint: Endpoint | None) -> Channels:
@@ -293,7 +294,7 @@ class Node:
         """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent`` and ``PeerHalted``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted`` and ``QueueOverQuota``.
 
         Raises:
             NodeClosed: the node was not started.

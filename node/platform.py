@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 
 from triack.node.log_file import LogFile
 from triack.node.private_files import Files, MemoryFiles, PrivateFiles
+from triack.node.stats import NodeStats
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint, Tls, open_endpoint
 
@@ -91,6 +92,9 @@ class Platform:
     def open_log(self, folder: Path | None, name: str, incarnation: int) -> Log | None:
         """Open the session log of a node, or None if it keeps none. Raises StoreError."""
         return None if folder is None else LogFile(folder, name, incarnation)
+
+    def note_node(self, name: str, look: Callable[[], NodeStats]) -> None:
+        """A node was opened; ``look`` gives its counters. A platform that tells of its nodes keeps it."""
 
 
 PLATFORM: ContextVar[Platform] = ContextVar("triack_platform", default=Platform())  # noqa: B039 - it has no state
