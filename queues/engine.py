@@ -25,7 +25,7 @@ from triack.queues.news import News
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
-from triack.queues.recorder import Recorder
+from triack.queues.recorder import Recorder, start_record
 from triack.queues.redelivery import Return
 from triack.queues.reports import Reports
 from triack.queues.settings import NodeSettings
@@ -91,7 +91,7 @@ class Engine:
         self._directory = directory
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
-        self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
+        self._record("node_started", now_ns, name=name, **start_record(address, settings))
         self.inbox = Inbox(settings, queues, directory, wall_offset_ns, self.drops, self._record)
         self.outbox = Outbox(
             content.node_id,

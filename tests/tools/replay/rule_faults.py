@@ -36,7 +36,7 @@ def restarted() -> World:
     world.beta.write("position_recovered", **place(KEPT), ranges=[[1, 5]], cls=KEPT)
     for cls, number in ((TX, 6), (KEPT, 5)):
         world.hand(cls, range(number, number + 1))
-    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=3)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=3)
     world.alpha.start()
     world.queued(TX, left[0], left[-1], recovered=True)
     world.queued(KEPT, 5, 5, recovered=True)
