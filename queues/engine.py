@@ -55,6 +55,7 @@ class Engine:
         now_ns: the monotonic clock.
         wall_offset_ns: wall clock minus monotonic clock.
         recording: whether to keep a session log.
+        announced: where it tells peers that they find it, if that is not ``address``; empty for nowhere.
 
     Attributes:
         node_id: 16 bytes that name this node for ever.
@@ -78,6 +79,7 @@ class Engine:
         now_ns: int,
         wall_offset_ns: int,
         recording: bool,
+        announced: str | None = None,
     ) -> None:
         self.node_id = content.node_id
         self.address = address
@@ -104,7 +106,7 @@ class Engine:
         self.handshakes = Handshakes(
             content,
             name=name,
-            address=address,
+            address=address if announced is None else announced,
             settings=settings,
             channels=channels,
             directory=directory,
