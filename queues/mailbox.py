@@ -150,7 +150,6 @@ class Mailbox:
     """
 
     __slots__ = (
-        "__weakref__",
         "_again",
         "_changed",
         "_notices",

@@ -73,9 +73,9 @@ def _pair(when_full: WhenFull, may_send: tuple[str, ...] = ("*",)) -> "Iterator[
     world = World(0)
     network = Network(world)
     settings = NodeSettings(limits=Limits(quota=Quota(QUOTA, 1024**2, when_full)))
-    sender = SimHost(world, network, "a", "udp://a:1")
-    known = Directory([Peer("a", addresses=(sender.address,), may_send=may_send)])
-    receiver = SimHost(world, network, "b", "udp://b:1", settings=settings, directory=known)
+    sender = SimHost(world, network, "a", "udp://a:1", keys=())
+    receiver = SimHost(world, network, "b", "udp://b:1", settings=settings, keys=())
+    receiver.identity.directory = Directory([Peer("a", addresses=(sender.address,), may_send=may_send)])
     for host in (sender, receiver):
         host.start()
     try:
