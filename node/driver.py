@@ -16,7 +16,7 @@ from triack.node import operator_log
 from triack.node.events import EventFeed
 from triack.node.platform import Log, Platform, Worker
 from triack.queues.closing import Departure, count_by, left_behind, way_made
-from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
+from triack.queues.effects import Effect, Job, Release, Send, StartJob, Tell, TellRollback, Vouch, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.store.store import Store
@@ -156,6 +156,10 @@ class Driver:
                 self._start_job(job)
             case Send(address, datagrams):
                 await self._send(address, datagrams)
+            case Vouch(address):
+                self._endpoints[address.partition(":")[0]].vouch(address)
+            case Release(address):
+                self._endpoints[address.partition(":")[0]].release(address)
             case Tell(event):
                 self._tell(event)
             case TellRollback(error):
@@ -164,7 +168,6 @@ class Driver:
     async def _send(self, address: str, datagrams: list[bytes]) -> None:
         try:
             endpoint = await self._endpoint_for(address)
-            endpoint.vouch(address)  # the engine has a session with whoever it answers
             await endpoint.send(datagrams, address)
         except (TransportError, AddressError) as error:
             self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
