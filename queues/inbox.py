@@ -243,7 +243,8 @@ class Inbox:
             self._tell_rejected((conversation, packet), header, transfer)
             return
         transfer.via = conversation
-        transfer.settle(header)
+        if transfer.settle(header) and delivery in DURABLE:
+            group.arrivals.accepted.setdefault(transfer, [])
         if transfer.rejections.full or (not transfer.ordered and transfer.filter.full):
             self._record_rejected(header, delivery, RejectReason.HOLD_FULL, now_ns)
             return
@@ -447,8 +448,8 @@ class Inbox:
         """The commit has returned: acknowledgements may speak of it, the application may see it."""
         for (origin, lane), row in group.commit.positions.items():
             transfer = self._transfers[origin][lane]
+            transfer.handle_committed(row)
             if transfer.ordered:
-                transfer.sequence.handle_committed((row.sequence, row.number))
                 self._owe(transfer)
         self._record_accepted(group.arrivals.accepted, now_ns)
         for mailbox, packet, head in group.arrivals.queued:
