@@ -85,9 +85,7 @@ def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
 
 
 def test_a_violation_leads_to_its_place(tmp_path: Path) -> None:
-    """It has a name instead of an id, its time, file and line; its mark in the plots leads back. One without a time
-    has no mark.
-    """
+    """It has names, its time, file and line; its mark in the plots leads back. One without a time has no mark."""
     pytest.importorskip("matplotlib")
     placed = Violation("lost", ALPHA, number=3, last=5, wall_ns=1_500_000_000, file="a.jsonl", line=7, evidence="gone")
     verdict = Verdict(findings=[placed, Violation("window")], violations={"lost": 1, "window": 1})
