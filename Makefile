@@ -12,7 +12,7 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test docs paths lint format lock build clean planted exhaustive disk figures drains real
+.PHONY: help setup demo check test docs paths lint format lock build clean planted exhaustive disk figures drains window real fuzz flood
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +56,17 @@ figures: setup  ## measure lost packets, handshakes, transfers, outages and repl
 drains: setup  ## time an idle and a busy poll of the engine, with 1 to 10,000 of everything
 	$(BIN)/python -m proof drains $(ARGS)
 
+window: setup  ## show ten million counters to the replay window and to an oracle
+	$(BIN)/python -m proof window $(ARGS)
+
 real: setup  ## real sockets, namespaces, kills and failing system calls
 	$(BIN)/python -m proof real $(ARGS)
+
+fuzz: $(VENV)/fuzz.stamp setup  ## feed every decoder bytes, guided by what they reach (ARGS="--seconds 600 body")
+	$(BIN)/python -m tests.fuzz.run $(ARGS)
+
+flood: setup  ## a million junk and spoofed connects: what they cost, and whether honest peers still get in
+	$(BIN)/python -m proof flood $(ARGS)
 
 lint: setup  ## check style (ruff), form (ruff format) and types (mypy strict)
 	$(BIN)/ruff check .
@@ -72,6 +81,7 @@ lock: $(VENV)/lock.stamp  ## resolve the dependencies again and write requiremen
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --all-extras --group dev pyproject.toml --output-file requirements/lock.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --constraints requirements/lock.txt requirements/build.in \
 		--output-file requirements/build.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --group pyproject.toml:fuzz --output-file requirements/fuzz.txt
 
 build: $(VENV)/lock.stamp  ## make the wheel and the source archive in dist
 	rm -rf build/lib build/bdist.* triack.egg-info dist
@@ -94,6 +104,11 @@ $(VENV)/pyvenv.cfg:
 $(VENV)/lock.stamp: requirements/build.txt requirements/lock.txt | $(VENV)/pyvenv.cfg
 	$(PIP) install --quiet --require-hashes -r requirements/build.txt
 	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/lock.txt
+	@touch $@
+
+# Not in every .venv: a large package with wheels for few machines, which only `make fuzz` needs.
+$(VENV)/fuzz.stamp: requirements/fuzz.txt $(VENV)/lock.stamp
+	$(PIP) install --quiet --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
 # The stamp carries the time from before the build, so that a file saved meanwhile is not missed. What an earlier

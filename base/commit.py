@@ -39,10 +39,10 @@ def split_key(key: int) -> tuple[int, int]:
 
 
 class OutgoingQueueRow(NamedTuple):
-    """An outgoing stream: where to, in which class, and which number comes next."""
+    """An outgoing stream: to whom, in which class, and which number comes next."""
 
     lane: int
-    address: str
+    peer: str
     queue: str
     delivery: int
     sequence: int
@@ -82,11 +82,15 @@ class PositionRow(NamedTuple):
 
 
 class PeerRow(NamedTuple):
-    """What is remembered of another store: how far its history had come when it last spoke."""
+    """What is remembered of another store: how far its history had come when it last spoke, and whose it is.
+
+    The name is that of the peer which proved to be the node's with a key; empty when none did.
+    """
 
     node_id: bytes
     start: int
     serial: int
+    name: str = ""
 
 
 @dataclass(slots=True)

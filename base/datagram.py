@@ -1,36 +1,40 @@
 """The layout of one datagram, and the channels that protect it.
 
-    offset  0        1         2          4                12         20            20 + payload
-            | kind   | version | reserved | connection id  | counter  | protected payload |
-              1 byte   1         2          8                8          any, and what its channel adds
+    offset  0        1         2       4                12         20            20 + payload
+            | kind   | version | epoch | connection id  | counter  | protected payload |
+              1 byte   1         2       8                8          any, and what its channel adds
 
 All numbers are big-endian. The connection id is the receiver's, so that a datagram finds its conversation whatever
-address it comes from (as RFC 9000 section 5.1 has it); a connect, which finds none, has 0 there. The counter never
-repeats in a direction of a connection: a channel that encrypts takes its nonce from it (RFC 5116, section 3.1).
+address it comes from (as RFC 9000 section 5.1 has it); a connect, which finds none, has its sender's there, where the
+answer is to go. The counter never repeats in a direction of a connection: a channel that encrypts takes its nonce from
+it (RFC 5116, section 3.1); an accept has that of the connect that it answers. The epoch says with which of a
+direction's successive keys data is sealed.
 
 Each conversation has a channel of its own. Whoever begins one makes it with ``Channels.dial`` and seals a CONNECT with
 it; whoever is called makes its own from that datagram, with ``Channels.answer``, and seals the ACCEPT with it:
 
-    CONNECT   dial(address).seal     --->   answer(datagram): a channel, and what the connect says
-    ACCEPT    the same channel.open  <---   the same channel.seal
-    DATA      both                   <-->   both
+    CONNECT   dial(peer).seal        --->   answer(datagram): a channel, and what the connect says
+    RETRY     the same channel.open  <---   or, under load: prove first that you are where you say
+    ACCEPT    the same channel.open  <---   the channel.seal
+    DATA, CHALLENGE, RESPONSE        <-->   both
 
-So the hello travels as the payload of these two datagrams, and a channel that agrees on keys sends its own two
-handshake messages around it: the first is what it makes of a CONNECT, the second what it makes of an ACCEPT. Both may
-be sealed more than once, as hellos are repeated.
+So the hello travels as the payload of these two datagrams: a channel that agrees on keys makes its two handshake
+messages of them. A connect may be sealed more than once, as hellos are repeated: each is a handshake of its own, and
+every connect that is answered has a channel of its own at the acceptor. The initiator's channel has the keys of the
+accept that it opened last, until it seals its first DATA; from then on it opens no other accept.
 """
 
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-__all__ = ["HEADER_BYTES", "Channel", "Channels", "Header", "Kind", "read_header"]
+__all__ = ["HEADER_BYTES", "Answer", "Channel", "Channels", "Header", "Kind", "read_header"]
 
-VERSION = 1
+VERSION = 2
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
 
 _HEADER = Struct("!BBHQQ")
@@ -44,6 +48,10 @@ class Kind(IntEnum):
     CONNECT = 1
     ACCEPT = 2
     DATA = 3
+    RETRY = 4
+    CHALLENGE = 5
+    RESPONSE = 6
+    ENROL = 7
 
 
 # A dict lookup costs a third of ``Kind(value)``.
@@ -56,61 +64,91 @@ class Header:
 
     Attributes:
         kind: what the datagram is for.
-        connection_id: the receiver's, 64 bits; 0 in a connect.
+        connection_id: the receiver's, 64 bits; in a connect the sender's.
         counter: 64 bits; nobody uses one twice in a direction of a connection.
+        epoch: 16 bits: which key of its direction; 0 in what is not data.
     """
 
     kind: Kind
     connection_id: int
     counter: int
+    epoch: int = 0
 
     def encode(self) -> bytes:
         """The header as bytes."""
-        return _HEADER.pack(self.kind, VERSION, 0, self.connection_id, self.counter)
+        return _HEADER.pack(self.kind, VERSION, self.epoch, self.connection_id, self.counter)
 
 
 def read_header(datagram: bytes) -> Header:
     """Read whose datagram it is. Nothing in it is true before a channel has opened the datagram.
 
     Raises:
-        ProtocolError: with reason ``too-short``, ``bad-version``, ``unknown-kind`` or ``bad-header``.
+        ProtocolError: with reason ``too-short``, ``bad-version`` or ``unknown-kind``.
     """
     if len(datagram) < HEADER_BYTES:
         raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
-    code, version, reserved, connection_id, counter = _HEADER.unpack_from(datagram)
+    code, version, epoch, connection_id, counter = _HEADER.unpack_from(datagram)
     if version != VERSION:
         raise ProtocolError(DropReason.BAD_VERSION, str(version))
     kind = _KINDS.get(code)
     if kind is None:
         raise ProtocolError(DropReason.UNKNOWN_KIND, str(code))
-    if reserved:
-        raise ProtocolError(DropReason.BAD_HEADER, f"reserved bits {reserved:#06x}")
-    return Header(kind, connection_id, counter)
+    return Header(kind, connection_id, counter, epoch)
 
 
 class Channel(Protocol):
-    """Protects the datagrams of one conversation; what it covers is the whole datagram, its header included."""
+    """Protects the datagrams of one conversation; what it covers is the whole datagram, its header included.
+
+    Attributes:
+        peer: the name of the peer that it has been proved to be, as the own directory has it; empty without keys.
+        peer_key: the public key with which it was proved; empty without keys.
+    """
+
+    peer: str
+    peer_key: bytes
 
     @property
     def overhead_bytes(self) -> int:
         """By how much a datagram is longer than its payload: the header, and what the channel adds."""
 
-    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
         """Return the whole datagram: header and protected payload.
 
         Args:
             kind: what it is for.
-            connection_id: the receiver's; 0 in a connect.
-            counter: never the same twice in a direction of a connection.
+            connection_id: the receiver's; in a connect the sender's.
+            counter: never the same twice in a direction of a connection; an accept has that of its connect.
             payload: what it carries: the hello, or frames, or nothing.
+            now_ns: the monotonic clock, for keys that are replaced in time.
         """
 
-    def open(self, datagram: bytes) -> bytes:
-        """Return the payload of a datagram whose header ``read_header`` has read.
+    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
+        """Return the payload of a datagram; that of a RETRY is empty: seal the connect once more.
+
+        Args:
+            datagram: all of it.
+            header: what ``read_header`` has read.
+            now_ns: the monotonic clock.
 
         Raises:
-            ProtocolError: ``too-short`` or ``bad-tag``, when the datagram is not what the peer sealed.
+            ProtocolError: the datagram is not what the peer sealed, came before, or is of no use in this state;
+                nothing has changed then. The reason says which: ``too-short``, ``bad-tag``, ``replayed``,
+                ``key-expired``, ``unexpected-accept``, ``too-many-forgeries`` (the conversation has to be closed).
         """
+
+
+class Answer(NamedTuple):
+    """What came of a connect.
+
+    Attributes:
+        channel: of the conversation that it asks for; None when its sender has to prove first where it is.
+        payload: what the connect says.
+        retry: the datagram to send back when there is no channel.
+    """
+
+    channel: Channel | None
+    payload: bytes
+    retry: bytes = b""
 
 
 class Channels(Protocol):
@@ -120,21 +158,29 @@ class Channels(Protocol):
     def overhead_bytes(self) -> int:
         """That of every channel that is made here: packets are cut to size before there is a conversation."""
 
-    def dial(self, address: str) -> Channel:
+    def dial(self, peer: str, scheme: str) -> Channel:
         """The channel of a conversation that begins here: it seals the connect, and opens the accept.
 
         Args:
-            address: whom it is for.
+            peer: whom it is for, by its name in the directory.
+            scheme: of the address that is dialled: ``udp``, ``tcp`` or ``memory``.
+
+        Raises:
+            ProtocolError: ``no-key``: the directory has no key for that peer, or no such peer any more.
         """
 
-    def answer(self, datagram: bytes) -> tuple[Channel, bytes]:
+    def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:
         """The channel of a conversation that a connect asks for, and the payload of that connect.
 
-        The caller may drop the channel, or seal one accept with it and then drop it: it holds nothing but memory.
+        The caller may drop the channel, or seal accepts with it and then drop it: it holds nothing but memory.
 
         Args:
             datagram: a connect, by its header.
+            header: what ``read_header`` has read.
+            sender: the address that it came from.
+            now_ns: the monotonic clock.
 
         Raises:
-            ProtocolError: ``too-short`` or ``bad-tag``.
+            ProtocolError: ``too-short``, ``bad-mac``, ``bad-cookie``, ``bad-tag``, ``untrusted``,
+                ``too-many-connects``: nothing is answered then.
         """

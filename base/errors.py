@@ -5,7 +5,8 @@ TriackError
 │   ├── AddressError          an address or destination that cannot be read
 │   ├── MessageTooLarge       a body over 4 MiB
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
-│   └── NotLoopback           insecure=True beyond the loopback interface
+│   ├── NotLoopback           insecure=True beyond the loopback interface
+│   └── KeyUnreadable         a text that is no key, or was mistyped
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
@@ -16,6 +17,7 @@ TriackError
 │   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
 │   └── StoreFailed           a write or sync failed; the node has stopped
 │       └── StoreMoved        its files were deleted, renamed or replaced while it was open
+├── IdentityError             a key file or trust file that cannot be used
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
@@ -29,6 +31,8 @@ __all__ = [
     "AddressError",
     "ChaosError",
     "DeliveryFailed",
+    "IdentityError",
+    "KeyUnreadable",
     "MessageTooLarge",
     "NodeClosed",
     "NotLoopback",
@@ -70,7 +74,11 @@ class QueueNotFound(UsageError):
 
 
 class NotLoopback(UsageError):
-    """An insecure node was asked to listen beyond the loopback interface."""
+    """An insecure node was asked to listen, or to send, beyond the loopback interface."""
+
+
+class KeyUnreadable(UsageError):
+    """A text that is no key, or was mistyped; no message of this error repeats the text, which may be a secret."""
 
 
 class NodeClosed(TriackError):
@@ -127,6 +135,10 @@ class StoreFailed(StoreError):
 
 class StoreMoved(StoreFailed):
     """The files of an open store were deleted, renamed or replaced; the commit that found it was not acknowledged."""
+
+
+class IdentityError(TriackError):
+    """A key file or trust file is damaged, not private to its owner, or cannot be read or written."""
 
 
 class RollbackDetected(TriackError):

@@ -42,6 +42,8 @@ class NumberSet:
 
     def lowest_ranges(self, most: int) -> list[Range]:
         """The ``most`` lowest ranges above ``cumulative``."""
+        if not self._firsts:
+            return []
         return list(zip(self._firsts[:most], self._lasts[:most], strict=True))
 
     def add(self, number: int) -> bool:

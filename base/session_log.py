@@ -56,7 +56,7 @@ FIELDS: Final[dict[str, Field]] = {
     # Where a message is, whatever session carries it.
     "class": Field(str, "`express`, `recoverable` or `transactional`"),
     "origin": Field(str, "id of the node that the messages come from"),
-    "lane": Field(int, "the origin's number for one stream: one destination queue at one address in one class"),
+    "lane": Field(int, "the origin's number for one stream: one destination queue of one peer in one class"),
     "sequence": Field(int, "the lane's sequence id: only grows"),
     "number": Field(int, "a packet's number in the sequence, from 1"),
     "previous": Field(int, "the number of the packet before it that its origin still wants delivered; 0: none"),
@@ -68,7 +68,6 @@ FIELDS: Final[dict[str, Field]] = {
         "in `dropped` how many datagrams",
     ),
     "queue": Field(str, "name of the destination queue"),
-    "peer_address": Field(str, "where that queue is, as the application named it"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
     "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all"),
@@ -77,6 +76,7 @@ FIELDS: Final[dict[str, Field]] = {
     # Sessions.
     "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
     "peer": Field(str, "node id of the other end, 32 hex digits; empty if it never said"),
+    "peer_name": Field(str, "the peer, as this node calls it: by name, or by address when it has none"),
     "role": Field(str, "`initiator` or `acceptor`"),
     "address": Field(str, "where the peer is; in `node_started` where the node listens"),
     "window": Field(int, "packets, the most that may be unacknowledged"),
@@ -120,18 +120,18 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "queued": Event(
         "outgoing packets were committed here (express: entered memory). `origin` is the recording node",
-        (*_PACKETS, "queue", "peer_address"),
+        (*_PACKETS, "queue", "peer_name"),
         ((), ("recovered",)),
     ),
     "session_opened": Event(
         "the session became open",
-        ("session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"),
+        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"),
     ),
-    "session_closed": Event("the session ended", ("session", "peer", "reason", "unacked")),
+    "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
         "a store, this node's or the peer's, is an older copy of itself, or runs twice: nothing is exchanged with that "
         "peer until the node starts again; once for each peer and start",
-        ("peer", "rolled_back"),
+        ("peer", "peer_name", "rolled_back"),
     ),
     "packet_sent": Event(
         "a packet went to the transport; control packets (order acks, rejections) have `class` `express` and no `lane`",

@@ -152,6 +152,7 @@ class Driver:
     async def _send(self, address: str, datagrams: list[bytes]) -> None:
         try:
             endpoint = await self._endpoint_for(address)
+            endpoint.vouch(address)  # the engine has a session with whoever it answers
             await endpoint.send(datagrams, address)
         except (TransportError, AddressError) as error:
             self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)

@@ -10,8 +10,9 @@ from typing import Self, Unpack
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, NotLoopback, StoreDamaged, TriackError, UsageError, WouldBlock
+from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
+from triack.base.peers import Directory, Peer
 from triack.node import operator_log
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.server import ControlServer
@@ -28,7 +29,7 @@ from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.store.store import Store
-from triack.transport.address import Address
+from triack.transport.address import Address, check_loopback
 from triack.transport.endpoint import Endpoint
 from triack.transport.insecure import InsecureChannels
 
@@ -61,7 +62,7 @@ def open_node(
 
     Raises:
         AddressError: a name or address that cannot be read.
-        NotLoopback: an insecure node was to listen beyond loopback.
+        NotLoopback: an insecure node was to listen beyond loopback, or to know a peer there.
         UsageError: ``insecure`` is not set.
     """
     return Node(
@@ -96,8 +97,10 @@ class Node:
                 f"open node {name}: there is no secure channel yet; "
                 "say insecure=True (--insecure) to run on loopback without one"
             )
-        if listen is not None and not listen.is_loopback:
-            raise NotLoopback(f"listen on {listen}: an insecure node listens on loopback addresses only")
+        if listen is not None:
+            check_loopback("listen on", listen)
+        for peer, address in peers.items():
+            check_loopback(f"know {peer} at", Address.parse(address))
         self.name = name
         self.settings = settings
         self._platform = PLATFORM.get()
@@ -105,7 +108,7 @@ class Node:
         self._listen = listen
         self._log = log
         self._queues = queues
-        self._peers = peers
+        self._directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
         self._life = Life(name)
         self._running: Port | None = None
         self._control: ControlServer | None = None
@@ -160,7 +163,7 @@ class Node:
             engine=engine,
             driver=driver,
             clock=platform.monotonic_ns,
-            peers=self._peers,
+            directory=self._directory,
             fixed_queues=self._queues is not None,
             state=content.state,
         )
@@ -204,6 +207,7 @@ class Node:
             settings=self.settings,
             queues=self._queues,
             channels=InsecureChannels(),
+            directory=self._directory,
             random=random.Random(platform.entropy(16)),
             now_ns=now_ns,
             wall_offset_ns=platform.wall_ns() - now_ns,
@@ -306,6 +310,7 @@ class Node:
 
         Raises:
             AddressError: a destination that cannot be read, or an unknown peer.
+            NotLoopback: an insecure node was to send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: a queue of this node, which has a fixed set of others.
             UsageError: an argument of a wrong type, or a property that does not exist.

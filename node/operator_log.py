@@ -2,10 +2,17 @@
 
 Each line is a sentence that names the node, what happened and the cause; its parts are attributes of the record, for
 whoever renders it otherwise. A line that cannot be written must not stop a node: standard error may be closed.
+
+Nothing that others say gets through as it is: a line stays one line, without control characters and without secrets.
+Nor can they fill a disk: each place in the code that logs has so many lines a second, and the next one after that says
+how many were left out.
 """
 
 import logging
+import time
 from contextlib import suppress
+
+from triack.base.printable import printable
 
 __all__ = ["NAME", "debug", "error", "info", "warning"]
 
@@ -15,8 +22,38 @@ NAME = "triack"
 _log = logging.getLogger(NAME)
 # Without it Python prints warnings of a logger that nobody configured.
 _log.addHandler(logging.NullHandler())
+LINES_PER_SECOND = 10
+"""Of one place in the code, that is of one cause: more than a person reads."""
+
 _CANNOT_WRITE = (OSError, ValueError)
 """ValueError is what Python raises for a file that is closed."""
+
+
+_CALLER = 3
+"""Whoever calls ``warning`` and the like is that far from ``Logger.log``: it is what the line tells as its place."""
+
+
+class _Limit(logging.Filter):
+    """Lets so many lines a second through, for each place in the code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._windows: dict[tuple[str, int], list[float]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is to be written; it then tells of those before it that were not."""
+        now_s = time.monotonic()
+        window = self._windows.setdefault((record.pathname, record.lineno), [now_s, 0])
+        if now_s >= window[0] + 1:
+            left_out = int(window[1]) - LINES_PER_SECOND
+            if left_out > 0:
+                record.msg = f"{record.msg} (and {left_out} more lines like this one)"
+            window[:] = [now_s, 0]
+        window[1] += 1
+        return window[1] <= LINES_PER_SECOND
+
+
+_log.addFilter(_Limit())
 
 
 def debug(event: str, **fields: object) -> None:
@@ -40,5 +77,9 @@ def error(event: str, **fields: object) -> None:
 
 
 def _write(level: int, event: str, fields: dict[str, object]) -> None:
+    if not _log.isEnabledFor(level):
+        return
+    safe = {name: printable(value) if isinstance(value, str) else value for name, value in fields.items()}
     with suppress(*_CANNOT_WRITE):
-        _log.log(level, event, extra=fields)
+        # As a message without arguments, so that no percent sign in it means anything.
+        _log.log(level, printable(event), extra=safe, stacklevel=_CALLER)

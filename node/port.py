@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError, WaitTimeout
 from triack.base.names import check_name, nearest
+from triack.base.peers import Directory
 from triack.node import operator_log
 from triack.node.driver import Driver
 from triack.node.events import Events
@@ -24,7 +25,7 @@ from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
-from triack.transport.address import Destination
+from triack.transport.address import Destination, check_loopback
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
 
@@ -46,7 +47,7 @@ class Port:
         engine: its engine.
         driver: runs the engine.
         clock: the monotonic clock, in nanoseconds.
-        peers: addresses by name.
+        directory: the peers by name.
         fixed_queues: whether it has only the queues that it was opened with.
         state: what the application keeps in the store.
 
@@ -62,7 +63,7 @@ class Port:
         engine: Engine,
         driver: Driver,
         clock: Callable[[], int],
-        peers: dict[str, str],
+        directory: Directory,
         fixed_queues: bool,
         state: dict[str, bytes],
     ) -> None:
@@ -73,7 +74,7 @@ class Port:
         self._engine = engine
         self._driver = driver
         self._clock = clock
-        self._peers = peers
+        self._directory = directory
         self._fixed_queues = fixed_queues
         self._state = state
         self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
@@ -97,14 +98,15 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        address = str(parsed.address) if parsed.address is not None else ""
-        if parsed.peer is not None:
-            if parsed.peer not in self._peers:
-                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, self._peers)}")
-            address = self._peers[parsed.peer]
-        if not address or address == self._engine.address:
+        if parsed.address is not None:
+            check_loopback(f"send to {parsed.queue} at", parsed.address)
+        if parsed.peer is not None and self._directory.named(parsed.peer) is None:
+            known = [peer.name for peer in self._directory]
+            raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, known)}")
+        where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
+        if not self._engine.peer_at(where):
             self.mailbox(parsed.queue)
-        found = self._engine.outgoing_queue(address, parsed.queue, delivery)
+        found = self._engine.outgoing_queue(where, parsed.queue, delivery)
         self._outgoing[(destination, delivery)] = found
         return found
 

@@ -39,14 +39,14 @@ class OutgoingStats:
     """One outgoing queue: what is on its way to one queue elsewhere, in one class.
 
     Attributes:
-        address: where it goes.
+        peer: whose it is, by name, or by address when it has no name.
         queue: the queue there.
         delivery: the class.
         packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
         bytes: of their bodies.
     """
 
-    address: str
+    peer: str
     queue: str
     delivery: Delivery
     packets: int
@@ -78,7 +78,7 @@ class SessionStats:
 
 @dataclass(frozen=True, slots=True)
 class LinkStats:
-    """The way to one address to which this node sends.
+    """The way to one peer to which this node sends.
 
     Attributes:
         is_up: whether a session is open.
@@ -102,7 +102,7 @@ class NodeStats:
     Attributes:
         queues: its queues by name.
         outgoing: its outgoing queues, those to queues of its own left out.
-        links: the addresses to which it sends.
+        links: the peers to which it sends, by name, or by address when they have no names.
         sessions: every open session.
         drops: what was dropped, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
@@ -133,16 +133,16 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
         queues={name: _queue(mailbox, now_ms) for name, mailbox in sorted(engine.inbox.mailboxes.items())},
         outgoing=[
             OutgoingStats(
-                outgoing.address,
+                outgoing.peer,
                 outgoing.queue,
                 outgoing.delivery,
                 outgoing.unacknowledged,
                 outgoing.pending_bytes + outgoing.unacked_bytes,
             )
             for outgoing in engine.outbox.queues
-            if outgoing.address
+            if outgoing.peer
         ],
-        links={address: _link(link) for address, link in engine.outbox.links.items()},
+        links={peer: _link(link) for peer, link in engine.outbox.links.items()},
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -190,10 +190,9 @@ def _link(link: Link) -> LinkStats:
 
 def _session(conversation: Conversation) -> SessionStats:
     session, window = conversation.session, conversation.session.window
-    assert conversation.peer is not None, "it is open"
     return SessionStats(
         address=conversation.path,
-        peer=conversation.peer.name,
+        peer=conversation.peer_label,
         node_id=conversation.peer_id.hex(),
         window=window.limit,
         unacknowledged=window.unacked,

@@ -17,6 +17,7 @@ from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
 from proof.search.run import STATES, run_all
 from proof.search.run import as_json as figures_of
+from proof.window import COUNTERS, compare
 from triack.tools.commands.common import verbose_option
 
 __all__ = ["main"]
@@ -107,6 +108,17 @@ def drains(*, as_json: bool) -> None:
     rows = measure(_console.print)
     if as_json:
         click.echo(json.dumps({"rows": rows}))
+
+
+@main.command()
+@click.option("--counters", type=_COUNT, default=COUNTERS, show_default=True, metavar="N", help="How many.")
+@_json_option
+@verbose_option
+def window(counters: int, *, as_json: bool) -> None:
+    """Show counters to the replay window and to an oracle."""
+    found = compare(counters)
+    _console.print(f"{found.counters:,} counters, {found.taken:,} of them taken")
+    _conclude(found._asdict(), as_json=as_json)
 
 
 @main.command()

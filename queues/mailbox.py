@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from triack.base.delivery import Delivery
+from triack.base.errors import StoreDamaged
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
 from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, sent_at_of, unpack
@@ -86,11 +87,14 @@ class QueuedPacket:
         return json.dumps([hex(self.acked), self.failures, self.waits]).encode()
 
     def decode_progress(self, progress: bytes, now_ms: int) -> None:
-        """Take what ``encode_progress`` wrote."""
-        acked, failures, waits = json.loads(progress)
-        self.acked = int(acked, 16)
-        self.failures = {int(index): times for index, times in failures.items()}
-        self.waits = {int(index): Wait(*wait).after_restart(now_ms) for index, wait in waits.items()}
+        """Take what ``encode_progress`` wrote. Raises StoreDamaged."""
+        try:
+            acked, failures, waits = json.loads(progress)
+            self.acked = int(acked, 16)
+            self.failures = {int(index): times for index, times in failures.items()}
+            self.waits = {int(index): Wait(*wait).after_restart(now_ms) for index, wait in waits.items()}
+        except (ValueError, TypeError, AttributeError, RecursionError) as cause:
+            raise StoreDamaged(f"progress of packet {self.number} cannot be read") from cause
 
     def wait_of(self, index: int, now_ms: int) -> Wait | None:
         """What keeps a message back now."""

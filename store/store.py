@@ -41,12 +41,12 @@ from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page, sync_directory
 
-__all__ = ["STORE_FILE", "Store"]
+__all__ = ["STORE_FILE", "Store", "make_folder", "sync_folder"]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
-SCHEMA_VERSION = 4
-"""Version 4 keeps the waits of messages that failed, and the keys of messages (docs/decisions/0025)."""
+SCHEMA_VERSION = 5
+"""Version 5 keeps streams by the names of peers, and whose a node is (docs/decisions/0019)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
@@ -110,7 +110,7 @@ class Store:
         self._sound = True
         self._place = Place([])
         if folder is not None and vfs is None:
-            _make_folder(folder)
+            make_folder(folder)
         with self._opening():
             self._db = apsw.Connection(self.path, vfs=vfs)
         try:
@@ -422,13 +422,19 @@ class Store:
             raise self._failure from cause
 
 
-def _make_folder(folder: Path) -> None:
-    """Make a directory and those above it; a name in a directory is durable when that directory is synced."""
+def make_folder(folder: Path) -> None:
+    """Make a data directory, and those above it, readable to their owner alone.
+
+    A name in a directory is durable when that directory is synced.
+
+    Raises:
+        StoreError: with the path and the cause.
+    """
     try:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         for path in reversed(missing):
             path.mkdir(mode=0o700, exist_ok=True)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as cause:
         raise StoreError(f"make data directory {folder}: {cause.strerror}") from cause
     if not folder.is_dir():
@@ -437,7 +443,8 @@ def _make_folder(folder: Path) -> None:
         raise StoreError(f"open data directory {folder}: not writable")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a directory durable. Raises OSError."""
     if os.name == "posix":
         opened = os.open(folder, os.O_RDONLY)
         try:

@@ -10,6 +10,10 @@ from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
 SPARK_FILES = re.compile(r"tests/tools/replay/(test_spark_\w+|stories/test_agreement)\.py")
 
+GC_THRESHOLD = (20_000, 20, 100)
+"""A world that is built for a test makes many objects that live as long as it does: with Python's 700 they are looked
+through again and again. How soon garbage is found decides nothing in any test."""
+
 # The same examples on every run, and no deadline, so that a slow machine never fails a test. To look further:
 # make test ARGS=--hypothesis-profile=search
 settings.register_profile("steady", derandomize=True, deadline=None)
@@ -38,3 +42,4 @@ def no_old_objects() -> None:
     """Let no test that collects its garbage pay for what others brought along: that is looked at once."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*GC_THRESHOLD)

@@ -393,7 +393,7 @@ def mirror_rule(files: Iterable[str]) -> Iterator[str]:
     """The tests are the same tree again: each module has its file, and each file names its module.
 
     What is about a room as a whole is in ``stories/`` of the room, or in ``tests/room/test_room.py``, unless a module
-    has that name.
+    has that name. What tests a machine of the tests themselves lies beside it.
     """
     files = set(files)
     folders = {file.rpartition("/")[0] for file in files}
@@ -408,6 +408,8 @@ def mirror_rule(files: Iterable[str]) -> Iterator[str]:
             if of.endswith("/stories") and of.removesuffix("/stories") in folders:
                 continue
             named = name.removeprefix("test_")
+            if f"{folder}/{named}" in files:
+                continue
             if f"{of}/{named}" not in files and not (of in folders and f"{of.split('/')[-1]}.py" == named):
                 yield f"{file}:1: names no module of {of}"
 

@@ -11,6 +11,7 @@ import click
 
 import triack
 from triack.base.errors import TriackError, UsageError
+from triack.base.printable import printable
 
 __all__ = ["main"]
 
@@ -24,6 +25,8 @@ COMMANDS = {
     "serve": ("triack.tools.commands.serve:serve", "Run a node until it is told to stop."),
     "send": ("triack.tools.commands.send:send", "Send each line of standard input as a message."),
     "receive": ("triack.tools.commands.receive:receive", "Write each message of a queue as a line."),
+    "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
+    "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
     "chaos": ("triack.tools.chaos.command:chaos", "Break everything in a simulated world, and check every promise."),
     "demo": ("triack.tools.demo.command:demo", "Send messages over a bad network and prove that they arrived."),
     "replay": ("triack.tools.replay.command:command", "Check session logs: nothing lost, repeated or reordered."),
@@ -75,5 +78,5 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"triack: {' '.join(message.split())}", err=True)
+    click.echo(f"triack: {printable(' '.join(message.split()))}", err=True)
     return code

@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from triack.base.errors import AddressError
+from triack.base.errors import AddressError, NotLoopback
 from triack.base.names import check_name
 
-__all__ = ["SCHEMES", "Address", "Destination"]
+__all__ = ["SCHEMES", "Address", "Destination", "check_loopback"]
 
 SCHEMES = ("udp", "tcp", "memory")
 """One for each kind of endpoint."""
@@ -119,6 +119,15 @@ class Destination:
     def __str__(self) -> str:
         node = self.address or self.peer
         return f"{node}/{self.queue}" if node else self.queue
+
+
+def check_loopback(operation: str, address: Address) -> None:
+    """Raises NotLoopback if others than this machine can be at an address, which only nodes with keys may reach.
+
+    A name other than ``localhost`` may be anywhere.
+    """
+    if not address.is_loopback:
+        raise NotLoopback(f"{operation} {address}: without keys (insecure) a node uses loopback addresses only")
 
 
 def _unreadable(text: str, why: str) -> AddressError:

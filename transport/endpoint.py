@@ -8,10 +8,10 @@ from triack.base.reasons import DropReason
 from triack.transport.address import SCHEMES, Address
 from triack.transport.inbox import Received, Trouble
 from triack.transport.memory import DEFAULT_NETWORK
-from triack.transport.tcp import TcpEndpoint
+from triack.transport.tcp import TcpEndpoint, Tls
 from triack.transport.udp import UdpEndpoint
 
-__all__ = ["Endpoint", "Received", "open_endpoint"]
+__all__ = ["Endpoint", "Received", "Tls", "open_endpoint"]
 
 
 class Endpoint(Protocol):
@@ -51,17 +51,26 @@ class Endpoint(Protocol):
             TransportError: the endpoint is closed.
         """
 
+    def vouch(self, address: str) -> None:
+        """There is a session with the peer at that address: what it has here may stay."""
+
+    def release(self, address: str) -> None:
+        """There is none any more: what it has here may go."""
+
     async def close(self) -> None:
         """Free the address, and wake who waits in :meth:`receive`. Closing twice is allowed."""
 
 
-async def open_endpoint(scheme: str, listen: str | None) -> Endpoint:
+async def open_endpoint(
+    scheme: str, listen: str | None, *, loopback_only: bool = True, tls: Tls | None = None
+) -> Endpoint:
     """Open an endpoint.
 
     Args:
         scheme: ``udp``, ``tcp`` or ``memory``.
-        listen: the address to listen at, port 0 for any. None: any port on 127.0.0.1 for ``udp``, which reaches only
-            this machine; outgoing connections only for ``tcp``; any name for ``memory``.
+        listen: the address to listen at, port 0 for any. None: it only calls others; under any name for ``memory``.
+        loopback_only: whatever goes beyond this machine is dropped, as ``not-loopback``.
+        tls: what ``tcp`` is wrapped in.
 
     Raises:
         AddressError: ``listen`` cannot be read, or is of another scheme.
@@ -71,9 +80,9 @@ async def open_endpoint(scheme: str, listen: str | None) -> Endpoint:
     if address is not None and address.scheme != scheme:
         raise AddressError(f"cannot open a {scheme} endpoint on {listen!r}: its scheme is {address.scheme}")
     if scheme == "udp":
-        return await UdpEndpoint.open(address or Address("udp", "127.0.0.1", 0))
+        return await UdpEndpoint.open(address, loopback_only=loopback_only)
     if scheme == "tcp":
-        return await TcpEndpoint.open(address)
+        return await TcpEndpoint.open(address, loopback_only=loopback_only, tls=tls or Tls())
     if scheme == "memory":
         return DEFAULT_NETWORK.endpoint(None if address is None else address.host)
     raise AddressError(f"cannot open a {scheme!r} endpoint: known are {', '.join(SCHEMES)}")

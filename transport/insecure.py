@@ -5,7 +5,7 @@ header (20 bytes), payload, digest (16 bytes)
 
 from hashlib import blake2b
 
-from triack.base.datagram import HEADER_BYTES, Channel, Header, Kind
+from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
@@ -19,20 +19,22 @@ class InsecureChannel:
     """Finds damage, but neither hides nor authenticates anything: anyone can make its digest."""
 
     __slots__ = ()
+    peer = ""
+    peer_key = b""
 
     @property
     def overhead_bytes(self) -> int:
         """Header and digest."""
         return HEADER_BYTES + DIGEST_BYTES
 
-    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, _now_ns: int) -> bytes:
         """Return header, payload and their BLAKE2b digest (RFC 7693)."""
         header = Header(kind, connection_id, counter).encode()
         digest = blake2b(header, digest_size=DIGEST_BYTES)
         digest.update(payload)
         return b"".join((header, payload, digest.digest()))
 
-    def open(self, datagram: bytes) -> bytes:
+    def open(self, datagram: bytes, _header: Header, _now_ns: int) -> bytes:
         """Return the payload.
 
         Raises:
@@ -58,10 +60,10 @@ class InsecureChannels:
         """Header and digest."""
         return _CHANNEL.overhead_bytes
 
-    def dial(self, _address: str) -> Channel:
+    def dial(self, _peer: str, _scheme: str) -> Channel:
         """The channel of a conversation that begins here."""
         return _CHANNEL
 
-    def answer(self, datagram: bytes) -> tuple[Channel, bytes]:
+    def answer(self, datagram: bytes, header: Header, _sender: str, now_ns: int) -> Answer:
         """The channel of a conversation that a connect asks for, and the payload of that connect."""
-        return _CHANNEL, _CHANNEL.open(datagram)
+        return Answer(_CHANNEL, _CHANNEL.open(datagram, header, now_ns))

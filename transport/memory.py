@@ -86,6 +86,12 @@ class MemoryEndpoint:
                 self.drops[DropReason.UNREACHABLE] += 1
                 self.on_trouble(to, f"nobody listens at {to}")
 
+    def vouch(self, address: str) -> None:
+        """There is a session with the peer at that address, which has nothing here that could be kept."""
+
+    def release(self, address: str) -> None:
+        """There is none any more."""
+
     async def receive(self) -> list[Received]:
         """Wait for datagrams and return the burst that is there.
 

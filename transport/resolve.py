@@ -1,6 +1,7 @@
 """Names to socket addresses, without stopping the event loop, and operating system errors to ours."""
 
 import asyncio
+import ipaddress
 import os
 import socket
 from typing import Any, TypeAlias
@@ -8,11 +9,29 @@ from typing import Any, TypeAlias
 from triack.base.errors import TransportError
 from triack.transport.address import Address
 
-__all__ = ["SocketAddress", "address_of", "cannot", "cause_of", "lookup", "lookup_numeric", "resolve_listening"]
+__all__ = [
+    "SocketAddress",
+    "address_of",
+    "bound",
+    "cannot",
+    "cause_of",
+    "family_of",
+    "is_for_all",
+    "is_loopback",
+    "lookup",
+    "lookup_numeric",
+    "mapped",
+    "resolve_listening",
+]
 
 SocketAddress: TypeAlias = tuple[Any, ...]
 """What the socket module takes and gives for IPv4 (host, port) and IPv6 (host, port, flow, scope)."""
 
+ADDRESSES_MAX = 8
+"""Of one name: trying more of them, one after the other, takes longer than a connect waits."""
+
+_IPV4_PARTS = 2
+"""Host and port."""
 _IPV4_MAPPED = "::ffff:"
 """How a socket for both families writes an IPv4 address (RFC 4291, section 2.5.5.2)."""
 
@@ -27,17 +46,32 @@ def address_of(scheme: str, sockaddr: SocketAddress) -> str:
     return str(Address(scheme, host, port))
 
 
-def lookup_numeric(address: Address, family: int) -> SocketAddress | None:
+def family_of(sockaddr: SocketAddress) -> int:
+    """IPv4 or IPv6, as the socket module numbers them."""
+    return socket.AF_INET if len(sockaddr) == _IPV4_PARTS else socket.AF_INET6
+
+
+def is_loopback(sockaddr: SocketAddress) -> bool:
+    """Whether only this machine can be there."""
+    host = sockaddr[0].partition("%")[0].removeprefix(_IPV4_MAPPED)
+    return ipaddress.ip_address(host).is_loopback
+
+
+def mapped(sockaddr: SocketAddress) -> SocketAddress:
+    """An IPv4 address as a socket for both families writes it."""
+    return (f"{_IPV4_MAPPED}{sockaddr[0]}", sockaddr[1], 0, 0)
+
+
+def lookup_numeric(address: Address) -> SocketAddress | None:
     """Return the socket address when the host is a number, at once; None when it is a name.
 
     Raises:
-        OSError: the number is of another family than the socket.
+        OSError: an IPv6 address whose scope does not exist on this machine.
     """
     if ":" not in address.host and not address.host[-1].isdigit():
         return None
-    flags = socket.AI_NUMERICHOST | socket.AI_V4MAPPED
     try:
-        found = socket.getaddrinfo(address.host, address.port, family=family, type=socket.SOCK_DGRAM, flags=flags)
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror as error:
         if error.errno == socket.EAI_NONAME and ":" not in address.host:
             return None
@@ -45,20 +79,19 @@ def lookup_numeric(address: Address, family: int) -> SocketAddress | None:
     return found[0][4]
 
 
-async def lookup(address: Address, family: int) -> SocketAddress:
-    """Ask the system's resolver, in a thread.
+async def lookup(address: Address) -> list[SocketAddress]:
+    """Ask the system's resolver, in a thread: all addresses, those of IPv4 first, as it is those that nodes listen at.
 
     Raises:
-        OSError: the name does not exist, or not in this family.
+        OSError: the name does not exist.
     """
     loop = asyncio.get_running_loop()
-    flags = socket.AI_V4MAPPED if family == socket.AF_INET6 else 0
-    found = await loop.getaddrinfo(address.host, address.port, family=family, type=socket.SOCK_DGRAM, flags=flags)
-    return found[0][4]
+    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
+    return sorted(dict.fromkeys(entry[4] for entry in found), key=family_of)[:ADDRESSES_MAX]
 
 
-async def resolve_listening(address: Address) -> tuple[str, int]:
-    """Return the one host and port to bind.
+async def resolve_listening(address: Address) -> SocketAddress:
+    """Return the one socket address to bind.
 
     A name with several addresses means one of them, IPv4 before IPv6: bound to all, port 0 would become several ports.
 
@@ -68,9 +101,32 @@ async def resolve_listening(address: Address) -> tuple[str, int]:
     found = await asyncio.get_running_loop().getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
-    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
-    host, port, *_ = found[0][4]
-    return str(host), int(port)
+    return min((entry[4] for entry in found), key=family_of)
+
+
+def bound(kind: socket.SocketKind, sockaddr: SocketAddress) -> socket.socket:
+    """Return a socket that is bound there. One for all IPv6 addresses takes IPv4, too, on every system.
+
+    Raises:
+        OSError: the address is not this machine's, or in use.
+    """
+    sock = socket.socket(family_of(sockaddr), kind)
+    try:
+        sock.setblocking(False)
+        if kind == socket.SOCK_STREAM and os.name == "posix":  # elsewhere it lets others take the address
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sock.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not is_for_all(sockaddr)))
+        sock.bind(sockaddr)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def is_for_all(sockaddr: SocketAddress) -> bool:
+    """Whether a socket that is bound there has every address of the machine."""
+    return ipaddress.ip_address(sockaddr[0].partition("%")[0]).is_unspecified
 
 
 def cannot(operation: str, address: Address, error: OSError) -> TransportError:

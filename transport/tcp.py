@@ -1,177 +1,111 @@
-"""The TCP endpoint: datagrams as frames over asyncio streams.
+"""The TCP endpoint: datagrams as frames over asyncio streams, inside TLS if it is told to.
 
 A connection is opened by the first datagram to an address and carries both directions; an accepted one is known by
 the ephemeral address of its peer. When it ends, for whatever reason, the receiver is told once that the path is gone,
 after all that came over it; the next datagram to a listening address opens a new connection.
 
-Nothing grows without bound: what cannot be written is kept up to a cap, and a full inbox stops the reading.
+Nothing grows without bound: what cannot be written is kept up to a cap, a full inbox stops the reading, and whoever was
+let in has to be vouched for in time, or goes when others need the place (``strangers.py``).
 """
 
 import asyncio
-import contextlib
+import errno
 import socket
-from asyncio.trsock import TransportSocket
+import ssl
 from collections import Counter
+from dataclasses import dataclass
 
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
-from triack.transport.frames import FRAME_BYTES_MAX, FrameBuffer, frame
+from triack.transport.connection import Connection
+from triack.transport.frames import FRAME_BYTES_MAX, FrameBuffer
 from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
-from triack.transport.resolve import address_of, cannot, cause_of, resolve_listening
+from triack.transport.resolve import SocketAddress, address_of, bound, cannot, cause_of, resolve_listening
+from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
 
-__all__ = ["TcpEndpoint"]
+__all__ = ["TcpEndpoint", "Tls"]
 
 READ_BYTES = 256 * 1024
 """Read at once: four of the largest datagrams."""
-UNSENT_BYTES_MAX = 16 * 1024 * 1024
-"""For each connection: a few windows of the largest datagrams; beyond that its reader has stopped reading."""
-ENTRY_BYTES = 64
-"""What keeping a datagram costs besides its bytes."""
-ACCEPTED_MAX = 1_024
-"""Anyone can open a connection, so there must be an end to it."""
+BUFFER_BYTES = 64 * 1024
+"""Read ahead, or twice that, of a connection whose datagrams nobody takes: there may be hundreds of them."""
 CONNECT_TIMEOUT_SECONDS = 10.0
 """As long as a session has for its connection (``SessionSettings.connect_timeout_ns``): later nobody wants it."""
-FIRST_FRAME_TIMEOUT_SECONDS = 5.0
-"""An accepted connection that says nothing takes a place from others."""
+VOUCH_TIMEOUT_SECONDS = 10.0
+"""The same from the other side: an accepted connection without a session by then takes a place from others."""
 FRAME_TIMEOUT_SECONDS = 30.0
-"""So does one that leaves a datagram unfinished; it gets as long as the system has for what is sent (below)."""
+"""So does one that leaves a datagram unfinished; it gets as long as the system has for what is sent."""
+NEXT_ADDRESS_SECONDS = 0.25
+"""A host with several addresses is tried at the next one after so long (RFC 8305, section 5)."""
+ACCEPT_PAUSE_SECONDS = 0.05
+"""When the system has no file descriptor left, one has to come free first."""
 CLOSE_TIMEOUT_SECONDS = 1.0
 """What was written gets so long to leave; it would come again in another session."""
-USER_TIMEOUT_MS = 30_000
-"""RFC 5482: a host that vanished is noticed before the system's 15 minutes."""
-KEEPALIVE_IDLE_SECONDS = 60
-"""An idle connection is looked at every minute: by default it would be every two hours (RFC 9293 section 3.8.4)."""
+
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""There is no file descriptor, or no memory, for one connection more."""
 
 
-class _Connection:
-    """One connection, from the wish to have it to its end. Writes; the reading is the endpoint's."""
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What connections are wrapped in.
 
-    __slots__ = ("_flusher", "_unsent", "_unsent_bytes", "address", "is_accepted", "opened", "task", "writer")
+    Attributes:
+        server: for those that are accepted; None accepts them without.
+        client: for those that are opened; None opens them without.
+    """
 
-    def __init__(self, address: str, *, is_accepted: bool) -> None:
-        self.address = address
-        self.is_accepted = is_accepted
-        self.writer: asyncio.StreamWriter | None = None
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # or failed to be
-        self.task: asyncio.Task[None] | None = None
-        self._unsent: list[bytes] = []
-        self._unsent_bytes = 0  # those in `_unsent` and those the transport still holds
-        self._flusher: asyncio.Task[None] | None = None
-
-    @property
-    def unsent_count(self) -> int:
-        """The number of datagrams that were never handed to the system."""
-        return len(self._unsent)
-
-    def attach(self, writer: asyncio.StreamWriter) -> None:
-        """Start writing."""
-        transport = writer.transport
-        # No write-behind in the transport: it is this class that counts what is not sent.
-        transport.set_write_buffer_limits(high=0)
-        _set_options(transport.get_extra_info("socket"))
-        self.writer = writer
-        self.opened.set_result(None)
-        self._flush()
-
-    def offer(self, datagrams: list[bytes]) -> int:
-        """Write or keep the datagrams; return how many found no room."""
-        kept = 0
-        for datagram in datagrams:
-            if self._unsent_bytes + len(datagram) + ENTRY_BYTES > UNSENT_BYTES_MAX:
-                break
-            self._unsent_bytes += len(datagram) + ENTRY_BYTES
-            self._unsent.append(datagram)
-            kept += 1
-        self._flush()
-        return len(datagrams) - kept
-
-    async def flushed(self) -> None:
-        """Wait until everything offered was handed to the system, or the connection has ended."""
-        if self._flusher is not None:
-            await asyncio.wait([self._flusher])
-
-    def abort(self) -> None:
-        """End the connection without flushing."""
-        if self.writer is not None:
-            self.writer.transport.abort()
-
-    def _flush(self) -> None:
-        if self.writer is not None and self._unsent and self._flusher is None:
-            written_bytes = self._write_unsent(self.writer)
-            if self.writer.transport.get_write_buffer_size() == 0:
-                self._unsent_bytes -= written_bytes
-            else:
-                self._flusher = asyncio.create_task(self._flush_slowly(self.writer, written_bytes))
-
-    async def _flush_slowly(self, writer: asyncio.StreamWriter, written_bytes: int) -> None:
-        """Write what has gathered, each time the transport is empty."""
-        with contextlib.suppress(OSError):  # the reader sees the end of the connection too
-            await writer.drain()
-            self._unsent_bytes -= written_bytes
-            while self._unsent:
-                written_bytes = self._write_unsent(writer)
-                await writer.drain()
-                self._unsent_bytes -= written_bytes
-        self._flusher = None
-
-    def _write_unsent(self, writer: asyncio.StreamWriter) -> int:
-        written_bytes = sum(map(len, self._unsent)) + ENTRY_BYTES * len(self._unsent)
-        writer.write(frame(self._unsent))
-        self._unsent.clear()
-        return written_bytes
+    server: ssl.SSLContext | None = None
+    client: ssl.SSLContext | None = None
 
 
 class TcpEndpoint:
     """A listening socket, if asked for, and the connections in both directions. Make it with :meth:`open`.
 
-    Drops are counted as ``too-large``, ``empty``, ``send-overflow``, ``connect-failed``, ``closed``; ended or refused
-    connections as ``frame-too-large``, ``frame-timeout``, ``too-many-connections``.
+    Drops are counted as ``too-large``, ``empty``, ``send-overflow``, ``connect-failed``, ``closed``, ``not-loopback``;
+    ended connections as ``frame-too-large``, ``frame-timeout``, ``too-many-connections``,
+    ``not-vouched``.
     """
 
     max_datagram_bytes = FRAME_BYTES_MAX
 
-    def __init__(self) -> None:
-        self.address = str(Address("tcp", "127.0.0.1", 0))  # until it listens, nobody can connect to it
+    def __init__(self, address: str, *, loopback_only: bool, tls: Tls) -> None:
+        self.address = address
         self.drops: Counter[DropReason] = Counter()
         self.on_trouble: Trouble = tell_nobody
-        self._inbox = Inbox(self.address, self.drops)
-        self._connections: dict[str, _Connection] = {}
-        self._accepted_count = 0
-        self._server: asyncio.Server | None = None
+        self._loopback_only = loopback_only
+        self._tls = tls
+        self._inbox = Inbox(address, self.drops)
+        self._connections: dict[str, Connection] = {}
+        self._strangers = Strangers[Connection]()
+        self._listening: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self._is_closed = False
 
     @classmethod
-    async def open(cls, listen: Address | None) -> "TcpEndpoint":
+    async def open(cls, listen: Address | None, *, loopback_only: bool, tls: Tls) -> "TcpEndpoint":
         """Listen at an address, or make an endpoint that only connects.
 
         Raises:
             TransportError: with the address and the cause.
         """
-        endpoint = cls()
-        if listen is not None:
-            await endpoint._listen(listen)
-        return endpoint
-
-    async def _listen(self, listen: Address) -> None:
+        if listen is None:  # nobody can connect to it
+            return cls(str(Address("tcp", "127.0.0.1", 0)), loopback_only=loopback_only, tls=tls)
         try:
-            host, port = await resolve_listening(listen)
-            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
-            self._server = await asyncio.start_server(self._accept, host, port, limit=READ_BYTES, start_serving=False)
-            port = self._server.sockets[0].getsockname()[1]
-            self.address = str(Address("tcp", listen.host, port))
-            self._inbox = Inbox(self.address, self.drops)
-            await self._server.start_serving()
+            sock = bound(socket.SOCK_STREAM, await resolve_listening(listen))
         except OSError as error:
-            self._stop_listening()
             raise cannot("listen on", listen, error) from error
-        except asyncio.CancelledError:
-            self._stop_listening()
-            raise
-
-    def _stop_listening(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        try:
+            sock.listen(STRANGERS_MAX)
+        except OSError as error:  # another one listens that has the address, too
+            sock.close()
+            raise cannot("listen on", listen, error) from error
+        address = Address("tcp", listen.host, sock.getsockname()[1])
+        endpoint = cls(str(address), loopback_only=loopback_only, tls=tls)
+        endpoint._listening = sock
+        endpoint._accepting = asyncio.create_task(endpoint._accept_all(sock))
+        return endpoint
 
     # ---- sending
 
@@ -184,27 +118,39 @@ class TcpEndpoint:
         if self._is_closed:
             self.drops[DropReason.CLOSED] += len(datagrams)
             return
+        connection = self._connections.get(to) or self._connect(to)
+        if connection is None:
+            self.drops[DropReason.NOT_LOOPBACK] += len(datagrams)
+            self.on_trouble(to, f"cannot reach {to} from {self.address}: without keys nothing leaves the machine")
+            return
         fitting = [datagram for datagram in datagrams if 0 < len(datagram) <= FRAME_BYTES_MAX]
         if len(fitting) < len(datagrams):
             self.drops[DropReason.TOO_LARGE] += sum(len(datagram) > FRAME_BYTES_MAX for datagram in datagrams)
-        connection = self._connections.get(to) or self._connect(to)
         overflow_count = connection.offer(fitting)
         if overflow_count:
             self.drops[DropReason.SEND_OVERFLOW] += overflow_count
 
-    def _connect(self, to: str) -> _Connection:
+    def _connect(self, to: str) -> Connection | None:
         address = Address.parse(to)
         if address.scheme != "tcp":
             raise AddressError(f"cannot send to {to!r} from {self.address}: it is not a TCP address")
-        connection = self._connections[to] = _Connection(to, is_accepted=False)
+        if self._loopback_only and not address.is_loopback:
+            return None
+        connection = self._connections[to] = Connection(to, host=None)
         connection.task = asyncio.create_task(self._run_outgoing(connection, address))
         return connection
 
-    async def _run_outgoing(self, connection: _Connection, address: Address) -> None:
+    async def _run_outgoing(self, connection: Connection, address: Address) -> None:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                reader, writer = await asyncio.open_connection(address.host, address.port, limit=READ_BYTES)
-        except OSError as error:  # TimeoutError is one
+                reader, writer = await asyncio.open_connection(
+                    address.host,
+                    address.port,
+                    limit=BUFFER_BYTES,
+                    ssl=self._tls.client,
+                    happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
+                )
+        except OSError as error:  # TimeoutError and the errors of TLS are such
             self.on_trouble(connection.address, _why_unreachable(address, error))
             self._forget(connection, DropReason.CONNECT_FAILED)
             return
@@ -216,6 +162,70 @@ class TcpEndpoint:
         connection.attach(writer)
         await self._read(connection, reader)
 
+    # ---- strangers
+
+    async def _accept_all(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, peer = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._end_stranger(next(iter(self._strangers), None), DropReason.TOO_MANY_CONNECTIONS)
+                await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+                continue
+            self._accept(sock, peer)
+            await asyncio.sleep(0)  # others have their turn, however many knock
+
+    def _accept(self, sock: socket.socket, peer: SocketAddress) -> None:
+        address = address_of("tcp", peer)
+        connection = Connection(address, host=host_of(peer))
+        self._connections[address] = connection
+        connection.task = asyncio.create_task(self._run_accepted(connection, sock))
+        self._doubt(connection)
+
+    async def _run_accepted(self, connection: Connection, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(BUFFER_BYTES, loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, ssl=self._tls.server)
+        except BaseException as error:
+            sock.close()
+            self._forget(connection, DropReason.CONNECT_FAILED)
+            if isinstance(error, OSError):
+                return
+            raise
+        connection.attach(asyncio.StreamWriter(transport, protocol, reader, loop))
+        await self._read(connection, reader)
+
+    def _doubt(self, connection: Connection) -> None:
+        """From now on someone has to vouch for it in time."""
+        assert connection.host is not None
+        self._end_stranger(self._strangers.admit(connection, connection.host), DropReason.TOO_MANY_CONNECTIONS)
+        connection.deadline = asyncio.get_running_loop().call_later(
+            VOUCH_TIMEOUT_SECONDS, self._end_stranger, connection, DropReason.NOT_VOUCHED
+        )
+
+    def _end_stranger(self, connection: Connection | None, reason: DropReason) -> None:
+        if connection is not None:
+            self.drops[reason] += 1
+            connection.abort()
+
+    def vouch(self, address: str) -> None:
+        """There is a session with the peer at that address: its connection may stay."""
+        connection = self._connections.get(address)
+        if connection is not None and connection.deadline is not None:
+            connection.deadline.cancel()
+            connection.deadline = None
+            self._strangers.forget(connection)
+
+    def release(self, address: str) -> None:
+        """There is no session with it any more: unless there is another one soon, an accepted connection ends."""
+        connection = self._connections.get(address)
+        if connection is not None and connection.host is not None and connection.deadline is None:
+            self._doubt(connection)
+
     # ---- receiving
 
     async def receive(self) -> list[Received]:
@@ -226,25 +236,11 @@ class TcpEndpoint:
         """
         return await self._inbox.take()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = writer.get_extra_info("peername")
-        if peer is None or self._is_closed or self._accepted_count >= ACCEPTED_MAX:
-            self.drops[DropReason.TOO_MANY_CONNECTIONS] += self._accepted_count >= ACCEPTED_MAX
-            writer.transport.abort()
-            return
-        self._accepted_count += 1
-        address = address_of("tcp", peer)
-        connection = self._connections[address] = _Connection(address, is_accepted=True)
-        connection.attach(writer)
-        connection.task = asyncio.create_task(self._read(connection, reader))
-
-    async def _read(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
+    async def _read(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         """Read frames until the connection ends; a frame that has begun must end in time."""
         loop = asyncio.get_running_loop()
         frames = FrameBuffer()
         timer = None
-        if connection.is_accepted:
-            timer = loop.call_later(FIRST_FRAME_TIMEOUT_SECONDS, self._time_out, connection)
         try:
             while data := await reader.read(READ_BYTES):
                 datagrams = frames.feed(data)
@@ -265,19 +261,20 @@ class TcpEndpoint:
                 timer.cancel()
             self._forget(connection, DropReason.CLOSED)
 
-    def _time_out(self, connection: _Connection) -> None:
+    def _time_out(self, connection: Connection) -> None:
         self.drops[DropReason.FRAME_TIMEOUT] += 1
         connection.abort()
 
     # ---- ending
 
-    def _forget(self, connection: _Connection, reason: DropReason) -> None:
+    def _forget(self, connection: Connection, reason: DropReason) -> None:
         """Remove a connection that has ended, and report it."""
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]
-        self._accepted_count -= connection.is_accepted
+        self._strangers.forget(connection)
         if connection.unsent_count:
             self.drops[reason] += connection.unsent_count
+        connection.task = None  # it is what ends here
         connection.abort()
         if not connection.opened.done():
             connection.opened.set_result(None)
@@ -290,15 +287,17 @@ class TcpEndpoint:
         """
         self._is_closed = True
         self._inbox.close()
-        if self._server is not None:
-            self._server.close()
+        if self._accepting is not None and self._listening is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+            self._listening.close()
         connections = list(self._connections.values())
         tasks = [asyncio.create_task(_shut_down(connection)) for connection in connections]
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT_SECONDS)
+        tasks += [connection.task for connection in connections if connection.task is not None]
         for connection in connections:
             connection.abort()
-        tasks += [connection.task for connection in connections if connection.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -315,7 +314,7 @@ def _why_unreachable(address: Address, error: OSError) -> str:
     return f"cannot connect to {address}: {cause_of(error)}"
 
 
-async def _shut_down(connection: _Connection) -> None:
+async def _shut_down(connection: Connection) -> None:
     """Flush and close one connection, and wait for its reader to see that."""
     await connection.opened
     await connection.flushed()
@@ -323,17 +322,3 @@ async def _shut_down(connection: _Connection) -> None:
         connection.writer.close()
     if connection.task is not None:
         await asyncio.wait([connection.task])
-
-
-def _set_options(sock: TransportSocket) -> None:
-    """No waiting for more to send, and no waiting for a host that is gone; best effort where the system differs."""
-    options = [
-        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
-        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", USER_TIMEOUT_MS),
-        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", KEEPALIVE_IDLE_SECONDS),
-    ]
-    for level, name, value in options:
-        if hasattr(socket, name):
-            with contextlib.suppress(OSError):
-                sock.setsockopt(level, getattr(socket, name), value)

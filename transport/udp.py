@@ -1,91 +1,127 @@
 """The portable UDP endpoint, on asyncio-dgram.
 
 Datagrams to a numeric address leave at once. Those to a host name wait, bounded, for a lookup in the background,
-so that a slow resolver stops nobody; the answer is kept, and refreshed while the old one stays in use.
+so that a slow resolver stops nobody (``routes.py``).
+
+What the socket that listens cannot reach goes through another one, opened when it is first needed: one for each family
+of addresses, so that a node that listens on IPv4, on this machine alone, or not at all, reaches everyone.
 """
 
 import asyncio
 import contextlib
-import math
+import errno
 import socket
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
 
 import asyncio_dgram
 
-from triack.base.errors import AddressError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
 from triack.transport.resolve import (
     SocketAddress,
-    address_of,
+    bound,
     cannot,
     cause_of,
-    lookup,
-    lookup_numeric,
+    family_of,
+    is_for_all,
+    is_loopback,
+    mapped,
     resolve_listening,
 )
+from triack.transport.routes import ROUTES_MAX, Routes
 
-__all__ = ["UdpEndpoint"]
+__all__ = ["MAX_DATAGRAM_BYTES", "UdpEndpoint"]
 
 MAX_DATAGRAM_BYTES = 65_507
 """65,535 less the IPv4 and UDP headers."""
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 """Holds several thousand datagrams while the process does something else; systems cut it to what they allow."""
-ROUTES_MAX = 4_096
-"""Remembered addresses, each way: anyone can send from any address, so there must be an end to it."""
-NAME_LIFETIME_SECONDS = 60.0
-"""After so long a name is looked up again, as its host may have moved; resolvers do not tell us its TTL."""
+RECEIVE_BYTES = 64 * 1024
+"""Room for any datagram. asyncio makes a buffer for each that comes; its own size, 256 KiB, is so large that the C
+library of Linux gets it from the system, and gives it back, each time: two page faults a datagram."""
 WAITING_MAX = 256
 """Datagrams that wait for one lookup: a few windows; the rest is lost, and comes again."""
 STALE_ERRORS_MAX = 64
 """Errors of earlier datagrams that are passed over before one is sent; more do not pile up between two sendings."""
 
+_NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+"""What a machine without IPv6 says."""
 
-@dataclass(slots=True)
-class _Route:
+_ANY: dict[int, SocketAddress] = {socket.AF_INET: ("0.0.0.0", 0), socket.AF_INET6: ("::", 0, 0, 0)}  # noqa: S104
+_LOOPBACK: dict[int, SocketAddress] = {socket.AF_INET: ("127.0.0.1", 0), socket.AF_INET6: ("::1", 0, 0, 0)}
+
+
+class _Way(NamedTuple):
+    """The socket to send from, and the receiver's address as that writes it."""
+
+    stream: asyncio_dgram.aio.DatagramServer
     sockaddr: SocketAddress
-    expires_at_seconds: float
+
+
+class _NoWay(NamedTuple):
+    """Why an address cannot be sent to."""
+
+    reason: DropReason
+    why: str
 
 
 class UdpEndpoint:
-    """One bound UDP socket. Make it with :meth:`open`.
+    """The socket that listens, if asked for, and those for what it cannot reach. Make it with :meth:`open`.
 
-    Drops are counted as ``too-large``, ``unresolved``, ``wrong-family``, ``send-error``, ``closed``,
-    ``receive-error``, ``receive-overflow`` and ``empty``.
+    Drops are counted as ``too-large``, ``unresolved``, ``wrong-family``, ``not-loopback``, ``cannot-send``,
+    ``send-error``, ``closed``, ``receive-error``, ``receive-overflow`` and ``empty``.
     """
 
     max_datagram_bytes = MAX_DATAGRAM_BYTES
 
-    def __init__(self, stream: asyncio_dgram.aio.DatagramServer, address: str) -> None:
+    def __init__(self, address: str, *, loopback_only: bool) -> None:
         self.address = address
         self.drops: Counter[DropReason] = Counter()
         self.on_trouble: Trouble = tell_nobody
-        self._stream = stream
-        self._family = stream.socket.family
+        self._loopback_only = loopback_only
         self._inbox = Inbox(address, self.drops)
-        self._routes: dict[str, _Route] = {}
-        self._names: dict[SocketAddress, str] = {}
+        self._routes = Routes("udp", self._handle_lookup)
         self._waiting: dict[str, list[bytes]] = {}
-        self._lookups: set[asyncio.Task[None]] = set()
-        self._pump_task = asyncio.create_task(self._pump())
+        self._listening: asyncio_dgram.aio.DatagramServer | None = None
+        self._outgoing: dict[int, asyncio_dgram.aio.DatagramServer] = {}
+        self._ways: dict[SocketAddress, _Way] = {}
+        self._opening = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     @classmethod
-    async def open(cls, listen: Address) -> "UdpEndpoint":
-        """Bind a socket.
+    async def open(cls, listen: Address | None, *, loopback_only: bool) -> "UdpEndpoint":
+        """Bind a socket, if there is an address to listen at.
 
         Raises:
             TransportError: with the address and the cause.
         """
+        if listen is None:  # nobody can call it
+            return cls(str(Address("udp", "127.0.0.1", 0)), loopback_only=loopback_only)
         try:
-            stream = await asyncio_dgram.bind(await resolve_listening(listen))
+            sock = _bound(await resolve_listening(listen))
         except OSError as error:
             raise cannot("listen on", listen, error) from error
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            with contextlib.suppress(OSError):  # a smaller buffer only loses more
-                stream.socket.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
-        return cls(stream, str(Address("udp", listen.host, stream.sockname[1])))
+        endpoint = cls(str(Address("udp", listen.host, sock.getsockname()[1])), loopback_only=loopback_only)
+        endpoint._listening = await endpoint._add_stream(sock)
+        return endpoint
+
+    async def _add_stream(self, sock: socket.socket) -> asyncio_dgram.aio.DatagramServer:
+        stream = await asyncio_dgram.from_socket(sock)
+        assert isinstance(stream, asyncio_dgram.aio.DatagramServer)  # the other kind has one peer only
+        with contextlib.suppress(AttributeError):  # the transports of other event loops have no such limit
+            # asyncio-dgram shows no other way to its transport.
+            stream._transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]  # noqa: SLF001
+        self._start_task(self._pump(stream))
+        return stream
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # ---- sending
 
@@ -95,30 +131,50 @@ class UdpEndpoint:
         Raises:
             AddressError: ``to`` is not the address of a UDP endpoint.
         """
-        sockaddr = self._find_route(to)
+        try:
+            sockaddr = self._routes.find(to)
+        except OSError as error:  # an address with a scope that does not exist
+            self._give_up(datagrams, to, DropReason.WRONG_FAMILY, cause_of(error))
+            return
         if sockaddr is not None:
-            await self._send_all(datagrams, sockaddr)
-        elif to in self._waiting:
-            waiting = self._waiting[to]
+            await self._send_all(datagrams, sockaddr, to)
+        else:
+            waiting = self._waiting.setdefault(to, [])
             room = WAITING_MAX - len(waiting)
             waiting += datagrams[:room]
             self.drops[DropReason.UNRESOLVED] += max(0, len(datagrams) - room)
-        else:
-            self.drops[DropReason.WRONG_FAMILY] += len(datagrams)
-            self.on_trouble(to, f"cannot reach {to} from {self.address}: one is IPv4 and the other is IPv6")
 
-    async def _send_all(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
+    def _handle_lookup(self, to: str, problem: OSError | None) -> None:
+        waiting = self._waiting.pop(to, [])
+        if problem is not None:
+            self.drops[DropReason.UNRESOLVED] += len(waiting)
+            self.on_trouble(to, f"cannot resolve {Address.parse(to).host}: {cause_of(problem)}")
+        elif waiting:
+            self._start_task(self.send(waiting, to))
+
+    def _give_up(self, datagrams: list[bytes], to: str, reason: DropReason, why: str) -> None:
+        self.drops[reason] += len(datagrams)
+        self.on_trouble(to, f"cannot reach {to} from {self.address}: {why}")
+
+    async def _send_all(self, datagrams: list[bytes], sockaddr: SocketAddress, to: str) -> None:
+        way = self._ways.get(sockaddr) or await self._find_way(sockaddr)
+        if isinstance(way, _NoWay):
+            self._give_up(datagrams, to, way.reason, way.why)
+            return
+        stream, there = way
         for datagram in datagrams:
             if len(datagram) > MAX_DATAGRAM_BYTES:
                 self.drops[DropReason.TOO_LARGE] += 1
             else:
-                await self._send_one(datagram, sockaddr)
+                await self._send_one(stream, datagram, there)
 
-    async def _send_one(self, datagram: bytes, sockaddr: SocketAddress) -> None:
+    async def _send_one(
+        self, stream: asyncio_dgram.aio.DatagramServer, datagram: bytes, sockaddr: SocketAddress
+    ) -> None:
         # asyncio-dgram raises the errors of earlier datagrams before it sends this one: try again after each.
         for _ in range(STALE_ERRORS_MAX):
             try:
-                await self._stream.send(datagram, sockaddr)
+                await stream.send(datagram, sockaddr)
             except asyncio_dgram.TransportClosed:
                 self.drops[DropReason.CLOSED] += 1
             except OSError:
@@ -126,58 +182,37 @@ class UdpEndpoint:
                 continue
             return
 
-    # ---- routes
+    # ---- ways
 
-    def _find_route(self, to: str) -> SocketAddress | None:
-        """Return where ``to`` is; None when a lookup has been started, or cannot help."""
-        route = self._routes.get(to)
-        if route is None:
-            return self._new_route(to)
-        if route.expires_at_seconds < asyncio.get_running_loop().time():
-            route.expires_at_seconds = math.inf  # until the lookup ends
-            self._start_lookup(to)
-        return route.sockaddr
+    async def _find_way(self, sockaddr: SocketAddress) -> _Way | _NoWay:
+        if self._is_closed:
+            return _NoWay(DropReason.CLOSED, "the endpoint is closed")
+        if self._loopback_only and not is_loopback(sockaddr):
+            return _NoWay(DropReason.NOT_LOOPBACK, "without keys nothing leaves the machine")
+        way = None if self._listening is None else _way_from(self._listening, sockaddr)
+        if way is None:
+            try:
+                way = _Way(await self._outgoing_stream(family_of(sockaddr)), sockaddr)
+            except OSError as error:
+                is_missing = error.errno in _NO_SUCH_FAMILY
+                return _NoWay(DropReason.WRONG_FAMILY if is_missing else DropReason.CANNOT_SEND, cause_of(error))
+        if len(self._ways) >= ROUTES_MAX:
+            self._ways.clear()
+        self._ways[sockaddr] = way
+        return way
 
-    def _new_route(self, to: str) -> SocketAddress | None:
-        if to in self._waiting:
-            return None
-        address = Address.parse(to)
-        if address.scheme != "udp":
-            raise AddressError(f"cannot send to {to!r} from {self.address}: it is not a UDP address")
-        try:
-            sockaddr = lookup_numeric(address, self._family)
-        except OSError:
-            return None
-        if sockaddr is None:
-            self._waiting[to] = []
-            self._start_lookup(to)
-            return None
-        self._remember(to, sockaddr, math.inf)
-        return sockaddr
+    async def _outgoing_stream(self, family: int) -> asyncio_dgram.aio.DatagramServer:
+        async with self._opening:
+            if family not in self._outgoing:
+                sock = _bound((_LOOPBACK if self._loopback_only else _ANY)[family])
+                self._outgoing[family] = await self._add_stream(sock)
+            return self._outgoing[family]
 
-    def _remember(self, to: str, sockaddr: SocketAddress, expires_at_seconds: float) -> None:
-        if len(self._routes) >= ROUTES_MAX:
-            self._routes.clear()  # those in use come back with their next datagram
-        self._routes[to] = _Route(sockaddr, expires_at_seconds)
+    def vouch(self, address: str) -> None:
+        """There is a session with the peer at that address, which has nothing here that could be kept."""
 
-    def _start_lookup(self, to: str) -> None:
-        task = asyncio.create_task(self._look_up(to))
-        self._lookups.add(task)
-        task.add_done_callback(self._lookups.discard)
-
-    async def _look_up(self, to: str) -> None:
-        expires_at_seconds = asyncio.get_running_loop().time() + NAME_LIFETIME_SECONDS
-        address = Address.parse(to)
-        try:
-            sockaddr = await lookup(address, self._family)
-        except OSError as error:
-            self.on_trouble(to, f"cannot resolve {address.host}: {cause_of(error)}")
-            self.drops[DropReason.UNRESOLVED] += len(self._waiting.pop(to, ()))
-            if to in self._routes:
-                self._routes[to].expires_at_seconds = expires_at_seconds
-            return
-        self._remember(to, sockaddr, expires_at_seconds)
-        await self._send_all(self._waiting.pop(to, []), sockaddr)
+    def release(self, address: str) -> None:
+        """There is none any more."""
 
     # ---- receiving
 
@@ -189,31 +224,47 @@ class UdpEndpoint:
         """
         return await self._inbox.take(coalesce=True)
 
-    async def _pump(self) -> None:
+    async def _pump(self, stream: asyncio_dgram.aio.DatagramServer) -> None:
         """Move datagrams from asyncio-dgram's queue, which has no bound, to the inbox, which has one."""
+        name_of, offer = self._routes.name_of, self._inbox.offer
         while True:
             try:
-                data, sockaddr = await self._stream.recv()
+                data, sockaddr = await stream.recv()
             except asyncio_dgram.TransportClosed:
-                self._inbox.close()
                 return
             except OSError:  # such as an ICMP answer to something sent earlier
                 self.drops[DropReason.RECEIVE_ERROR] += 1
                 continue
             assert isinstance(sockaddr, tuple)  # a str only for AF_UNIX
-            self._inbox.offer(data, self._names.get(sockaddr) or self._name(sockaddr))
-
-    def _name(self, sockaddr: SocketAddress) -> str:
-        if len(self._names) >= ROUTES_MAX:
-            self._names.clear()
-        name = self._names[sockaddr] = address_of("udp", sockaddr)
-        return name
+            offer(data, name_of(sockaddr))
 
     async def close(self) -> None:
-        """Close the socket; whoever waits in :meth:`receive` gets its error."""
+        """Close the sockets; whoever waits in :meth:`receive` gets its error."""
+        self._is_closed = True
         self._inbox.close()
-        self._stream.close()
-        tasks = [self._pump_task, *self._lookups]
+        for stream in (self._listening, *self._outgoing.values()):
+            if stream is not None:
+                stream.close()
+        tasks = [*self._tasks, *self._routes.tasks]
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+def _bound(sockaddr: SocketAddress) -> socket.socket:
+    """A socket that is bound there. Raises OSError."""
+    sock = bound(socket.SOCK_DGRAM, sockaddr)
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        with contextlib.suppress(OSError):  # a smaller buffer only loses more
+            sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+    return sock
+
+
+def _way_from(stream: asyncio_dgram.aio.DatagramServer, sockaddr: SocketAddress) -> _Way | None:
+    """How a socket that listens reaches an address, if it does."""
+    here = stream.sockname
+    if family_of(here) != family_of(sockaddr):
+        is_for_both = is_for_all(here) and family_of(here) == socket.AF_INET6
+        return _Way(stream, mapped(sockaddr)) if is_for_both else None
+    return _Way(stream, sockaddr) if is_loopback(sockaddr) or not is_loopback(here) else None

@@ -12,29 +12,33 @@ from triack.base.errors import ProtocolError
 ID_MAX = 2**64 - 1
 
 
-@given(st.sampled_from(Kind), st.integers(0, ID_MAX), st.integers(0, ID_MAX), st.binary(max_size=50))
-def test_a_header_reads_back(kind: Kind, connection_id: int, counter: int, rest: bytes) -> None:
+@given(
+    st.sampled_from(Kind),
+    st.integers(0, ID_MAX),
+    st.integers(0, ID_MAX),
+    st.integers(0, 65_535),
+    st.binary(max_size=50),
+)
+def test_a_header_reads_back(kind: Kind, connection_id: int, counter: int, epoch: int, rest: bytes) -> None:
     """Whatever follows it."""
-    header = Header(kind, connection_id, counter)
+    header = Header(kind, connection_id, counter, epoch)
     assert read_header(header.encode() + rest) == header
     assert len(header.encode()) == HEADER_BYTES == 20
 
 
 def test_the_layout_is_as_documented() -> None:
-    """Kind, version, reserved bits, connection id, counter."""
-    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7).encode().hex() == "030100000123456789abcdef0000000000000007"
+    """Kind, version, epoch, connection id, counter."""
+    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030200010123456789abcdef0000000000000007"
 
 
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (pack("!BBHQQ", 3, 2, 0, 1, 1), "bad-version"),
-        (pack("!BBHQQ", 0, 1, 0, 1, 1), "unknown-kind"),
-        (pack("!BBHQQ", 4, 1, 0, 1, 1), "unknown-kind"),
-        (pack("!BBHQQ", 3, 1, 1, 1, 1), "bad-header"),
-        (pack("!BBHQQ", 3, 1, 0x8000, 1, 1), "bad-header"),
+        (pack("!BBHQQ", 3, 1, 0, 1, 1), "bad-version"),
+        (pack("!BBHQQ", 0, 2, 0, 1, 1), "unknown-kind"),
+        (pack("!BBHQQ", 8, 2, 0, 1, 1), "unknown-kind"),
         (b"", "too-short"),
-        (pack("!BBHQQ", 3, 1, 0, 1, 1)[:-1], "too-short"),
+        (pack("!BBHQQ", 3, 2, 0, 1, 1)[:-1], "too-short"),
     ],
 )
 def test_what_no_correct_node_sends_is_refused_by_name(header: bytes, reason: str) -> None:

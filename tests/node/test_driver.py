@@ -96,6 +96,10 @@ class Place:
             raise self.broken
         self._did.append((to, *datagrams))
 
+    def vouch(self, address: str) -> None: ...
+
+    def release(self, address: str) -> None: ...
+
     async def receive(self) -> list[Received]:
         burst = await self.arrived.get()
         if not burst:

@@ -29,6 +29,20 @@ def test_an_insecure_node_stays_on_loopback(listen: str) -> None:
         triack.open("n", data=None, listen=listen, insecure=True)
 
 
+async def test_an_insecure_node_does_not_reach_beyond_loopback() -> None:
+    """Neither by an address nor by a peer's name; refused before anything is queued."""
+    with pytest.raises(triack.NotLoopback, match=r"know c at udp://192\.0\.2\.1:7801"):
+        triack.open("n", data=None, peers={"c": "udp://192.0.2.1:7801"}, insecure=True)
+    async with make("n") as node:
+        for place in ("udp://192.0.2.1:1", "tcp://example.org:1", "udp://[2001:db8::1]:1"):
+            with pytest.raises(triack.NotLoopback, match="without keys"):
+                await node.send(f"{place}/q", b"x")
+            with pytest.raises(triack.NotLoopback):
+                async with node.transaction() as tx:
+                    await tx.send(f"{place}/q", b"x")
+        assert node.stats().outgoing == []
+
+
 def test_insecure_must_be_said() -> None:
     """Nobody gets an open node by forgetting an argument."""
     with pytest.raises(triack.UsageError, match="insecure=True"):

@@ -4,11 +4,13 @@ import io
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
 import triack
+from triack.node import operator_log
 from triack.node.operator_log import NAME
 from triack.testing import World
 
@@ -98,3 +100,43 @@ def test_a_library_is_silent_until_the_application_wants_to_hear() -> None:
     for program, said in ((QUIET, ""), (SEEN + QUIET, "WARNING triack a nobody listens at tcp://127.0.0.1:9")):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
         assert (done.stdout, done.stderr.partition(";")[0]) == (event, said)
+
+
+# Whatever others say.
+
+HOSTILE = "a\nERROR triack forged\r\x1b[2J\x9b\u202eb\u2028 %s %(node)s triack-private-abc234"
+
+
+def test_a_line_is_one_line_without_control_over_anything(caplog: pytest.LogCaptureFixture) -> None:
+    """Its text and its parts; a percent sign is a percent sign."""
+    operator_log.warning(f"no answer from {HOSTILE}", peer=HOSTILE, count=3)
+    (record,) = caplog.records
+    for text in (record.getMessage(), record.__dict__["peer"]):
+        assert text.isprintable()
+        assert text.endswith("b\\u2028 %s %(node)s triack-private-...")
+    assert record.__dict__["count"] == 3
+    assert record.filename == "test_operator_log.py"
+
+
+def test_one_cause_cannot_fill_the_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten lines a second; the next one says what was left out, and another cause has its own ten."""
+    now_s = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+
+    def flood() -> None:
+        operator_log.warning("junk")
+
+    for _ in range(500):
+        flood()
+    operator_log.warning("something else")
+    now_s[0] += 1.0
+    flood()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["junk"] * 10 + ["something else", "junk (and 490 more lines like this one)"]
+
+
+def test_what_nobody_hears_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Not even a place in the count of lines."""
+    for _ in range(100):
+        operator_log.debug("unheard")
+    assert caplog.records == []

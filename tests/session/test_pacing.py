@@ -53,6 +53,34 @@ def test_a_fast_link_gets_what_flows_between_two_ticks_of_a_timer() -> None:
     assert burst == 50
 
 
+def test_a_sender_that_spent_its_credit_waits_for_a_quantum() -> None:
+    """A millisecond's worth, and 64 KiB at most: who looks earlier sends nothing, and then a run of packets goes."""
+    for window_packets, quantum_packets in ((20, 2), (160, 20), (1_600, 54)):
+        pacer, rtt, window = Pacer(DATAGRAM, 0), measured(10 * MS), window_packets * DATAGRAM
+        while (ready_ns := pacer.ready_at_ns(window, rtt, 0)) <= 0:
+            pacer.spend(DATAGRAM)
+        ready_ns = pacer.ready_at_ns(window, rtt, ready_ns - 1)
+        burst = 0
+        while pacer.ready_at_ns(window, rtt, ready_ns) <= ready_ns:
+            pacer.spend(DATAGRAM)
+            burst += 1
+        assert burst == quantum_packets
+
+
+def test_a_timer_that_is_late_costs_nothing_of_the_rate() -> None:
+    """Woken a millisecond late each time, a fast sender still gets its 5/4 of a window in each round trip."""
+    pacer, rtt, window = Pacer(DATAGRAM, 0), measured(10 * MS), 160 * DATAGRAM
+    now_ns = sent = 0
+    while now_ns < 1_000 * MS:
+        ready_ns = pacer.ready_at_ns(window, rtt, now_ns)
+        if ready_ns > now_ns:
+            now_ns = ready_ns + MS * 9 // 10
+            continue
+        pacer.spend(DATAGRAM)
+        sent += 1
+    assert 19_500 < sent < 20_100
+
+
 def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
     """There is nothing to spread over yet."""
     pacer = Pacer(DATAGRAM, 0)

@@ -1,6 +1,7 @@
 """Endpoints that are closed after the test."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest_asyncio
 
@@ -14,8 +15,8 @@ LISTEN = {"udp": "udp://127.0.0.1:0", "tcp": "tcp://127.0.0.1:0", "memory": None
 async def opened() -> AsyncIterator[Opener]:
     endpoints: list[Endpoint] = []
 
-    async def open_one(scheme: str, listen: str | None = "any") -> Endpoint:
-        endpoints.append(await open_endpoint(scheme, LISTEN[scheme] if listen == "any" else listen))
+    async def open_one(scheme: str, listen: str | None = "any", **options: Any) -> Endpoint:
+        endpoints.append(await open_endpoint(scheme, LISTEN[scheme] if listen == "any" else listen, **options))
         return endpoints[-1]
 
     yield open_one

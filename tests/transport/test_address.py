@@ -1,9 +1,12 @@
 """Addresses and destinations read and write one canonical text."""
 
+import re
+from contextlib import nullcontext
+
 import pytest
 
-from triack.base.errors import AddressError
-from triack.transport.address import Address, Destination
+from triack.base.errors import AddressError, NotLoopback
+from triack.transport.address import Address, Destination, check_loopback
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,10 @@ def test_port_zero_is_for_listening() -> None:
 )
 def test_loopback(text: str, expected: bool) -> None:
     """Only addresses that never leave the machine are loopback."""
-    assert Address.parse(text).is_loopback is expected
+    address = Address.parse(text)
+    assert address.is_loopback is expected
+    with nullcontext() if expected else pytest.raises(NotLoopback, match=f"send to {re.escape(str(address))}: without"):
+        check_loopback("send to", address)
 
 
 @pytest.mark.parametrize(

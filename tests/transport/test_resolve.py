@@ -1,11 +1,24 @@
 """Names and numbers to socket addresses, and back as a peer would write them."""
 
+import asyncio
 import socket
 
 import pytest
 
 from triack.transport.address import Address
-from triack.transport.resolve import address_of, cannot, lookup_numeric, resolve_listening
+from triack.transport.resolve import (
+    ADDRESSES_MAX,
+    address_of,
+    bound,
+    cannot,
+    family_of,
+    is_for_all,
+    is_loopback,
+    lookup,
+    lookup_numeric,
+    mapped,
+    resolve_listening,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,21 +37,58 @@ def test_a_socket_address_reads_as_its_peer_would_write_it(sockaddr: tuple[objec
 
 
 def test_numbers_need_no_resolver_and_names_do() -> None:
-    """A number of the other family is an error, and no reason to ask."""
-    assert lookup_numeric(Address("udp", "127.0.0.1", 7), socket.AF_INET) == ("127.0.0.1", 7)
-    assert lookup_numeric(Address("udp", "::1", 7), socket.AF_INET6) == ("::1", 7, 0, 0)
-    assert lookup_numeric(Address("udp", "127.0.0.1", 7), socket.AF_INET6) == ("::ffff:127.0.0.1", 7, 0, 0)
-    assert lookup_numeric(Address("udp", "plant", 7), socket.AF_INET) is None
-    assert lookup_numeric(Address("udp", "plant-7", 7), socket.AF_INET) is None
-    with pytest.raises(OSError, match="not supported"):
-        lookup_numeric(Address("udp", "::1", 7), socket.AF_INET)
+    """Of both families."""
+    assert lookup_numeric(Address("udp", "127.0.0.1", 7)) == ("127.0.0.1", 7)
+    assert lookup_numeric(Address("udp", "::1", 7)) == ("::1", 7, 0, 0)
+    assert lookup_numeric(Address("udp", "plant", 7)) is None
+    assert lookup_numeric(Address("udp", "plant-7", 7)) is None
+    with pytest.raises(OSError, match="not known"):
+        lookup_numeric(Address("udp", "fe80::1%nowhere", 7))
 
 
-@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("sockaddr", "family", "loopback", "for_all"),
+    [
+        (("127.0.0.1", 7), socket.AF_INET, True, False),
+        (("127.8.8.8", 7), socket.AF_INET, True, False),
+        (("10.0.0.1", 7), socket.AF_INET, False, False),
+        (("0.0.0.0", 7), socket.AF_INET, False, True),
+        (("::1", 7, 0, 0), socket.AF_INET6, True, False),
+        (("::", 7, 0, 0), socket.AF_INET6, False, True),
+        (("fe80::1%eth0", 7, 0, 3), socket.AF_INET6, False, False),
+        (mapped(("127.0.0.1", 7)), socket.AF_INET6, True, False),
+        (mapped(("10.0.0.1", 7)), socket.AF_INET6, False, False),
+    ],
+)
+def test_what_a_socket_address_is(sockaddr: tuple[object, ...], family: int, loopback: bool, for_all: bool) -> None:
+    assert (family_of(sockaddr), is_loopback(sockaddr), is_for_all(sockaddr)) == (family, loopback, for_all)
+
+
 async def test_a_name_with_two_addresses_is_listened_at_with_one() -> None:
     """IPv4 before IPv6."""
     assert await resolve_listening(Address("tcp", "localhost", 7)) == ("127.0.0.1", 7)
-    assert await resolve_listening(Address("tcp", "::1", 0)) == ("::1", 0)
+    assert await resolve_listening(Address("tcp", "::1", 0)) == ("::1", 0, 0, 0)
+
+
+async def test_all_addresses_of_a_name_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each once, where nodes listen first; and not without end."""
+    found = [("::1", 7, 0, 0), ("127.0.0.1", 7), ("::1", 7, 0, 0), *(("2001:db8::1", port, 0, 0) for port in range(20))]
+
+    async def answer(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", sockaddr) for sockaddr in found]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", answer)
+    addresses = await lookup(Address("udp", "plant", 7))
+    assert addresses[:2] == [("127.0.0.1", 7), ("::1", 7, 0, 0)]
+    assert len(addresses) == ADDRESSES_MAX
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM])
+def test_a_socket_for_all_ipv6_addresses_takes_ipv4(kind: socket.SocketKind) -> None:
+    """And one for a single address does not claim to."""
+    for host, only in (("::", 0), ("::1", 1)):
+        with bound(kind, (host, 0, 0, 0)) as sock:
+            assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == only
 
 
 def test_an_error_has_operation_address_and_cause() -> None:

@@ -1,17 +1,32 @@
 """TCP as a carrier of datagrams: connections come and go, are bounded, and end with a report."""
 
 import asyncio
+import errno
 import socket
+import ssl
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from itertools import count
+from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from tests.transport.endpoints import Opener, received
 from triack.base.reasons import DropReason
-from triack.transport.endpoint import Received
-from triack.transport.frames import FRAME_BYTES_MAX
+from triack.transport import tcp
+from triack.transport.address import Address
+from triack.transport.endpoint import Endpoint, Received
+from triack.transport.frames import FRAME_BYTES_MAX, frame
+from triack.transport.strangers import STRANGERS_PER_HOST_MAX
+from triack.transport.tcp import Tls
 
 
-@pytest.mark.asyncio
 async def test_path_gone(opened: Opener) -> None:
     """The end of a connection is reported once, after what came over it."""
     here, there = await opened("tcp", None), await opened("tcp")
@@ -22,7 +37,6 @@ async def test_path_gone(opened: Opener) -> None:
     assert end == Received(b"", words.sender)
 
 
-@pytest.mark.asyncio
 async def test_connects_again(opened: Opener) -> None:
     """After the path is gone, the next datagram opens a new one."""
     here, there = await opened("tcp", None), await opened("tcp")
@@ -35,7 +49,6 @@ async def test_connects_again(opened: Opener) -> None:
     assert [data for data, _ in await received(again, 1)] == [b"2"]
 
 
-@pytest.mark.asyncio
 async def test_connection_refused(opened: Opener) -> None:
     """An address where nobody listens is a path that is gone."""
     here, there = await opened("tcp"), await opened("tcp")
@@ -45,7 +58,6 @@ async def test_connection_refused(opened: Opener) -> None:
     assert here.drops == {"connect-failed": 2}
 
 
-@pytest.mark.asyncio
 async def test_frame_too_large(opened: Opener) -> None:
     """Who announces a frame that is too large is cut off."""
     endpoint = await opened("tcp")
@@ -58,34 +70,199 @@ async def test_frame_too_large(opened: Opener) -> None:
     assert endpoint.drops == {"frame-too-large": 1}
 
 
-@pytest.mark.asyncio
 async def test_slow_frame(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who begins a frame and does not end it is cut off in time."""
-    monkeypatch.setattr("triack.transport.tcp.FIRST_FRAME_TIMEOUT_SECONDS", 0.01)
-    endpoint = await opened("tcp")
-    host, port = endpoint.address.removeprefix("tcp://").split(":")
-    _, writer = await asyncio.open_connection(host, int(port))
+    """Who begins a frame and does not end it is cut off in time, even if someone has vouched for it before."""
+    monkeypatch.setattr(tcp, "FRAME_TIMEOUT_SECONDS", 0.05)
+    there = await opened("tcp")
+    reader, writer = await connected(there)
+    writer.write(frame([b"whole"]))
+    (sender,) = [sender for _, sender in await received(there, 1)]
+    there.vouch(sender)
     writer.write(b"\0")
-    assert [data for data, _ in await received(endpoint, 1)] == [b""]
-    assert endpoint.drops == {"frame-timeout": 1}
+    assert await received(there, 1) == [Received(b"", sender)]
+    assert await reader.read() == b""
+    assert there.drops == {"frame-timeout": 1}
     writer.close()
 
 
-@pytest.mark.asyncio
-async def test_too_many_connections(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the cap a connection is refused, and those within it go on."""
-    monkeypatch.setattr("triack.transport.tcp.ACCEPTED_MAX", 1)
-    there, first, second = await opened("tcp"), await opened("tcp"), await opened("tcp")
-    await first.send([b"1"], there.address)
-    assert [data for data, _ in await received(there, 1)] == [b"1"]
-    await second.send([b"2"], there.address)
-    assert await received(second, 1) == [Received(b"", there.address)]
-    await first.send([b"3"], there.address)
-    assert [data for data, _ in await received(there, 1)] == [b"3"]
+# Whoever is let in has to be vouched for.
+
+
+async def connected(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection of someone who may be no node."""
+    address = Address.parse(endpoint.address)
+    return await asyncio.open_connection(address.host, address.port)
+
+
+async def ended(reader: asyncio.StreamReader, seconds: float = 5) -> bool:
+    """Whether the other side ends the connection by then."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            with suppress(ConnectionError):
+                while await reader.read(1):
+                    pass
+            return True
+    return False
+
+
+async def test_a_stranger_has_its_time(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it sends meanwhile; and whoever has lost its last session is a stranger again."""
+    monkeypatch.setattr(tcp, "VOUCH_TIMEOUT_SECONDS", 0.1)
+    there = await opened("tcp")
+    silent, talking, known = [await connected(there) for _ in range(3)]
+    known[1].write(frame([b"known"]))
+    ((_, sender),) = await received(there, 1)
+    there.vouch(sender)
+    there.vouch("tcp://192.0.2.1:9")
+    while not await ended(talking[0], 0.02):
+        talking[1].write(frame([b"junk"]))
+    assert await ended(silent[0])
+    assert not await ended(known[0], 0.2)
+    assert there.drops[DropReason.NOT_VOUCHED] == 2
+    there.release(sender)
+    assert await ended(known[0])
+    there.release(sender)
+    assert there.drops[DropReason.NOT_VOUCHED] == 3
+    for _, writer in (silent, talking, known):
+        writer.close()
+
+
+async def test_strangers_do_not_lock_anyone_out(opened: Opener) -> None:
+    """1,024 connections with a frame of junk each: a newcomer is served at once, and those we know stay."""
+    there, known, newcomer = await opened("tcp"), await opened("tcp", None), await opened("tcp", None)
+    await known.send([b"known"], there.address)
+    ((_, sender),) = await received(there, 1)
+    there.vouch(sender)
+    strangers = []
+    for _ in range(1_024):
+        strangers.append(await connected(there))
+        strangers[-1][1].write(frame([b"junk"]))
+    await newcomer.send([b"here I am"], there.address)
+    async with asyncio.timeout(5):
+        while not (came := [it for it in await there.receive() if it.data == b"here I am"]):
+            pass
+    await there.send([b"welcome"], came[0].sender)
+    assert [data for data, _ in await received(newcomer, 1)] == [b"welcome"]
+    await there.send([b"still here"], sender)
+    assert [data for data, _ in await received(known, 1)] == [b"still here"]
+    assert there.drops[DropReason.TOO_MANY_CONNECTIONS] == 1_025 - STRANGERS_PER_HOST_MAX
+    for _, writer in strangers:
+        writer.close()
+
+
+async def test_without_file_descriptors_a_stranger_goes(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the next one comes in."""
+    loop = asyncio.get_running_loop()
+    real, calls = loop.sock_accept, count(1)
+
+    async def accept(sock: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
+        if next(calls) == 2:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await real(sock)
+
+    monkeypatch.setattr(loop, "sock_accept", accept)
+    there = await opened("tcp")
+    first = await connected(there)
+    second = await connected(there)
+    assert await ended(first[0])
+    second[1].write(frame([b"x"]))
+    assert [data for data, _ in await received(there, 2)] == [b"", b"x"]
     assert there.drops == {"too-many-connections": 1}
+    for _, writer in (first, second):
+        writer.close()
 
 
-@pytest.mark.asyncio
+# Both families, and beyond this machine.
+
+
+async def test_both_families(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name with addresses of both is tried at both; one socket takes both."""
+    loop = asyncio.get_running_loop()
+    real = loop.getaddrinfo
+
+    async def both(host: str, *more: Any, **options: Any) -> list[Any]:
+        hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
+        return [found for host in hosts for found in await real(host, *more, **options)]
+
+    monkeypatch.setattr(loop, "getaddrinfo", both)
+    here = await opened("tcp", None)
+    for listen, called in (
+        ("tcp://[::1]:0", "localhost"),
+        ("tcp://127.0.0.1:0", "localhost"),
+        ("tcp://[::]:0", "127.0.0.1"),
+        ("tcp://[::]:0", "[::1]"),
+    ):
+        there = await opened("tcp", listen)
+        await here.send([b"x"], f"tcp://{called}:{Address.parse(there.address).port}")
+        ((data, sender),) = await received(there, 1)
+        await there.send([b"y"], sender)
+        assert (data, [data for data, _ in await received(here, 1)]) == (b"x", [b"y"])
+
+
+async def test_without_keys_nothing_leaves_the_machine(opened: Opener) -> None:
+    """Not even the question where a name is."""
+    here = await opened("tcp", None)
+    for host in ("192.0.2.1", "[2001:db8::1]", "plant.example"):
+        await here.send([b"x"], f"tcp://{host}:9")
+    assert here.drops == {"not-loopback": 3}
+
+
+# Inside TLS.
+
+
+async def test_tls_hides_what_is_sent(opened: Opener, tls: Tls) -> None:
+    """Both sides, with a certificate that is checked."""
+    there, here = await opened("tcp", tls=tls), await opened("tcp", None, tls=tls)
+    datagrams = [number.to_bytes(2, "big") * 30_000 for number in range(100)]
+    await here.send(datagrams, there.address)
+    arrived = await received(there, 100)
+    assert [data for data, _ in arrived] == datagrams
+    await there.send([b"back"], arrived[0].sender)
+    assert [data for data, _ in await received(here, 1)] == [b"back"]
+
+
+async def test_who_has_no_tls_or_the_wrong_one_is_not_served(
+    opened: Opener, tls: Tls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not trust the certificate, one that speaks plainly, and one that only connects."""
+    monkeypatch.setattr(tcp, "VOUCH_TIMEOUT_SECONDS", 0.2)
+    there = await opened("tcp", tls=tls)
+    distrusting = await opened("tcp", None, tls=Tls(client=ssl.create_default_context()))
+    await distrusting.send([b"secret"], there.address)
+    assert await received(distrusting, 1) == [Received(b"", there.address)]
+    assert distrusting.drops == {"connect-failed": 1}
+    plain, silent = await connected(there), await connected(there)
+    plain[1].write(frame([b"junk"]))
+    assert await ended(plain[0])
+    assert await ended(silent[0])
+    assert {data for data, _ in await received(there, 3)} == {b""}
+    assert there.drops[DropReason.NOT_VOUCHED] >= 1
+    for _, writer in (plain, silent):
+        writer.close()
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
+    """A certificate for 127.0.0.1 that both sides know."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, SHA256())
+    )
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(private + certificate.public_bytes(Encoding.PEM))
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(file)
+    return Tls(server, ssl.create_default_context(cafile=file))
+
+
+# Whoever does not read.
+
+
 async def test_peer_that_does_not_read(opened: Opener) -> None:
     """What a peer does not read is kept up to a cap; beyond it, drops are counted and close does not hang."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -97,7 +274,6 @@ async def test_peer_that_does_not_read(opened: Opener) -> None:
         assert endpoint.drops[DropReason.SEND_OVERFLOW] >= 100
 
 
-@pytest.mark.asyncio
 async def test_slow_reader_gets_everything(opened: Opener) -> None:
     """More than the system's buffers hold arrives whole and in order."""
     here, there = await opened("tcp"), await opened("tcp")

@@ -89,6 +89,7 @@ class Host(SimHost):
         self.ends: list[str] = []
         self._crash = Crash()
         self._pause = Pause()
+        self._sleepers: dict[str, Callable[[], None]] = {}
         self.disk.on_effect = lambda _what: self.before_effect()
 
     # ---- the life of the process
@@ -207,6 +208,24 @@ class Host(SimHost):
         """A datagram arrives, or is lost because too many wait."""
         if self._pause.takes(self.world.now_ns):
             super().receive(data, sender)
+
+    def drain(self) -> None:
+        """What follows every input; then those wake who wait for messages that have come."""
+        super().drain()
+        for queue in [queue for queue in self._sleepers if self.has_messages(queue)]:
+            self._sleepers.pop(queue)()
+
+    def has_messages(self, queue: str) -> bool:
+        """Whether there is something to read in a queue, by a process that works."""
+        engine = self.engine
+        if engine is None or engine.failure is not None or engine.draining:
+            return False
+        mailbox = engine.inbox.mailboxes.get(queue)
+        return mailbox is not None and mailbox.length > 0
+
+    def await_messages(self, queue: str, wake: Callable[[], None]) -> None:
+        """Call ``wake`` once, when there is something to read in a queue."""
+        self._sleepers[queue] = wake
 
     def before_effect(self) -> None:
         """The process may have to end here."""

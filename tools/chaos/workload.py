@@ -137,15 +137,19 @@ class Reader:
         self._history = hist
 
     def begin(self) -> None:
-        """Read now and then, for ever."""
+        """Read now and then, as long as something is there; whoever finds nothing sleeps until something comes."""
+        if self.host.has_messages(self._queue):
+            self._wake()
+        else:
+            self.host.await_messages(self._queue, self._wake)
+
+    def _wake(self) -> None:
         self._world.at(self._random.randrange(1, self.host.plan.read_gap_ns), self._turn)
 
     def _turn(self) -> None:
         engine = self.host.engine
-        if self.host.is_up and engine is not None and not engine.draining:
-            mailbox = engine.inbox.mailboxes.get(self._queue)
-            if mailbox is not None and mailbox.length:
-                self.host.act(lambda: self._read(engine))
+        if engine is not None and self.host.has_messages(self._queue):
+            self.host.act(lambda: self._read(engine))
         self.begin()
 
     def _read(self, engine: Engine) -> None:

@@ -11,17 +11,31 @@ from typing import Any, TypeVar
 
 import click
 
-from triack.base.errors import AddressError
+from triack.base.errors import AddressError, KeyUnreadable
 from triack.base.names import check_name
 from triack.node import operator_log
+from triack.node.keys import KeyKind, decode_key
 
-__all__ = ["data_option", "log_to_stderr", "name_for", "node_options", "run", "verbose_option"]
+__all__ = ["PublicKey", "data_option", "log_to_stderr", "name_for", "node_options", "run", "verbose_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXIT_SIGNAL = 128
 """As shells have it: a command that a signal ended exits with 128 and the number of the signal."""
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+class PublicKey(click.ParamType[bytes]):
+    """The text of a public key, as an argument of a command."""
+
+    name = "key"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """Its bytes."""
+        try:
+            return decode_key(KeyKind.PUBLIC, value)
+        except KeyUnreadable as error:
+            self.fail(str(error), param, ctx)
 
 
 class _Lines(logging.Formatter):

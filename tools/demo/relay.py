@@ -24,7 +24,7 @@ from triack.base.units import MS, SECOND
 from triack.tools.sim.faults import Fates, Faults
 from triack.transport.address import Address
 from triack.transport.frames import FrameBuffer, frame
-from triack.transport.resolve import SocketAddress, cannot, lookup, resolve_listening
+from triack.transport.resolve import SocketAddress, cannot, family_of, lookup, resolve_listening
 
 __all__ = ["Counters", "Direction", "Relay", "main", "rough"]
 
@@ -142,7 +142,7 @@ class Relay:
         kind = _UdpWire if self._listen.scheme == "udp" else _TcpWire
         wire = kind(self._target, self.to_target, self.to_client)
         try:
-            port = await wire.start(*await resolve_listening(self._listen))
+            port = await wire.start(*(await resolve_listening(self._listen))[:2])
         except OSError as error:
             raise cannot("listen on", self._listen, error) from error
         self._wire = wire
@@ -160,7 +160,7 @@ class _UdpWire:
     def __init__(self, target: Address, to_target: Direction, to_client: Direction) -> None:
         self._target = target
         self._target_address: SocketAddress = ()
-        self._family = socket.AF_INET
+        self._family = int(socket.AF_INET)
         self._to_target = to_target
         self._to_client = to_client
         self._listener: socket.socket | None = None
@@ -168,11 +168,11 @@ class _UdpWire:
 
     async def start(self, host: str, port: int) -> int:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._family = socket.AF_INET6 if ":" in self._target.host else socket.AF_INET
         try:
-            self._target_address = await lookup(self._target, self._family)
+            self._target_address, *_ = await lookup(self._target)
         except OSError as error:
             raise cannot("resolve", self._target, error) from error
+        self._family = family_of(self._target_address)
         listener = self._listener = _udp_socket(family)
         try:
             listener.bind((host, port))

@@ -20,6 +20,9 @@ _SUFFIXES: Final = (".jsonl", ".jsonl.open")
 _TAIL_BYTES: Final = 65_536
 """A torn line is looked for in so much of a file's end: longer ones are rare, and cost a look at the whole file."""
 
+UNREADABLE: Final = (ValueError, RecursionError)
+"""What Python makes of a line that is no JSON, or is nested too deeply."""
+
 Record = dict[str, Any]
 
 
@@ -68,7 +71,7 @@ def read_records(log: LogFile) -> Iterator[Record]:
     for number, line in _whole_lines(log.path):
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except UNREADABLE as error:
             raise ReplayError(f"{log.path} line {number} is damaged: {error}") from error
         if type(record) is not dict or record.get("v") != SCHEMA_VERSION:
             raise ReplayError(_complaint(log.path, number, record))
@@ -94,7 +97,7 @@ def find_damage(logs: list[LogFile]) -> ReplayError:
         for number, line in _whole_lines(log.path):
             try:
                 record = json.loads(line)
-            except ValueError as error:
+            except UNREADABLE as error:
                 return ReplayError(f"{log.path} line {number} is damaged: {error}")
             if complaint := _complaint(log.path, number, record):
                 return ReplayError(complaint)
@@ -105,7 +108,7 @@ def torn_record(log: LogFile) -> Record | None:
     """Return the record in a torn last line if it happens to be whole; an engine that reads all lines must drop it."""
     try:
         record = json.loads(log.torn)
-    except ValueError:
+    except UNREADABLE:
         return None
     return record if isinstance(record, dict) else None
 
@@ -122,7 +125,7 @@ def _inspect(path: Path) -> LogFile:
     for number, line in _whole_lines(path):
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except UNREADABLE as error:
             raise ReplayError(f"{path} line {number} is damaged: {error}") from error
         if complaint := _complaint(path, number, record):
             raise ReplayError(complaint)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 UNREAD: Final = (
     "address",
     "name",
-    "peer_address",
+    "peer_name",
     "pending",
     "previous",
     "role",

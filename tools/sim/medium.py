@@ -174,7 +174,8 @@ class Medium:
         """Change the visible content."""
         faults = self.faults
         kind = self._call(process, "write", path, "write", faults.write)
-        kind = kind or self._drawn(faults.full, "full") or self._drawn(faults.short, "short")
+        if faults.full or faults.short:
+            kind = kind or self._drawn(faults.full, "full") or self._drawn(faults.short, "short")
         if kind == "short":
             data = data[: self.chance.randrange(max(len(data), 1))]
         if kind in ("", "short"):
@@ -197,10 +198,10 @@ class Medium:
         kind = self._call(process, "sync", path, "sync", self.faults.sync)
         if kind:
             if kind == "drop" or self.faults.drop_on_failed_sync:
-                self._take(lambda change: change.file is file and change.kind in _CONTENT)
+                self._take_content(file)
             raise _eio("sync", path, apsw.SQLITE_IOERR_FSYNC)
         if not self._drawn(self.faults.lies):
-            for change in self._take(lambda change: change.file is file and change.kind in _CONTENT):
+            for change in self._take_content(file):
                 self.persist(change)
 
     def sync_directory(self, process: Life) -> None:
@@ -252,6 +253,15 @@ class Medium:
     def _wait(self, change: Change) -> None:
         if change.path:
             self.unsynced.append(change)
+
+    def _take_content(self, file: File) -> list[Change]:
+        """Remove the writes and truncations of a file from the list of unsynced ones."""
+        taken: list[Change] = []
+        left: list[Change] = []
+        for change in self.unsynced:
+            (taken if change.file is file and change.kind in _CONTENT else left).append(change)
+        self.unsynced = left
+        return taken
 
     def _take(self, wanted: Callable[[Change], bool]) -> list[Change]:
         """Remove changes from the list of unsynced ones."""

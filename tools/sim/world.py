@@ -74,9 +74,13 @@ class World:
 
     def step(self) -> None:
         """Let the next event happen, which there must be. Raises Livelock when there were too many."""
+        self.next_event_ns()
+        self._happen()
+
+    def _happen(self) -> None:
+        """Let the event that ``next_event_ns`` has found happen."""
         if self.events >= self.events_max:
             raise Livelock
-        self.next_event_ns()
         at_ns, _, action = heappop(self._heap)
         self.now_ns = max(self.now_ns, at_ns)
         self.events += 1
@@ -86,7 +90,7 @@ class World:
         """Let time pass. Returns whether ``until``, asked after every event, came true."""
         end_ns = self.now_ns + for_ns
         while (at_ns := self.next_event_ns()) is not None and at_ns <= end_ns:
-            self.step()
+            self._happen()
             if until is not None and until():
                 return True
         self.now_ns = end_ns
@@ -94,8 +98,7 @@ class World:
 
     def note(self, who: str, what: bytes) -> None:
         """Add to the trace: what somebody did, now."""
-        self._hash.update(b"%d %s %d\n" % (self.now_ns, who.encode(), len(what)))
-        self._hash.update(what)
+        self._hash.update(b"%d %b %d\n%b" % (self.now_ns, who.encode(), len(what), what))
 
     @property
     def trace(self) -> str:

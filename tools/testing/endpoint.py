@@ -162,6 +162,12 @@ class SimEndpoint:
         route = self._routes[to] = self._links.route(address)
         return route
 
+    def vouch(self, address: str) -> None:
+        """There is a session with the peer at that address, which has nothing here that could be kept."""
+
+    def release(self, address: str) -> None:
+        """There is none any more."""
+
     async def receive(self) -> list[Received]:
         """Wait for something to arrive, and return all that is there. Raises TransportError when it is closed."""
         return await self._inbox.take()

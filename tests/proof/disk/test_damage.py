@@ -14,7 +14,7 @@ from triack.tools.sim.disk import Disk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("clean", "every"), [(False, 149), (True, 331)])
+@pytest.mark.parametrize(("clean", "every"), [(False, 307), (True, 331)])
 def test_damage_is_detected_and_never_believed(clean: bool, every: int) -> None:
     """Bits, cuts and sectors of a store of 64 KiB, in use and closed: what was written, or an error with the place."""
     proof = prove_damage(clean=clean, every=every)

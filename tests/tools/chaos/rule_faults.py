@@ -55,7 +55,7 @@ def restarted() -> World:
 def keep_local(world: World) -> None:
     """Alpha puts a message into a queue of its own."""
     here = {**place(TX), "lane": LOCAL_LANE, "first": 1, "last": 1, "count": 1, "queue": "here"}
-    world.alpha.write("queued", cls=TX, peer_address="", **here)
+    world.alpha.write("queued", cls=TX, peer_name="", **here)
     world.alpha.write("committed", cls=TX, **here)
 
 

@@ -1,6 +1,8 @@
-"""One simulated machine: what it does with a store that it cannot use."""
+"""One simulated machine: a store that it cannot use, and those who wait for its messages."""
 
 from triack.base.commit import Commit, OutgoingQueueRow
+from triack.base.delivery import Delivery
+from triack.base.units import SECOND
 from triack.store.store import Store
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import draw
@@ -23,4 +25,24 @@ def test_a_store_that_says_what_no_node_writes_is_damaged() -> None:
     assert str(host.lost) == f"open store {store.path}: ValueError: 9 is not a valid Delivery"
     host.start()
     assert host.lives == 1, "a lost machine does not start again"
+    host.disk.close()
+
+
+def test_who_waits_for_messages_is_told_once_by_a_process_that_works() -> None:
+    """Not while the machine is down, and not again for what is still there."""
+    world = World(1)
+    host = Host(world, Network(world), draw(1).hosts[0])
+    told: list[int] = []
+    host.await_messages("orders", lambda: told.append(world.now_ns))
+    host.start()
+    host.act(lambda: host.live.submit(host.live.outgoing_queue("", "orders", Delivery.RECOVERABLE), b"x", 1))
+    assert told == []
+    world.run(SECOND)
+    assert (len(told), host.has_messages("orders")) == (1, True)
+    host.act(lambda: None)
+    host.crash(0, power=False, down_ns=SECOND, again=-1)
+    host.await_messages("orders", lambda: told.append(world.now_ns))
+    assert (len(told), host.has_messages("orders")) == (1, False)
+    world.run(SECOND)
+    assert (len(told), host.has_messages("orders")) == (2, True)
     host.disk.close()

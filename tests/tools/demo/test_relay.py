@@ -131,8 +131,8 @@ async def test_tcp_ends_end_together() -> None:
 @pytest.mark.asyncio
 async def test_each_client_has_its_own_way() -> None:
     """Answers find the client that asked."""
-    target = await open_endpoint("udp", None)
-    clients = [await open_endpoint("udp", None) for _ in range(3)]
+    target = await open_endpoint("udp", "udp://127.0.0.1:0")
+    clients = [await open_endpoint("udp", "udp://127.0.0.1:0") for _ in range(3)]
     relay = Relay(target=target.address)
     await relay.start()
     for number, client in enumerate(clients):
@@ -150,7 +150,7 @@ async def test_what_cannot_be_relayed() -> None:
     """Mixed schemes and taken ports are refused."""
     with pytest.raises(AddressError, match="both must be"):
         Relay(target="tcp://127.0.0.1:1", listen="udp://127.0.0.1:0")
-    taken = await open_endpoint("udp", None)
+    taken = await open_endpoint("udp", "udp://127.0.0.1:0")
     with pytest.raises(TransportError, match="address already in use"):
         await Relay(target="udp://127.0.0.1:1", listen=taken.address).start()
     await taken.close()
@@ -166,7 +166,7 @@ async def test_a_target_that_nobody_knows() -> None:
 @pytest.mark.asyncio
 async def test_a_target_to_which_there_is_no_way() -> None:
     """Everybody's address is not for sockets like these: what is sent there is dropped, and counted."""
-    client = await open_endpoint("udp", None)
+    client = await open_endpoint("udp", "udp://127.0.0.1:0")
     relay = Relay(target="udp://255.255.255.255:1")
     await relay.start()
     await client.send([b"1", b"2"], relay.address)
@@ -179,7 +179,7 @@ async def test_a_target_to_which_there_is_no_way() -> None:
 @pytest.mark.asyncio
 async def test_a_target_that_is_away_for_a_while() -> None:
     """The kernel answers that nobody listens: some datagrams are lost, and later ones arrive."""
-    target, client = await open_endpoint("udp", None), await open_endpoint("udp", None)
+    target, client = await open_endpoint("udp", "udp://127.0.0.1:0"), await open_endpoint("udp", "udp://127.0.0.1:0")
     address, unhandled = target.address, complaints()
     relay = Relay(target=address)
     await relay.start()
@@ -201,7 +201,7 @@ async def test_a_target_that_is_away_for_a_while() -> None:
 @pytest.mark.asyncio
 async def test_what_is_held_back_is_lost_when_the_relay_closes() -> None:
     """In both directions, counted, and without a complaint of the event loop."""
-    target, client = await open_endpoint("udp", None), await open_endpoint("udp", None)
+    target, client = await open_endpoint("udp", "udp://127.0.0.1:0"), await open_endpoint("udp", "udp://127.0.0.1:0")
     unhandled = complaints()
     relay = Relay(target=target.address, faults=rough(reorder=1.0))
     await relay.start()
@@ -230,7 +230,7 @@ def test_command_refuses_bad_addresses() -> None:
 @pytest.mark.asyncio
 async def test_command_prints_its_counters() -> None:
     """The command says when it is ready, and what it did when it is told to end."""
-    target, client = await open_endpoint("udp", None), await open_endpoint("udp", None)
+    target, client = await open_endpoint("udp", "udp://127.0.0.1:0"), await open_endpoint("udp", "udp://127.0.0.1:0")
     options = ["--target", target.address, "--listen", "udp://127.0.0.1:0", "--duplicate", "1"]
     command = [sys.executable, "-m", "triack.tools.demo.relay", *options]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)

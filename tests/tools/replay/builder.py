@@ -112,14 +112,14 @@ class World:
         self.packets = 0
         for log, peer, role in ((self.alpha, BETA, "initiator"), (self.beta, ALPHA, "acceptor")):
             log.write(
-                "session_opened", session=self.session, peer=peer, role=role, address="udp://127.0.0.1:7801",
+                "session_opened", session=self.session, peer=peer, peer_name="b", role=role, address="udp://127.0.0.1:7801",
                 window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32,
             )  # fmt: skip
         return self.session
 
     def close(self, reason: str = "drained") -> None:
         for log, peer in ((self.alpha, BETA), (self.beta, ALPHA)):
-            log.write("session_closed", session=self.session, peer=peer, reason=reason, unacked=0)
+            log.write("session_closed", session=self.session, peer=peer, peer_name="b", reason=reason, unacked=0)
 
     def queue(self, cls: str, packets: int) -> range:
         """Commit new outgoing packets at alpha."""
@@ -131,7 +131,7 @@ class World:
     def queued(self, cls: str, first: int, last: int, **more: Any) -> Record:
         return self.alpha.write(
             "queued", cls=cls, **place(cls), first=first, last=last, count=PER_PACKET * (last - first + 1),
-            queue="orders", peer_address="udp://127.0.0.1:7801", **more,
+            queue="orders", peer_name="udp://127.0.0.1:7801", **more,
         )  # fmt: skip
 
     def send(self, cls: str, numbers: range, *, lost: tuple[int, ...] = (), resend: bool = False) -> list[int]:
@@ -248,7 +248,7 @@ def healthy() -> World:
     world.send("transactional", numbers)
     world.beta.start()
     world.beta.write("position_recovered", **place("transactional"), number=13, cls="transactional")
-    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=1)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=1)
     # Alpha is killed between the commit of 14 and 15 and their record; its store tells what is still to do.
     world.alpha.start()
     world.queued("transactional", 13, 15, recovered=True)

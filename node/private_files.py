@@ -1,0 +1,230 @@
+"""Small files that are their owner's alone: keys, and whom a node trusts.
+
+Promise: what is read came from a regular file that nobody else can read or write, by whatever name it was put there.
+A change is there as a whole or not at all, is durable when ``change`` returns, and is made to what the one before has
+left, also by other processes. Nothing of a content is in any error.
+"""
+
+import asyncio
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from triack.base.errors import IdentityError
+from triack.store.store import make_folder, sync_folder
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["Edit", "Files", "MemoryFiles", "PrivateFiles"]
+
+FILE_BYTES_MAX = 16 * 1024 * 1024
+"""Tens of thousands of peers; whatever is larger was not written by us."""
+POLL_SECONDS = 0.25
+"""A file is looked at so often: a peer whose trust is withdrawn has to be gone within a second."""
+LOCK_SECONDS = 5.0
+"""A change takes milliseconds: whoever has the directory for so long has something else in mind with it."""
+LOCK_POLL_SECONDS = 0.02
+"""Short beside what a person who waits for a command notices."""
+
+_SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
+"""Neither to follow a link, nor to wait for whoever writes to a pipe; systems that lack one have no such thing."""
+
+Edit = Callable[[bytes | None], bytes]
+"""Makes a new content of the present one; of None, if there is none."""
+
+
+class Files(Protocol):
+    """Where a node keeps what is its own."""
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if there is none."""
+
+    def change(self, name: str, edit: Edit) -> bytes:
+        """Replace a content by what ``edit`` makes of it; ``edit`` may raise, and nothing is changed then."""
+
+    def stamp(self, name: str) -> object:
+        """Equal as long as nobody has changed the file; None if there is none."""
+
+    async def changed(self, name: str, stamp: object) -> object:
+        """Wait until the stamp is another one, and return that."""
+
+    def where(self, name: str) -> str:
+        """What a file is called in messages for people."""
+
+
+class PrivateFiles:
+    """Files in a data directory.
+
+    Args:
+        folder: made, readable to its owner alone, with the first change.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def where(self, name: str) -> str:
+        """What a file is called in messages for people."""
+        return str(self._folder / name)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if there is none.
+
+        Raises:
+            IdentityError: it cannot be read, is no regular file, or others than its owner may read or write it.
+        """
+        path = self._folder / name
+        try:
+            opened = os.open(path, os.O_RDONLY | _SAFELY)
+        except FileNotFoundError:
+            return None
+        except OSError as cause:
+            why = "it is a symbolic link" if cause.errno == errno.ELOOP else cause.strerror
+            raise IdentityError(f"read {path}: {why}") from cause
+        with os.fdopen(opened, "rb") as file:
+            self._check(path, os.fstat(opened))
+            try:
+                return file.read()
+            except OSError as cause:
+                raise IdentityError(f"read {path}: {cause.strerror}") from cause
+
+    def _check(self, path: Path, found: os.stat_result) -> None:
+        problem = _what_is_wrong(found, self._folder.stat()) if os.name == "posix" else None
+        if problem is not None:
+            raise IdentityError(f"read {path}: {problem}")
+
+    def change(self, name: str, edit: Edit) -> bytes:
+        """Replace a content by what ``edit`` makes of it. Returns the new content.
+
+        Raises:
+            IdentityError: as ``read``; or it cannot be written.
+            StoreError: the directory cannot be made.
+        """
+        make_folder(self._folder)
+        with self._locked():
+            content = edit(self.read(name))
+            try:
+                self._replace(name, content)
+            except OSError as cause:
+                raise IdentityError(f"write {self.where(name)}: {cause.strerror}") from cause
+        return content
+
+    def _replace(self, name: str, content: bytes) -> None:
+        fresh = self._folder / f"{name}.new"
+        with suppress(FileNotFoundError):
+            fresh.unlink()  # of a process that was killed: nobody else has the lock
+        try:
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, 0o600), "wb") as file:
+                if os.name == "posix" and os.geteuid() == 0:  # an operator must not lock the node's own user out
+                    folder = self._folder.stat()
+                    os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self._folder / name)
+        except OSError:
+            with suppress(OSError):
+                fresh.unlink()
+            raise
+        sync_folder(self._folder)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from changing what is here, by a lock on the directory; it ends with the process."""
+        if sys.platform == "win32":
+            yield
+            return
+        opened = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            end = time.monotonic() + LOCK_SECONDS
+            while not _try_lock(opened):
+                if time.monotonic() > end:
+                    raise IdentityError(f"change files in {self._folder}: another process has it locked")
+                time.sleep(LOCK_POLL_SECONDS)
+            yield
+        finally:
+            os.close(opened)
+
+    def stamp(self, name: str) -> object:
+        """Equal as long as nobody has changed the file; None if there is none."""
+        try:
+            found = (self._folder / name).lstat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    async def changed(self, name: str, stamp: object) -> object:
+        """Wait until the stamp is another one, and return that."""
+        while (now := self.stamp(name)) == stamp:  # noqa: ASYNC110 - nothing tells of it on every file system
+            await asyncio.sleep(POLL_SECONDS)
+        return now
+
+
+class MemoryFiles:
+    """The same for a node that keeps everything in memory."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+        self._versions: dict[str, int] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def where(self, name: str) -> str:
+        """What a file is called in messages for people."""
+        return f"{name} in memory"
+
+    def read(self, name: str) -> bytes | None:
+        """The content; None if there is none."""
+        return self._contents.get(name)
+
+    def change(self, name: str, edit: Edit) -> bytes:
+        """Replace a content by what ``edit`` makes of it. Returns the new content."""
+        content = self._contents[name] = edit(self._contents.get(name))
+        self._versions[name] = self._versions.get(name, 0) + 1
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        return content
+
+    def stamp(self, name: str) -> object:
+        """Equal as long as nobody has changed it; None if there is none."""
+        return self._versions.get(name)
+
+    async def changed(self, name: str, stamp: object) -> object:
+        """Wait until the stamp is another one, and return that."""
+        while self._versions.get(name) == stamp:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+        return self._versions.get(name)
+
+
+def _what_is_wrong(found: os.stat_result, folder: os.stat_result) -> str | None:
+    """Why a file, in a directory, is not its owner's alone."""
+    modes = [f"(mode {stat.S_IMODE(status.st_mode):04o})" for status in (found, folder)]
+    checks = (
+        (not stat.S_ISREG(found.st_mode), "it is no regular file"),
+        (found.st_uid not in (os.geteuid(), folder.st_uid), "it belongs to another user"),
+        (found.st_mode & (stat.S_IRWXG | stat.S_IRWXO), f"others may use it {modes[0]}: chmod 600 it"),
+        (found.st_nlink != 1, "it has another name, too (a hard link)"),
+        (found.st_size > FILE_BYTES_MAX, f"it has {found.st_size} bytes, over {FILE_BYTES_MAX}"),
+        (
+            folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX,
+            f"everyone may write to its directory {modes[1]}: chmod 700 that",
+        ),
+    )
+    return next((problem for is_so, problem in checks if is_so), None)
+
+
+def _try_lock(opened: int) -> bool:
+    if sys.platform != "win32":
+        with suppress(BlockingIOError):
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False

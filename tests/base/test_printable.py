@@ -1,0 +1,35 @@
+"""Whatever others write, a line of ours stays one line and does nothing to a terminal."""
+
+import sys
+
+import pytest
+
+from triack.base.printable import SHOWN_LETTERS_MAX, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders-süd 注文", "orders-süd 注文"),
+        ("a\nb\r\tc", "a\\nb\\r\\tc"),
+        ("\x1b[31mred\x9b0m", "\\x1b[31mred\\x9b0m"),
+        ("abc\u202edef\u2066", "abc\\u202edef\\u2066"),
+        ("\u2028\x00\x7f\ud800", "\\u2028\\x00\\x7f\\ud800"),
+        ("key triack-private-abc234.", "key triack-private-...."),
+        ("TRIACK-SHARED-ABC", "TRIACK-SHARED-..."),
+        ("triack-public-abc", "triack-public-abc"),
+    ],
+)
+def test_what_is_shown(text: str, shown: str) -> None:
+    """Letters of any script as they are; what acts instead of being seen by its name; of a secret its kind."""
+    assert printable(text) == shown
+
+
+def test_no_character_gets_through_that_is_not_seen() -> None:
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+    for start in range(0, len(everything), SHOWN_LETTERS_MAX // 20):
+        assert printable(everything[start : start + SHOWN_LETTERS_MAX // 20]).isprintable()
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(printable("x" * 10**6)) == SHOWN_LETTERS_MAX + 3

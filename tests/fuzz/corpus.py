@@ -1,0 +1,143 @@
+"""``python -m tests.fuzz.corpus``: write the inputs that fuzzing starts from, as real nodes write them.
+
+The same bytes each time. Inputs that have shown a mistake are named ``found-*``, and are kept.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from tests.fuzz.targets import A_ADDRESS, A_KEY, B_KEY, CORPUS, SECRET, public
+from triack.base.datagram import Header, Kind, read_header
+from triack.base.delivery import Delivery
+from triack.base.peers import Directory, Peer
+from triack.base.ranges import NumberSet
+from triack.ordering import wire
+from triack.ordering.duplicates import DuplicateFilter
+from triack.queues import packing
+from triack.queues.introduction import HistoryPoint, Introduction, RolledBack
+from triack.session import frames
+from triack.session.states import CloseReason
+from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
+from triack.transport.frames import frame
+from triack.transport.invitation import Invitation
+from triack.transport.secure import SecureChannels
+
+NODE = bytes(range(16))
+NUMBERS = NumberSet(3, [(5, 6), (9, 9), (20, 80)])
+
+
+def session() -> list[bytes]:
+    """All kinds of datagrams of a session."""
+    directory = Directory([Peer("a", (public(A_KEY),)), Peer("b", (public(B_KEY),))])
+    a = SecureChannels([A_KEY], directory, entropy=Random(1).randbytes)
+    b = SecureChannels([B_KEY], directory, entropy=Random(2).randbytes)
+    caller = a.dial("b", "udp")
+    connect = caller.seal(Kind.CONNECT, 1, 1, b"hello", 0)
+    channel = b.answer(connect, read_header(connect), A_ADDRESS, 0).channel
+    assert channel is not None
+    retry = b""
+    while not retry:
+        retry = b.answer(connect, read_header(connect), A_ADDRESS, 0).retry
+    accept = channel.seal(Kind.ACCEPT, 1, 1, b"hello", 0)
+    caller.open(accept, read_header(accept), 0)
+    said = [caller.seal(kind, 2, counter, b"data", 0) for counter, kind in enumerate((Kind.DATA, Kind.CHALLENGE))]
+    return [connect, retry, accept, *said, channel.seal(Kind.RESPONSE, 1, 1, b"", 0)]
+
+
+def enrolled() -> list[bytes]:
+    """All datagrams of an enrolment."""
+    server = EnrolmentServer(B_KEY, "b", ["udp://b:1"], entropy=Random(1).randbytes)
+    server.invite(Invitation(SECRET, 1), 0)
+    client = EnrolmentClient(SECRET, A_KEY, "a", [A_ADDRESS], scheme="udp", entropy=Random(2).randbytes, now_ns=0)
+    seen: list[bytes] = []
+    while (said := client.poll_transmit()) is not None:
+        reply = server.handle_datagram(said, read_header(said), A_ADDRESS, 0)
+        arrival = server.poll_enrolled()
+        reply = server.confirm(arrival) if arrival else reply
+        client.handle_datagram(reply, read_header(reply), 0)
+        seen += [said, reply]
+    return seen
+
+
+def hellos() -> list[bytes]:
+    points = HistoryPoint(7, 9), NODE, HistoryPoint(1, 2), HistoryPoint(3, 4), RolledBack.RECEIVER
+    return [
+        Introduction(NODE, "a", A_ADDRESS, "udp://b:1").encode(),
+        Introduction(NODE, "", "", "udp://b:1", *points).encode(),
+    ]
+
+
+def sequences() -> list[bytes]:
+    header = wire.SequenceHeader(NODE, 1, 2, 9, 7, "orders", asks=True, body=bodies()[0])
+    return [header.encode(), wire.encode_order_ack(NODE, 1, 2, 9), wire.encode_reject(header, "access-denied")]
+
+
+def bodies() -> list[bytes]:
+    plain = packing.Outgoing(b"body")
+    rich = packing.Outgoing(b"body", {"a": 1, "b": [None, "x"]})
+    large = packing.pack_one(packing.Outgoing(bytes(100), {"a": 1}), 5, 6)
+    return [packing.pack_one(plain, 1, 2), packing.pack_one(rich, 3, 4), large, *fragments()]
+
+
+def fragments() -> list[bytes]:
+    packed, _ = packing.pack([bytes(900), b"small", b"", packing.Outgoing(b"rich", {"a": 1})], 400, 1, 2)
+    return [one.body for one in packed]
+
+
+def session_frames() -> list[bytes]:
+    packet = frames.encode_packet(4, Delivery.TRANSACTIONAL, True, sequences()[0], 5)
+    ack, store_ack = frames.encode_ack(NUMBERS, 64, 7, 8_000), frames.encode_store_ack(NUMBERS, 9)
+    ping, close = frames.encode_ping(), frames.encode_close(CloseReason.DRAINED)
+    return [packet, ack, store_ack, ping, close, packet + ack + store_ack + ping]
+
+
+def session_logs() -> list[bytes]:
+    line = {"v": 1, "node": "a", "incarnation": 1, "n": 1, "mono_ns": 5, "wall_ns": 6, "event": "opened"}
+    whole = json.dumps(line).encode() + b"\n"
+    return [whole, whole + whole[:20], b"\n", b"[1]\n"]
+
+
+def control_frames() -> list[bytes]:
+    said = [b'{"op":"hello","v":2}\n', b'{"op":"chunk","first":1,"count":2,"sizes":[1,3]}\na\nbc', b'{"op":"error"}\n']
+    each = [frame([one]) for one in said]
+    return [*each, b"".join(each)]
+
+
+def inputs() -> Iterator[tuple[str, list[bytes]]]:
+    """For each target, what it starts from."""
+    told = hellos()
+    yield "datagram", [*session(), *enrolled()]
+    yield "opened", session()
+    yield "connect_payload", [(5).to_bytes(2) + b"hello" + bytes(1_050), b"\0"]
+    yield "enrolment", [*enrolled(), Header(Kind.ENROL, 1, 1).encode()]
+    yield "enrolment_who", [b"\2\0\1a\0\x0audp://b:12", b"\1\0\1a\0\0"]
+    yield "stream", [b"\x05" + frame([b"", b"datagram"])[1:], frame([bytes(50)] * 3)]
+    yield "session_frames", session_frames()
+    yield "hello", [frames.Hello(1, 2, 3, 64, 1_200, 4, one).encode() for one in told]
+    yield "introduction", told
+    yield "ordering", sequences()
+    yield "body", bodies()
+    yield "properties", [b"", b'{"a":1}', b'{"a":[1.5,null,"\\ud800"],"b":{"c":true}}']
+    seen = DuplicateFilter()
+    for number in (1, 2, 5, 9):
+        seen.handle_packet(wire.SequenceHeader(NODE, 1, 2, number, 0, "q", asks=False, body=b""))
+    yield "duplicate_filter", [seen.encode(), DuplicateFilter().encode()]
+    yield "progress", [b'["0x5", {"1": 2}, {}]', b'["0x5", {"1": 2}, {"1": [1, 2, 3]}]']
+    yield "row", [b"\0iii|snn|bytes|body", b"\3i|i|i|f|body", b"\5s|bytes|i|i|i|i|n|body"]
+    yield "session_log", session_logs()
+    yield "control", control_frames()
+    yield "text", [A_ADDRESS.encode(), b"tcp://[::1]:1/orders", b"b/orders", Invitation(SECRET, 0).code.encode()]
+
+
+def write(to: Path = CORPUS) -> None:
+    """All of them, as small files."""
+    for name, contents in inputs():
+        (to / name).mkdir(parents=True, exist_ok=True)
+        for number, content in enumerate(contents):
+            (to / name / f"{number:02}").write_bytes(content)
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,322 @@
+"""Every decoder of bytes that somebody else may have written, as a function of these bytes.
+
+A target returns when the bytes are a value, and when they are refused with the error that the decoder names. Anything
+else that comes out is a finding; so is a value that does not mean what the bytes say, where that can be told.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from triack.base.commit import HEAD_BYTES as HEAD_BYTES_OF_BODY
+from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
+from triack.base.errors import AddressError, ProtocolError, ReplayError, StoreDamaged, TriackError, UsageError
+from triack.base.peers import NO_PSK, Directory, Peer
+from triack.node.control.frames import Link, cut, number_of
+from triack.ordering import wire
+from triack.ordering.duplicates import DuplicateFilter
+from triack.queues import packing
+from triack.queues.introduction import Introduction
+from triack.queues.mailbox import QueuedPacket
+from triack.session.frames import Hello, decode_frames
+from triack.store.rows import TABLES
+from triack.tools.replay.files import find_logs, read_records
+from triack.transport.address import Address, Destination
+from triack.transport.cookies import mac, mac_key
+from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
+from triack.transport.frames import FrameBuffer
+from triack.transport.invitation import Invitation, decode_code
+from triack.transport.noise import AESGCM_SHA256, Handshake, KeyPair, Pattern
+from triack.transport.secure import CONNECT_BYTES, SecureChannels
+
+__all__ = ["CORPUS", "TARGETS", "Target"]
+
+Target = Callable[[bytes], None]
+
+CORPUS = Path(__file__).parent / "corpus"
+"""A folder for each target; ``tests/fuzz/corpus.py`` writes them."""
+A_KEY, B_KEY = bytes([1]) * 32, bytes([2]) * 32
+A_ADDRESS = "udp://192.0.2.1:7801"
+SECRET = bytes(range(16))
+
+
+@contextmanager
+def refusing(*errors: type[Exception]) -> Iterator[None]:
+    """What a decoder may raise."""
+    try:
+        yield
+    except errors:
+        return
+
+
+def public(private: bytes) -> bytes:
+    return KeyPair.of(private).public
+
+
+# ---- datagrams
+
+
+def datagram(data: bytes) -> None:
+    """A datagram from anywhere, to a node that calls one peer and may be called by it."""
+    channels = SecureChannels([B_KEY], Directory([Peer("a", (public(A_KEY),))]), entropy=Random(1).randbytes)
+    caller = channels.dial("a", "udp")
+    caller.seal(Kind.CONNECT, 1, 1, b"hello", 0)
+    with refusing(ProtocolError):
+        header = read_header(data)
+        assert header.encode() == data[:HEADER_BYTES]
+        with refusing(ProtocolError):
+            channels.answer(data, header, A_ADDRESS, 0)
+        caller.open(data, header, 0)
+
+
+def opened(data: bytes) -> None:
+    """A datagram to a node with an open session: nobody but the peer makes one that is opened."""
+    directory = Directory([Peer("a", (public(A_KEY),)), Peer("b", (public(B_KEY),))])
+    a = SecureChannels([A_KEY], directory, entropy=Random(1).randbytes)
+    b = SecureChannels([B_KEY], directory, entropy=Random(2).randbytes)
+    caller = a.dial("b", "udp")
+    connect = caller.seal(Kind.CONNECT, 1, 1, b"hello", 0)
+    answerer = b.answer(connect, read_header(connect), A_ADDRESS, 0).channel
+    assert answerer is not None
+    accept = answerer.seal(Kind.ACCEPT, 1, 1, b"hello", 0)
+    caller.open(accept, read_header(accept), 0)
+    genuine = caller.seal(Kind.DATA, 2, 1, b"data", 0)
+    with refusing(ProtocolError):
+        answerer.open(data, read_header(data), 0)
+        raise AssertionError("a forgery was opened")
+    assert answerer.open(genuine, read_header(genuine), 0) == b"data"
+
+
+def connect_payload(data: bytes) -> None:
+    """What a trusted peer seals into a connect."""
+    header = Header(Kind.CONNECT, 1, 1).encode()
+    handshake = Handshake(
+        Pattern.IKPSK2,
+        AESGCM_SHA256,
+        initiator=True,
+        prologue=b"Triack udp " + header,
+        static=KeyPair.of(A_KEY),
+        remote_static=public(B_KEY),
+        psk=NO_PSK,
+    )
+    said = header + handshake.write(data, bytes([3]) * 32) + bytes(16)
+    whole = said + mac(mac_key(b"triack mac1", public(B_KEY)), said)
+    channels = SecureChannels([B_KEY], Directory([Peer("a", (public(A_KEY),))]), entropy=Random(1).randbytes)
+    with refusing(ProtocolError):
+        answer = channels.answer(whole, read_header(whole), A_ADDRESS, 0)
+        assert answer.payload in data
+        assert len(whole) >= CONNECT_BYTES
+
+
+def enrolment(data: bytes) -> None:
+    """A datagram from anywhere, to a node that has invited and to one that was invited."""
+    server = EnrolmentServer(B_KEY, "b", [], entropy=Random(1).randbytes)
+    server.invite(Invitation(SECRET, 1), 0)
+    client = EnrolmentClient(SECRET, A_KEY, "a", [], scheme="udp", entropy=Random(2).randbytes, now_ns=0)
+    with refusing(ProtocolError):
+        header = read_header(data)
+        with refusing(ProtocolError):
+            assert len(server.handle_datagram(data, header, A_ADDRESS, 0)) <= len(data)
+        client.handle_datagram(data, header, 0)
+    assert server.poll_enrolled() is None
+    assert client.result is None
+
+
+def enrolment_who(data: bytes) -> None:
+    """What one who knows the code says of itself."""
+    server = EnrolmentServer(B_KEY, "b", [], entropy=Random(1).randbytes)
+    server.invite(Invitation(SECRET, 1), 0)
+    client = EnrolmentClient(SECRET, A_KEY, "a", [], scheme="udp", entropy=Random(2).randbytes, now_ns=0)
+    setattr(client, "_who", data[:1_084])  # noqa: B010  # a client of ours says nothing else than what can be read
+    for _ in range(2):
+        said = client.poll_transmit() or b""
+        reply = server.handle_datagram(said, read_header(said), A_ADDRESS, 0)
+        client.handle_datagram(reply, read_header(reply), 0)
+    proof = client.poll_transmit() or b""
+    with refusing(ProtocolError):
+        server.handle_datagram(proof, read_header(proof), A_ADDRESS, 0)
+        arrival = server.poll_enrolled()
+        assert arrival is not None
+        EnrolmentServer(B_KEY, arrival.enrolled.name, arrival.enrolled.addresses, entropy=Random(1).randbytes)
+
+
+def stream(data: bytes) -> None:
+    """A byte stream, in pieces of the size that its first byte says: they come to the same as all at once."""
+    size = 1 + (data[0] if data else 0)
+    whole, pieces = FrameBuffer(), FrameBuffer()
+    found: list[bytes] = []
+    with refusing(ProtocolError):
+        for at in range(0, len(data), size):
+            found += pieces.feed(data[at : at + size])
+        assert whole.feed(data) == found
+
+
+# ---- what a datagram says
+
+
+def session_frames(data: bytes) -> None:
+    """The frames of a datagram."""
+    with refusing(ProtocolError):
+        assert len(decode_frames(data)) <= len(data)
+
+
+def hello(data: bytes) -> None:
+    """What each end says of itself; all of it means something."""
+    with refusing(ProtocolError):
+        assert Hello.decode(data).encode() == data
+
+
+def introduction(data: bytes) -> None:
+    """What a queue manager says of itself. Text that is no UTF-8 is replaced; the rest means something."""
+    with refusing(ProtocolError):
+        found = Introduction.decode(data)
+        assert Introduction.decode(found.encode()).point == found.point
+
+
+def ordering(data: bytes) -> None:
+    """What sequences put into a packet."""
+    with refusing(ProtocolError):
+        found = wire.decode(data)
+        if isinstance(found, wire.SequenceHeader):
+            assert wire.decode(found.encode()) == found
+
+
+def body(data: bytes) -> None:
+    """The messages of a packet: what passes the check can be counted and read."""
+    with refusing(ProtocolError):
+        packing.check(data)
+        assert packing.messages_in(data) >= 0
+        if packing.fragment_range(data[:HEAD_BYTES_OF_BODY], len(data)) is None:
+            with refusing(ProtocolError):  # a fragment's text may still be none: it becomes a dead letter
+                assert len(packing.unpack(data).bodies) == packing.count_of(data[:HEAD_BYTES_OF_BODY])
+        else:
+            packing.join_fragments([packing.read_fragment(data)])
+    with refusing(ProtocolError):
+        packing.unpack(data)
+    with refusing(ProtocolError):
+        packing.read_fragment(data)
+
+
+def properties(data: bytes) -> None:
+    """The properties of one message."""
+    data = data[:65_535]
+    (rich,), _ = packing.pack([packing.Outgoing(b"", {"p": 1})], 1_000, 1, 1)
+    head = rich.body.removesuffix(b'\0\0\0\7{"p":1}')
+    assert len(head) == len(rich.body) - 11
+    lengths = bytes(2) + len(data).to_bytes(2)
+    with refusing(ProtocolError):
+        found = packing.unpack(head + lengths + data).properties
+        assert found is not None
+        json.dumps(found)
+
+
+# ---- what lies on the disk
+
+
+def duplicate_filter(data: bytes) -> None:
+    """The numbers that a stream has had."""
+    with refusing(StoreDamaged):
+        assert DuplicateFilter.decode(data).encode() == data
+
+
+def progress(data: bytes) -> None:
+    """How far a packet has been read."""
+    with refusing(StoreDamaged):
+        QueuedPacket([], b"", 1, 1, 1, 1, 1, 1, []).decode_progress(data, 0)
+
+
+def row(data: bytes) -> None:
+    """A row of any table, whose values have any type: it is damaged, or not."""
+    table = list(TABLES.values())[(data[0] if data else 0) % len(TABLES)]
+    values: list[object] = []
+    for number, part in enumerate(data[1:].split(b"|")):
+        kind = part[:1]
+        values.append({b"i": len(part), b"s": part.decode("latin-1"), b"n": None, b"f": number / 3}.get(kind, part))
+    if len(values) >= 3:
+        assert table.is_intact(values) in (True, False)
+
+
+def session_log(data: bytes) -> None:
+    """A segment of a session log."""
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        path = Path(folder) / "a.jsonl"
+        path.write_bytes(data)
+        with refusing(ReplayError):
+            for log in find_logs([path]):
+                for record in read_records(log):
+                    assert isinstance(record, dict)
+
+
+# ---- what other processes and people say
+
+
+class _Answers(asyncio.StreamWriter):
+    """Nothing is said in return."""
+
+    def __init__(self) -> None:
+        """No transport."""
+
+    def __del__(self) -> None:
+        """Nothing to close."""
+
+
+def control(data: bytes) -> None:
+    """What another process says over the control socket."""
+
+    async def read_all() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)
+        reader.feed_eof()
+        link = Link(reader, _Answers())
+        while True:
+            header, payload = await link.receive()
+            for key in header:
+                with refusing(ProtocolError):
+                    assert number_of(header, key) >= 0
+                with refusing(ProtocolError):
+                    assert b"".join(cut(payload, header[key])) == payload
+
+    with refusing(ConnectionError, ProtocolError, TriackError):
+        asyncio.run(read_all())
+
+
+def text(data: bytes) -> None:
+    """An address, a destination, a code: what is read is written the same way ever after."""
+    said = data.decode("utf-8", "replace")
+    with refusing(AddressError):
+        address = Address.parse(said)
+        assert Address.parse(str(address)) == address
+    with refusing(AddressError):
+        destination = Destination.parse(said)
+        assert Destination.parse(str(destination)) == destination
+    with refusing(UsageError):
+        assert decode_code(Invitation(decode_code(said), 0).code) == decode_code(said)
+
+
+TARGETS: dict[str, Target] = {
+    target.__name__: target
+    for target in (
+        datagram,
+        opened,
+        connect_payload,
+        enrolment,
+        enrolment_who,
+        stream,
+        session_frames,
+        hello,
+        introduction,
+        ordering,
+        body,
+        properties,
+        duplicate_filter,
+        progress,
+        row,
+        session_log,
+        control,
+        text,
+    )
+}

@@ -1,0 +1,56 @@
+"""``triack trust``: add, list and remove peers of a data directory."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from triack.node.keys import Identity, KeyKind, encode_key
+from triack.tools.cli import main
+from triack.tools.commands.keygen import keygen
+from triack.tools.commands.trust import trust
+
+B, C = (encode_key(KeyKind.PUBLIC, Identity.make(lambda size, n=n: bytes([n]) * size).public[0]) for n in (1, 2))  # type: ignore[misc]
+
+
+def run(data: Path, *arguments: str, stdin: str = "") -> Result:
+    """Run the command on a data directory."""
+    return CliRunner().invoke(trust, [*arguments, "--data", str(data)], input=stdin)
+
+
+def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
+    """A second key comes behind the first; the secret is used and not shown."""
+    psk = CliRunner().invoke(trust, ["psk"]).output
+    assert psk.startswith("triack-shared-")
+    run(tmp_path, "add", "plant-b", B, "--address", "udp://B:7801", "--send", "orders", "--send", "in-*")
+    assert run(tmp_path, "add", "plant-b", C, "--psk", "-", stdin=psk).exit_code == 0
+    assert run(tmp_path, "list").output.splitlines() == [
+        "plant-b",
+        f"  key      {B}",
+        f"  key      {C}",
+        "  address  udp://b:7801",
+        "  send     orders in-*",
+        "  psk      yes",
+    ]
+    run(tmp_path, "remove", "plant-b", "--key", B)
+    assert B not in run(tmp_path, "list").output
+    run(tmp_path, "remove", "plant-b")
+    assert run(tmp_path, "list").output == ""
+
+
+def test_what_cannot_be_is_told(tmp_path: Path) -> None:
+    """A mistyped key, an unknown peer, and the node's own key, which a copied command line easily has."""
+    typo = B[:-1] + ("a" if B[-1] != "a" else "b")
+    assert "mistyped" in run(tmp_path, "add", "plant-b", typo).output
+    assert "no such peer" in str(run(tmp_path, "remove", "plant-c").exception)
+    own = CliRunner().invoke(keygen, ["--data", str(tmp_path)]).output.strip()
+    assert "own key" in str(run(tmp_path, "add", "plant-b", own).exception)
+    assert run(tmp_path, "list").output == ""
+
+
+@pytest.mark.parametrize("command", ["trust", "keygen"])
+def test_the_command_is_there(command: str) -> None:
+    """As a command of ``triack``."""
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0

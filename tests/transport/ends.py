@@ -1,0 +1,133 @@
+"""Two nodes that know each other, and the datagrams between them."""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Any
+
+from triack.base.datagram import Answer, Channel, Header, Kind, read_header
+from triack.base.errors import ProtocolError
+from triack.base.peers import Directory, Peer
+from triack.base.units import SECOND
+from triack.transport.admission import CONNECTS_PER_SECOND
+from triack.transport.noise import AESGCM_SHA256, KeyPair, Suite
+from triack.transport.secure import SecureChannels
+
+A_KEY, B_KEY, OLD_KEY, FOREIGN_KEY = (bytes([n]) * 32 for n in (1, 2, 3, 4))
+A_ID, B_ID = 0xAAAA, 0xBBBB
+A_ADDRESS = "udp://192.0.2.1:7801"
+NOW_NS = 1_000 * SECOND
+
+
+def public(private: bytes) -> bytes:
+    return KeyPair.of(private).public
+
+
+A, B = Peer("a", (public(A_KEY),)), Peer("b", (public(B_KEY),))
+
+
+def node(keys: Sequence[bytes], peers: Iterable[Peer], seed: int = 0, **more: Any) -> SecureChannels:
+    """The channels of a node."""
+    return SecureChannels(keys, Directory(peers), entropy=Random(seed).randbytes, **more)
+
+
+class Ends:
+    """Node a, which calls, and node b, which is called."""
+
+    def __init__(
+        self,
+        *,
+        suites: tuple[Suite, Suite] = (AESGCM_SHA256, AESGCM_SHA256),
+        a_keys: Sequence[bytes] = (A_KEY,),
+        b_keys: Sequence[bytes] = (B_KEY,),
+        a_at_b: Peer = A,
+        b_at_a: Peer = B,
+        scheme: str = "udp",
+    ) -> None:
+        self.a_directory = Directory([b_at_a])
+        self.b_directory = Directory([a_at_b])
+        self.a = SecureChannels(a_keys, self.a_directory, entropy=Random(1).randbytes, suite=suites[0])
+        self.b = SecureChannels(b_keys, self.b_directory, entropy=Random(2).randbytes, suite=suites[1])
+        self.caller = self.a.dial("b", scheme)
+        self.counters = {"a": 0, "b": 0}
+
+    def connect(self, hello: bytes = b"hello", now_ns: int = NOW_NS) -> bytes:
+        """The caller's next connect."""
+        return self.caller.seal(Kind.CONNECT, A_ID, self.counter("a"), hello, now_ns)
+
+    def answer(self, datagram: bytes, now_ns: int = NOW_NS, sender: str = A_ADDRESS) -> Answer:
+        """What b says to a datagram that is to be a connect."""
+        return self.b.answer(datagram, read_header(datagram), sender, now_ns)
+
+    def accept(self, answer: Answer, connect: bytes, hello: bytes = b"hello yourself", now_ns: int = NOW_NS) -> bytes:
+        """The accept for that connect."""
+        assert answer.channel is not None
+        return answer.channel.seal(Kind.ACCEPT, A_ID, read_header(connect).counter, hello, now_ns)
+
+    def open(self) -> tuple[Channel, Channel]:
+        """Both ends of an open conversation."""
+        connect = self.connect()
+        answer = self.answer(connect)
+        assert answer.channel is not None
+        assert answer.payload == b"hello"
+        assert take(self.caller, self.accept(answer, connect)) == b"hello yourself"
+        assert take(answer.channel, self.seal("a", self.caller)) == b"data"
+        return self.caller, answer.channel
+
+    def seal(
+        self, end: str, channel: Channel, payload: bytes = b"data", kind: Kind = Kind.DATA, now_ns: int = NOW_NS
+    ) -> bytes:
+        """The next datagram of one end."""
+        return channel.seal(kind, B_ID if end == "a" else A_ID, self.counter(end), payload, now_ns)
+
+    def counter(self, end: str) -> int:
+        """The next one of one end."""
+        self.counters[end] += 1
+        return self.counters[end]
+
+
+def dialled(
+    key: bytes = A_KEY,
+    to: bytes = B_KEY,
+    *,
+    psk: bytes = bytes(32),
+    suite: Suite = AESGCM_SHA256,
+    scheme: str = "udp",
+    seed: int = 7,
+) -> Channel:
+    """The channel of some node that calls b, or whom it takes for b."""
+    return node([key], [Peer("b", (public(to),), psk=psk)], seed, suite=suite).dial("b", scheme)
+
+
+def take(channel: Channel, datagram: bytes, now_ns: int = NOW_NS) -> bytes:
+    """What a channel reads in a datagram."""
+    return channel.open(datagram, read_header(datagram), now_ns)
+
+
+def refusal(channels: SecureChannels, channel: Channel, datagram: bytes, now_ns: int = NOW_NS) -> str:
+    """Why a node drops a datagram, with the channel of the conversation that it is for; empty when it does not."""
+    try:
+        header: Header = read_header(datagram)
+        if header.kind is Kind.CONNECT:
+            channels.answer(datagram, header, A_ADDRESS, now_ns)
+        else:
+            channel.open(datagram, header, now_ns)
+    except ProtocolError as error:
+        return error.reason
+    return ""
+
+
+def load(ends: Ends, now_ns: int = NOW_NS) -> None:
+    """So many connects that b asks everybody for a cookie."""
+    connect = node([A_KEY], [B], seed=3).dial("b", "udp").seal(Kind.CONNECT, 1, 1, b"", now_ns)
+    taken = 0
+    while ends.answer(connect, now_ns).channel is not None:
+        taken += 1
+    assert taken <= CONNECTS_PER_SECOND
+
+
+def flips(datagram: bytes) -> Iterable[bytes]:
+    """It with each bit in turn turned around."""
+    for bit in range(len(datagram) * 8):
+        damaged = bytearray(datagram)
+        damaged[bit // 8] ^= 1 << bit % 8
+        yield bytes(damaged)

@@ -1,0 +1,20 @@
+"""What an object keeps, as plain data: to see that something changed nothing."""
+
+from collections.abc import Mapping
+
+COUNTS = frozenset({"_forgeries", "_ahead"})
+"""What forgeries may change: how many came, and keys that were made ready for epochs to come."""
+
+
+def snapshot(thing: object, without: frozenset[str] = COUNTS) -> object:
+    """All of an object's attributes, and theirs; what has no slots is itself."""
+    if isinstance(thing, bytearray):
+        return bytes(thing)
+    if isinstance(thing, Mapping):
+        return [(key, snapshot(value, without)) for key, value in thing.items()]
+    if isinstance(thing, list | tuple):
+        return [snapshot(part, without) for part in thing]
+    names = {name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())} - without
+    if not names or isinstance(thing, int | str | bytes):
+        return thing
+    return {name: snapshot(getattr(thing, name), without) for name in sorted(names)}

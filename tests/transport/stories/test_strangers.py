@@ -1,0 +1,232 @@
+"""Who is not trusted gets silence and costs little; who comes with too many others proves first where it is."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from tests.transport.ends import (
+    A_ID,
+    A_KEY,
+    B_KEY,
+    FOREIGN_KEY,
+    NOW_NS,
+    OLD_KEY,
+    A,
+    Ends,
+    dialled,
+    load,
+    node,
+    public,
+    refusal,
+    take,
+)
+from tests.transport.snapshots import snapshot
+from triack.base.datagram import Channel, Header, Kind, read_header
+from triack.base.errors import ProtocolError
+from triack.base.peers import Peer
+from triack.transport.admission import CONNECTS_PER_HOST
+from triack.transport.cookies import COOKIE_LIFE_NS
+from triack.transport.noise import CHACHAPOLY_BLAKE2S, KeyPair
+from triack.transport.secure import RETRY_PAUSE_NS, SecureChannels
+
+LOW_ORDER = bytes(32)
+
+
+@pytest.mark.parametrize(
+    ("stranger", "reason"),
+    [
+        (lambda: dialled(FOREIGN_KEY), "untrusted"),
+        (lambda: dialled(to=FOREIGN_KEY), "bad-mac"),
+        (lambda: dialled(suite=CHACHAPOLY_BLAKE2S), "bad-tag"),
+        (lambda: dialled(scheme="tcp"), "bad-tag"),
+        (lambda: dialled(scheme="memory"), "bad-tag"),
+    ],
+    ids=["its key is nobody's", "it calls another", "another suite", "over tcp", "in memory"],
+)
+def test_who_is_not_exactly_what_was_agreed_gets_silence(stranger: Callable[[], Channel], reason: str) -> None:
+    """No channel, no retry, nothing kept."""
+    ends = Ends()
+    connect = stranger().seal(Kind.CONNECT, 9, 1, b"hello", NOW_NS)
+    before = snapshot(ends.b._cookies), snapshot(ends.b_directory)  # noqa: SLF001 - what a stranger may have left
+    assert refusal(ends.b, ends.caller, connect) == reason
+    assert (snapshot(ends.b._cookies), snapshot(ends.b_directory)) == before  # noqa: SLF001
+
+
+def test_two_nodes_with_different_psks_do_not_talk() -> None:
+    """Whoever calls notices, in the accept; who is called never hears any data."""
+    ends = Ends(a_at_b=Peer("a", (public(A_KEY),), psk=b"p" * 32))
+    connect = ends.connect()
+    answer = ends.answer(connect)
+    accept = ends.accept(answer, connect)
+    before = snapshot(ends.caller)
+    assert refusal(ends.a, ends.caller, accept) == "bad-tag"
+    assert snapshot(ends.caller) == before
+
+
+def test_two_nodes_with_the_same_psk_talk() -> None:
+    """Each has it in its directory."""
+    psk = b"p" * 32
+    ends = Ends(a_at_b=Peer("a", (public(A_KEY),), psk=psk), b_at_a=Peer("b", (public(B_KEY),), psk=psk))
+    ends.open()
+
+
+@pytest.mark.parametrize("keys", [(), (LOW_ORDER,), (b"\1" * 31,), (public(A_KEY),)])
+def test_who_has_no_key_that_can_be_called_is_not_dialled(keys: tuple[bytes, ...]) -> None:
+    """None at all, one that would share a secret with everybody, one of a wrong length, our own."""
+    channels = node([A_KEY], [Peer("b", keys)])
+    with pytest.raises(ProtocolError, match="no-key: b"):
+        channels.dial("b", "udp")
+
+
+def test_who_is_not_in_the_directory_is_not_dialled() -> None:
+    """Nor who was removed from it."""
+    ends = Ends()
+    ends.a_directory.replace([])
+    with pytest.raises(ProtocolError, match="no-key: b"):
+        ends.a.dial("b", "udp")
+
+
+def test_a_revoked_key_opens_nothing_new() -> None:
+    """From the moment when the directory has changed."""
+    ends = Ends()
+    connect = ends.connect()
+    ends.b_directory.replace([Peer("a", (public(OLD_KEY),))])
+    assert refusal(ends.b, ends.caller, connect) == "untrusted"
+    ends.b_directory.replace([])
+    assert refusal(ends.b, ends.caller, connect) == "untrusted"
+
+
+def test_a_node_does_not_answer_itself() -> None:
+    """Nor an older copy of itself, even when its own key stands in its directory."""
+    channels = node([A_KEY, OLD_KEY], [Peer("me", (public(OLD_KEY),))])
+    clone = node([OLD_KEY], [A]).dial("a", "udp")
+    assert refusal(channels, clone, clone.seal(Kind.CONNECT, 9, 1, b"", NOW_NS)) == "own-node"
+
+
+def test_junk_costs_a_victim_no_shared_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None before the mac fits, and under load none before the cookie does; one for a key that is nobody's."""
+    computed: list[bytes] = []
+    exchange = KeyPair.exchange
+
+    def counted(pair: KeyPair, other: bytes) -> bytes:
+        computed.append(other)
+        return exchange(pair, other)
+
+    ends = Ends()
+    connect, untrusted = ends.connect(), dialled(FOREIGN_KEY).seal(Kind.CONNECT, 9, 1, b"", NOW_NS)
+    monkeypatch.setattr(KeyPair, "exchange", counted)
+    for junk in (b"", bytes(20), connect[:500], connect[:-1] + b"\0", bytes([1, 2]) + Random(1).randbytes(1_198)):
+        assert refusal(ends.b, ends.caller, junk)
+    assert not computed
+    assert refusal(ends.b, ends.caller, untrusted) == "untrusted"
+    assert len(computed) == 1
+    load(ends)
+    computed.clear()
+    for _ in range(10):
+        assert ends.answer(untrusted).retry
+    assert not computed
+
+
+def test_a_flood_leaves_nothing_behind() -> None:
+    """Junk, connects of strangers, and connects under load from a thousand addresses: not a byte more than before."""
+    ends = Ends()
+    load(ends)
+    untrusted = dialled(FOREIGN_KEY).seal(Kind.CONNECT, 9, 1, b"", NOW_NS)
+    ends.answer(untrusted)
+    before = snapshot(ends.b)
+    for port in range(1, 1_000):
+        sender = f"udp://203.0.113.{port % 256}:{port}"
+        assert len(ends.answer(untrusted, sender=sender).retry) < len(untrusted)
+        assert refusal(ends.b, ends.caller, untrusted[:-1] + b"\0") == "bad-mac"
+    assert snapshot(ends.b) == before
+
+
+# ---- cookies
+
+
+def test_under_load_a_caller_proves_where_it_is() -> None:
+    """One more round trip, and the answer is shorter than what asked for it."""
+    ends = Ends()
+    load(ends)
+    connect = ends.connect()
+    answer = ends.answer(connect)
+    assert answer.channel is None
+    assert answer.payload == b""
+    assert len(answer.retry) == 52
+    assert take(ends.caller, answer.retry) == b""
+    ends.open()
+
+
+def test_a_cookie_is_of_use_at_its_address_alone() -> None:
+    """Whoever has seen one elsewhere is asked again."""
+    ends = Ends()
+    load(ends)
+    take(ends.caller, ends.answer(ends.connect()).retry)
+    connect = ends.connect()
+    assert ends.answer(connect, sender="udp://192.0.2.66:7801").retry
+    assert ends.answer(connect).channel is not None
+
+
+def test_a_cookie_is_sent_for_two_minutes() -> None:
+    """Then its node would not know it any more."""
+    ends = Ends()
+    load(ends)
+    take(ends.caller, ends.answer(ends.connect()).retry)
+    assert ends.connect(now_ns=NOW_NS + COOKIE_LIFE_NS - 1)[-32:-16] != bytes(16)
+    assert ends.connect(now_ns=NOW_NS + COOKIE_LIFE_NS)[-32:-16] == bytes(16)
+
+
+def test_a_cookie_of_yesterday_is_replaced() -> None:
+    """The node has forgotten it, and says so with a new one."""
+    ends = Ends()
+    load(ends)
+    take(ends.caller, ends.answer(ends.connect()).retry)
+    later_ns = NOW_NS + COOKIE_LIFE_NS - 1
+    forgetful = SecureChannels([B_KEY], ends.b_directory, entropy=Random(5).randbytes)
+    ends.b = forgetful
+    load(ends, later_ns)
+    retry = ends.answer(ends.connect(now_ns=later_ns), later_ns).retry
+    assert take(ends.caller, retry, later_ns) == b""
+    assert ends.answer(ends.connect(now_ns=later_ns), later_ns).channel is not None
+
+
+def test_a_retry_counts_once_and_not_too_often() -> None:
+    """Each makes us send a whole connect, so who can see our connects must not be able to ask again and again."""
+    ends = Ends()
+    load(ends)
+    first, second, third = (ends.connect() for _ in range(3))
+    retries = [ends.answer(connect).retry for connect in (first, second, third)]
+    assert take(ends.caller, retries[0]) == b""
+    assert refusal(ends.a, ends.caller, retries[0], NOW_NS + RETRY_PAUSE_NS) == "replayed"
+    assert refusal(ends.a, ends.caller, retries[1], NOW_NS + RETRY_PAUSE_NS - 1) == "replayed"
+    assert take(ends.caller, retries[1], NOW_NS + RETRY_PAUSE_NS) == b""
+
+
+def test_a_retry_is_believed_from_who_saw_the_connect() -> None:
+    """Knowing the public key is not enough, nor is a retry to another connect."""
+    ends = Ends()
+    other = Ends(a_keys=(FOREIGN_KEY,))
+    load(other)
+    other.caller = dialled(FOREIGN_KEY)
+    false = other.answer(other.connect()).retry
+    ends.connect()
+    assert read_header(false) == Header(Kind.RETRY, A_ID, 1)
+    assert refusal(ends.a, ends.caller, false) == "bad-mac"
+
+
+def test_under_load_each_host_has_its_share() -> None:
+    """Whoever is where it says may still ask too often; another host is taken meanwhile."""
+    ends = Ends()
+    load(ends)
+    take(ends.caller, ends.answer(ends.connect()).retry)
+    connect = ends.connect()
+    for _ in range(CONNECTS_PER_HOST):
+        assert ends.answer(connect).channel is not None
+    with pytest.raises(ProtocolError, match="too-many-connects"):
+        ends.answer(connect)
+    other = dialled()
+    address = "udp://192.0.2.9:1"
+    retry = ends.answer(other.seal(Kind.CONNECT, 9, 1, b"", NOW_NS), sender=address).retry
+    take(other, retry)
+    assert ends.answer(other.seal(Kind.CONNECT, 9, 2, b"", NOW_NS), sender=address).channel is not None

@@ -1,0 +1,447 @@
+"""Two nodes that share a code learn each other's keys; nobody else learns or changes anything."""
+
+from random import Random
+
+import pytest
+
+from tests.transport.ends import A_ADDRESS, A_KEY, B_KEY, FOREIGN_KEY, NOW_NS, flips, public
+from tests.transport.snapshots import snapshot
+from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
+from triack.base.errors import AddressError, ProtocolError, UsageError
+from triack.base.units import MS, SECOND
+from triack.transport import enrolment
+from triack.transport.cookies import COOKIE_LIFE_NS, mac, mac_key
+from triack.transport.enrolment import Arrival, ClientState, Enrolled, EnrolmentClient, EnrolmentServer
+from triack.transport.invitation import Invitation
+from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S, Suite
+
+INVITATION = Invitation.make(Random(9).randbytes, NOW_NS)
+OTHER = Invitation.make(Random(8).randbytes, NOW_NS)
+A = Enrolled("plant-a", public(A_KEY), ("udp://192.0.2.1:7801",))
+B = Enrolled("plant-b", public(B_KEY), ("udp://192.0.2.2:7801", "tcp://[2001:db8::2]:7801"))
+STEPS = ("HELLO", "RETRY", "HELLO", "ANSWER", "PROOF", "WELCOME")
+
+
+def server(*invitations: Invitation, seed: int = 2, suite: Suite = AESGCM_SHA256) -> EnrolmentServer:
+    made = EnrolmentServer(B_KEY, B.name, B.addresses, entropy=Random(seed).randbytes, suite=suite)
+    for invitation in invitations:
+        made.invite(invitation, NOW_NS)
+    return made
+
+
+def client(
+    secret: bytes = INVITATION.secret, key: bytes = A_KEY, seed: int = 1, scheme: str = "udp"
+) -> EnrolmentClient:
+    entropy = Random(seed).randbytes
+    return EnrolmentClient(secret, key, A.name, A.addresses, scheme=scheme, entropy=entropy, now_ns=NOW_NS)
+
+
+def ask(to: EnrolmentServer, datagram: bytes | None, sender: str = A_ADDRESS, now_ns: int = NOW_NS) -> bytes:
+    """What a server answers, once its host has confirmed whoever is there."""
+    assert datagram is not None
+    reply = to.handle_datagram(datagram, read_header(datagram), sender, now_ns)
+    arrival = to.poll_enrolled()
+    return reply if arrival is None else to.confirm(arrival)
+
+
+def tell(to: EnrolmentClient, datagram: bytes, now_ns: int = NOW_NS) -> bytes | None:
+    """What a client says to that."""
+    to.handle_datagram(datagram, read_header(datagram), now_ns)
+    return to.poll_transmit()
+
+
+def why_not(of: EnrolmentServer | EnrolmentClient, datagram: bytes | None, sender: str = A_ADDRESS) -> str:
+    """Why somebody drops a datagram; empty when it does not."""
+    assert datagram is not None
+    try:
+        if isinstance(of, EnrolmentServer):
+            of.handle_datagram(datagram, read_header(datagram), sender, NOW_NS)
+        else:
+            of.handle_datagram(datagram, read_header(datagram), NOW_NS)
+    except ProtocolError as error:
+        return error.reason
+    return ""
+
+
+def talk(to: EnrolmentServer, of: EnrolmentClient) -> list[bytes]:
+    """All datagrams of an enrolment in which nothing is lost."""
+    seen: list[bytes] = []
+    said = of.poll_transmit()
+    while said is not None:
+        answer = ask(to, said)
+        seen += [said, answer]
+        said = tell(of, answer)
+    return seen
+
+
+def until(step: str) -> tuple[EnrolmentServer, EnrolmentClient, bytes]:
+    """Both sides, and the first datagram of that step, not yet delivered."""
+    b, a = server(INVITATION), client()
+    said = a.poll_transmit()
+    assert said is not None
+    names = iter(STEPS)
+    while next(names) != step:
+        answer = ask(b, said)
+        if next(names) == step:
+            return b, a, answer
+        said = tell(a, answer)
+        assert said is not None
+    return b, a, said
+
+
+# ---- what works
+
+
+@pytest.mark.parametrize("suite", [AESGCM_SHA256, CHACHAPOLY_BLAKE2S])
+def test_two_nodes_enrol(suite: Suite) -> None:
+    """Each learns the other's name, key and addresses; the host hears of it before the client does."""
+    b = server(INVITATION, suite=suite)
+    a = EnrolmentClient(
+        INVITATION.secret,
+        A_KEY,
+        A.name,
+        A.addresses,
+        scheme="udp",
+        entropy=Random(1).randbytes,
+        now_ns=NOW_NS,
+        suite=suite,
+    )
+    proof = tell(a, ask(b, tell(a, ask(b, a.poll_transmit()))))
+    assert proof is not None
+    assert b.handle_datagram(proof, read_header(proof), A_ADDRESS, NOW_NS) == b""
+    arrival = b.poll_enrolled()
+    assert arrival == Arrival(INVITATION, A, A_ADDRESS, a.connection_id)
+    assert b.poll_enrolled() is None
+    assert (a.state, a.result) == (ClientState.PROVING, None)
+    assert tell(a, b.confirm(arrival)) is None
+    assert (a.state, a.result, a.is_over, a.next_deadline()) == (ClientState.ENROLLED, B, True, None)
+
+
+def test_no_answer_is_longer_than_what_it_answers() -> None:
+    """Also when the server has the most to say."""
+    b = EnrolmentServer(B_KEY, "n" * 124, [f"udp://{'h' * 60}.{i}.example:7801" for i in range(8)],
+                        entropy=Random(2).randbytes)  # fmt: skip
+    b.invite(INVITATION, NOW_NS)
+    seen = talk(b, client())
+    assert [len(datagram) for datagram in seen[:-1]] == [256, 52, 256, 132, 1_200]
+    assert len(seen[-1]) <= 1_200
+
+
+def test_nothing_can_be_read_on_the_way() -> None:
+    """Neither names, nor addresses, nor keys, nor the code."""
+    seen = b"".join(talk(server(INVITATION), client()))
+    for secret in (b"plant", b"192.0.2", INVITATION.secret, A.key, B.key):
+        assert secret not in seen
+
+
+def test_the_same_chance_makes_the_same_bytes() -> None:
+    """All randomness is injected."""
+    assert talk(server(INVITATION), client()) == talk(server(INVITATION), client())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_gets_through_where_a_third_is_lost(seed: int) -> None:
+    """Lost in either direction, twice there, and late."""
+    chance = Random(seed)
+    b, a, now_ns = server(INVITATION), client(seed=seed), NOW_NS
+    way: list[tuple[int, bool, bytes]] = []
+
+    def send(to_server: bool, datagram: bytes | None) -> None:
+        copies = chance.choice((1, 1, 1, 2)) if datagram else 0
+        come = [now_ns + chance.randrange(900) * MS for _ in range(copies) if chance.random() > 0.3]
+        way.extend((when, to_server, datagram or b"") for when in come)
+
+    heard = 0
+    while not a.is_over:
+        send(True, a.poll_transmit())
+        way.sort()
+        now_ns = min(a.next_deadline() or now_ns, *(when for when, _, _ in way[:1]), NOW_NS + 40 * SECOND)
+        while way and way[0][0] <= now_ns:
+            _, to_server, datagram = way.pop(0)
+            try:
+                if to_server:
+                    send(False, b.handle_datagram(datagram, read_header(datagram), A_ADDRESS, now_ns))
+                    arrival = b.poll_enrolled()
+                    if arrival is not None:
+                        heard += 1
+                        send(False, b.confirm(arrival))
+                else:
+                    a.handle_datagram(datagram, read_header(datagram), now_ns)
+                    send(True, a.poll_transmit())
+            except ProtocolError:
+                continue
+        a.handle_timer(now_ns)
+    assert (a.state, a.result, heard) == (ClientState.ENROLLED, B, 1)
+
+
+# ---- time
+
+
+def test_a_client_repeats_and_gives_up() -> None:
+    """Twice a second for half a minute, always the same bytes."""
+    a = client()
+    said, now_ns = [a.poll_transmit()], NOW_NS
+    assert a.poll_transmit() is None
+    while (deadline := a.next_deadline()) is not None:
+        now_ns = deadline
+        a.handle_timer(now_ns - 1)
+        assert a.poll_transmit() is None
+        a.handle_timer(now_ns)
+        if not a.is_over:
+            said.append(a.poll_transmit())
+    assert (now_ns - NOW_NS, len(said), len(set(said))) == (30 * SECOND, 60, 1)
+    assert (a.state, a.result, a.poll_transmit()) == (ClientState.FAILED, None, None)
+
+
+def test_an_invitation_is_good_for_an_hour() -> None:
+    """To the nanosecond, and whoever has begun with it must have finished by then."""
+    b, _, proof = until("PROOF")
+    late = INVITATION.expires_at_ns
+    assert ask(server(INVITATION), client().poll_transmit(), now_ns=late - 1)
+    with pytest.raises(ProtocolError, match="unknown-connection"):
+        ask(b, proof, now_ns=late)
+    with pytest.raises(ProtocolError, match="not-invited"):
+        ask(server(INVITATION), client().poll_transmit(), now_ns=late)
+
+
+def test_a_withdrawn_invitation_is_worth_nothing() -> None:
+    """Also for whoever has begun with it."""
+    b, _, proof = until("PROOF")
+    b.withdraw(INVITATION)
+    assert b.open_invitations(NOW_NS) == []
+    assert why_not(b, proof) == "unknown-connection"
+    assert why_not(b, client(seed=5).poll_transmit()) == "not-invited"
+
+
+def test_a_code_is_good_for_one() -> None:
+    """The second one with it, and one who has begun before, get no further; another code is as good as before."""
+    b = server(INVITATION, OTHER)
+    late = client(key=FOREIGN_KEY, seed=3)
+    proof = tell(late, ask(b, tell(late, ask(b, late.poll_transmit()))))
+    talk(b, client())
+    assert why_not(b, proof) == "unknown-connection"
+    assert why_not(b, client(key=FOREIGN_KEY, seed=4).poll_transmit()) == "not-invited"
+    assert b.open_invitations(NOW_NS) == [OTHER]
+    other = client(OTHER.secret, FOREIGN_KEY, seed=5)
+    talk(b, other)
+    assert other.state is ClientState.ENROLLED
+
+
+def test_what_was_lost_is_said_again_in_the_same_words() -> None:
+    """A proof that comes again is answered again, by the welcome alone that its host has confirmed."""
+    b, _, proof = until("PROOF")
+    header = read_header(proof)
+    assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == b""
+    assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == b""
+    arrival = b.poll_enrolled()
+    assert arrival is not None
+    welcome = b.confirm(arrival)
+    assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == welcome
+    assert b.poll_enrolled() is None
+    assert why_not(b, proof, "udp://192.0.2.66:1") == "unknown-connection"
+
+
+# ---- what strangers get
+
+
+def test_without_an_invitation_or_the_code_there_is_silence() -> None:
+    """And wrong codes use up nothing, however many come."""
+    hello = client().poll_transmit()
+    assert why_not(server(), hello) == "not-invited"
+    b = server(INVITATION)
+    before = snapshot(b)
+    for seed in range(100, 200):
+        assert why_not(b, client(Random(seed).randbytes(16), seed=seed).poll_transmit()) == "not-invited"
+    assert snapshot(b) == before
+    assert b.open_invitations(NOW_NS) == [INVITATION]
+    assert ask(b, hello)
+
+
+def test_nothing_is_kept_until_the_cookie_comes_back() -> None:
+    """From the address that it was made for, in time."""
+    b, a = server(INVITATION), client()
+    hello = a.poll_transmit()
+    ask(b, hello)
+    before = snapshot(b)
+    with_cookie = tell(a, ask(b, hello))
+    assert with_cookie is not None
+    assert len(ask(b, with_cookie, "udp://192.0.2.66:1")) == 52
+    assert snapshot(b) == before
+    assert len(ask(b, with_cookie)) == 132
+    assert len(ask(b, with_cookie, now_ns=NOW_NS + 2 * COOKIE_LIFE_NS)) == 52
+
+
+def test_two_nodes_do_not_play_ping_pong() -> None:
+    """A cookie that does not fit is replaced, but its hello waits for its turn."""
+    b, a = server(INVITATION), client()
+    hello = tell(a, ask(b, a.poll_transmit()))
+    again = ask(b, hello, "udp://192.0.2.66:1")
+    assert tell(a, again) is None
+    a.handle_timer(NOW_NS + 500 * MS)
+    assert len(ask(b, a.poll_transmit(), "udp://192.0.2.66:1")) == 132
+
+
+@pytest.mark.parametrize("step", sorted(set(STEPS)))
+def test_every_flipped_bit_is_dropped(step: str) -> None:
+    """And then the right datagram is taken as if nothing had been."""
+    b, a, datagram = until(step)
+    side: EnrolmentServer | EnrolmentClient = b if step in ("HELLO", "PROOF") else a
+    before = snapshot(side)
+    for damaged in flips(datagram):
+        try:
+            header = read_header(damaged)
+        except ProtocolError:
+            continue
+        if header.kind is Kind.ENROL:
+            assert why_not(side, damaged)
+    assert snapshot(side) == before
+    assert not why_not(side, datagram)
+
+
+@pytest.mark.parametrize("step", sorted(set(STEPS)))
+def test_every_cut_datagram_is_dropped(step: str) -> None:
+    """Shorter or longer, at each length."""
+    b, a, datagram = until(step)
+    side: EnrolmentServer | EnrolmentClient = b if step in ("HELLO", "PROOF") else a
+    before = snapshot(side)
+    for length in range(HEADER_BYTES, len(datagram)):
+        assert why_not(side, datagram[:length])
+    assert why_not(side, datagram + b"\0")
+    assert snapshot(side) == before
+
+
+def test_who_stands_between_gets_nowhere() -> None:
+    """It relays the cookie and makes the rest itself: without the code it can neither answer nor prove."""
+    b, a, hello = until("HELLO")
+    hello_with_cookie = tell(a, ask(b, hello))
+    mallory = server(Invitation(bytes(16), INVITATION.expires_at_ns))
+    assert why_not(mallory, hello_with_cookie) == "not-invited"
+    # Even one that has learned what keys the macs, but not the code itself.
+    guess = mac_key(b"triack enrol answer", INVITATION.secret)
+    said = Header(Kind.ENROL, a.connection_id, 3).encode() + Random(3).randbytes(96)
+    assert hello_with_cookie is not None
+    forged = said + mac(guess, said + hello_with_cookie[-16:])
+    assert why_not(a, forged) == "bad-tag"
+    answer = ask(b, hello_with_cookie)
+    assert tell(a, answer) is not None
+
+
+def test_a_proof_counts_for_its_own_talk_and_its_own_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was made for another hash, or by the wrong side, lets nobody in; the code is as good as before."""
+    real = vars(enrolment)["_prove"]
+    for wrong in (
+        lambda secret, label, hashed, key: real(secret, label, bytes(32), key),
+        lambda secret, label, hashed, key: real(secret, b"triack enrol server", hashed, key),
+        lambda secret, label, hashed, key: real(secret, label, hashed, B.key),
+        lambda secret, label, hashed, key: real(bytes(16), label, hashed, key),
+    ):
+        b, a, answer = until("ANSWER")
+        with monkeypatch.context() as patch:
+            patch.setattr(enrolment, "_prove", wrong)
+            proof = tell(a, answer)
+        assert why_not(b, proof) == "not-invited"
+        assert why_not(b, proof) == "unknown-connection"
+        assert b.poll_enrolled() is None
+        assert b.open_invitations(NOW_NS) == [INVITATION]
+        talk(b, fresh := client(seed=6))
+        assert fresh.result == B
+
+
+def test_a_node_does_not_enrol_with_itself() -> None:
+    """Nor with another of its own keys' name on it."""
+    b, a = server(INVITATION), client(key=B_KEY)
+    answer = ask(b, tell(a, ask(b, a.poll_transmit())))
+    assert why_not(a, answer) == "own-node"
+    assert a.state is ClientState.CALLING
+
+
+def test_the_kind_of_transport_is_agreed_on() -> None:
+    """What was said on one is no use on another."""
+    b, a = server(INVITATION), client(scheme="tcp")
+    assert why_not(a, ask(b, tell(a, ask(b, a.poll_transmit())))) == "bad-tag"
+
+
+def test_steps_that_are_not_a_sides_own_are_dropped() -> None:
+    """Each takes what the other may say, when it may."""
+    b, a, answer = until("ANSWER")
+    for step in (0, 2, 3, 5, 6, 2**64 - 1):
+        assert why_not(b, Header(Kind.ENROL, a.connection_id, step).encode() + bytes(236)) == "bad-header"
+    for step in (0, 1, 4, 5, 6):
+        assert why_not(a, Header(Kind.ENROL, a.connection_id, step).encode() + bytes(236)) == "unexpected-accept"
+    tell(a, answer)
+    assert why_not(a, answer) == "unexpected-accept"
+
+
+# ---- bounds
+
+
+def test_the_newest_sixteen_that_have_begun_are_kept() -> None:
+    """Whoever knows the code costs no more than that; also the welcome of one that has been forgotten is no trouble."""
+    b = server(INVITATION)
+    first = client()
+    proof = tell(first, ask(b, tell(first, ask(b, first.poll_transmit()))))
+    for seed in range(20, 36):
+        ask(b, tell(other := client(seed=seed), ask(b, other.poll_transmit())))
+    assert why_not(b, proof) == "unknown-connection"
+    assert b.confirm(Arrival(INVITATION, A, A_ADDRESS, first.connection_id)) == b""
+
+
+def test_one_id_is_one_talk() -> None:
+    """Another key under an id that is in use is dropped."""
+    b, a, answer = until("ANSWER")
+    chance = iter([Random(1).randbytes(8), Random(77).randbytes(32)])
+    twin = EnrolmentClient(
+        INVITATION.secret, A_KEY, A.name, A.addresses, scheme="udp", entropy=lambda _: next(chance), now_ns=NOW_NS
+    )
+    assert twin.connection_id == a.connection_id
+    cookie_hello = tell(twin, ask(b, twin.poll_transmit()))
+    assert why_not(b, cookie_hello) == "replayed"
+    assert tell(a, answer) is not None
+    damaged = bytes(1_200)
+    assert why_not(b, Header(Kind.ENROL, a.connection_id, 4).encode() + damaged[20:]) == "bad-tag"
+
+
+def test_sixteen_invitations_are_open_at_most() -> None:
+    """Those that have expired do not count."""
+    b = server(*(Invitation.make(Random(seed).randbytes, NOW_NS) for seed in range(16)))
+    with pytest.raises(UsageError, match="16 invitations are open"):
+        b.invite(OTHER, NOW_NS)
+    b.invite(OTHER, OTHER.expires_at_ns)
+    assert b.open_invitations(OTHER.expires_at_ns) == []
+
+
+def test_what_is_too_much_to_say_is_refused_at_once() -> None:
+    """And what cannot be a name or an address."""
+    with pytest.raises(UsageError, match="9 addresses"):
+        EnrolmentServer(B_KEY, "b", [f"udp://h:{port}" for port in range(1, 10)], entropy=Random(1).randbytes)
+    with pytest.raises(UsageError, match="at most 8, and 1084 bytes"):
+        EnrolmentServer(B_KEY, "b", [f"udp://{'h' * 62}.{'h' * 62}.{'h' * 62}.{n}:1" for n in range(1, 7)],
+                        entropy=Random(1).randbytes)  # fmt: skip
+    with pytest.raises(AddressError):
+        EnrolmentServer(B_KEY, "not a name", [], entropy=Random(1).randbytes)
+    with pytest.raises(AddressError):
+        EnrolmentServer(B_KEY, "b", ["nowhere"], entropy=Random(1).randbytes)
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        b"",
+        b"\0",
+        b"\x0a" + b"\0\1b" * 10,
+        b"\1",
+        b"\1\0",
+        b"\1\0\5b",
+        b"\1\0\0",
+        b"\1\0\1/",
+        b"\1\0\1\xff",
+        b"\2\0\1b\0\3abc",
+        b"\1\0\1b\0\0\1",
+    ],
+)
+def test_what_cannot_be_a_name_or_an_address_is_refused(who: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also from somebody who knows the code; and it uses up nothing."""
+    b, a, answer = until("ANSWER")
+    monkeypatch.setattr(a, "_who", who)
+    assert why_not(b, tell(a, answer)) == "bad-hello"
+    assert b.open_invitations(NOW_NS) == [INVITATION]

@@ -1,0 +1,289 @@
+"""Handshakes do byte for byte what the specification's vectors say, and only a whole message changes anything."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.transport.snapshots import snapshot
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
+from triack.transport.noise import (
+    AESGCM_SHA256,
+    CHACHAPOLY_BLAKE2S,
+    KEY_BYTES,
+    NONCE_MAX,
+    Handshake,
+    KeyPair,
+    Pattern,
+    Suite,
+    next_key,
+)
+
+VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "noise.json").read_text())["vectors"]
+PATTERNS = {pattern.title: pattern for pattern in Pattern}
+# What is offered, and the other two ways to put the same ciphers and hashes together.
+SUITES = {
+    suite.name: suite
+    for suite in (
+        AESGCM_SHA256,
+        CHACHAPOLY_BLAKE2S,
+        AESGCM_SHA256._replace(name="25519_AESGCM_BLAKE2s", hash="blake2s"),
+        CHACHAPOLY_BLAKE2S._replace(name="25519_ChaChaPoly_SHA256", hash="sha256"),
+    )
+}
+LONG = bytes(range(32)), bytes(range(1, 33))
+ONCE = bytes(range(2, 34)), bytes(range(3, 35))
+
+P = 2**255 - 19
+ORDER_8 = (
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+)
+# Every point of low order, as X25519 may be given it: https://cr.yp.to/ecdh.html#validate. The last bit is not read.
+LOW_ORDER = [
+    point.to_bytes(KEY_BYTES, "little")
+    for low in (0, 1, *ORDER_8, P - 1)
+    for point in (low, low + P, low + 2**255, low + P + 2**255)
+    if point < 2**256 and (low + P < 2**255 or point in (low, low + 2**255))
+]
+
+
+def bytes_of(vector: dict[str, Any], name: str) -> bytes:
+    return bytes.fromhex(vector.get(name, ""))
+
+
+def side(vector: dict[str, Any], role: str) -> Handshake:
+    """One side of a vector's handshake."""
+    _, pattern, suite = vector["protocol_name"].split("_", 2)
+    psks = vector.get(f"{role}_psks", [])
+    return Handshake(
+        PATTERNS[pattern],
+        SUITES[suite],
+        initiator=role == "init",
+        prologue=bytes_of(vector, f"{role}_prologue"),
+        static=KeyPair.of(bytes_of(vector, f"{role}_static")),
+        remote_static=bytes_of(vector, f"{role}_remote_static"),
+        psk=bytes.fromhex(psks[0]) if psks else bytes(KEY_BYTES),
+    )
+
+
+def pair(
+    pattern: Pattern = Pattern.IKPSK2,
+    suite: Suite = AESGCM_SHA256,
+    *,
+    initiator: dict[str, Any] | None = None,
+    responder: dict[str, Any] | None = None,
+) -> list[Handshake]:
+    """Initiator and responder; each may be made differently."""
+    known = b"" if pattern is Pattern.XX else KeyPair.of(LONG[1]).public
+    first = {"prologue": b"both", "static": KeyPair.of(LONG[0]), "remote_static": known} | (initiator or {})
+    second = {"prologue": b"both", "static": KeyPair.of(LONG[1])} | (responder or {})
+    return [Handshake(pattern, suite, initiator=True, **first), Handshake(pattern, suite, initiator=False, **second)]
+
+
+def talk(sides: list[Handshake], payloads: list[bytes]) -> list[bytes]:
+    """Let them say that; returns what was understood."""
+    heard = []
+    for number, payload in enumerate(payloads):
+        writer, reader = sides[number % 2], sides[1 - number % 2]
+        heard.append(reader.read(writer.write(payload, ONCE[number % 2])))
+    return heard
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["protocol_name"])
+@pytest.mark.parametrize("role", ["init", "resp"])
+def test_every_vector_in_both_roles(vector: dict[str, Any], role: str) -> None:
+    """One side is ours and the other is the vector's text: what we write is that text, what it says we can read."""
+    ours = side(vector, role)
+    messages = [(bytes_of(m, "payload"), bytes_of(m, "ciphertext")) for m in vector["messages"]]
+    _, pattern, suite_name = vector["protocol_name"].split("_", 2)
+    length = len(PATTERNS[pattern].messages)
+    for number, (payload, ciphertext) in enumerate(messages[:length]):
+        if (number % 2 == 0) is (role == "init"):
+            assert ours.write(payload, bytes_of(vector, f"{role}_ephemeral")) == ciphertext
+        else:
+            assert ours.read(ciphertext) == payload
+    assert ours.is_finished
+    assert ours.hash == bytes_of(vector, "handshake_hash")
+    suite = SUITES[suite_name]
+    ciphers = [suite.aead(key) for key in ours.split()]
+    assert len(messages) > length
+    for number, (payload, ciphertext) in enumerate(messages[length:]):
+        # The initiator goes on speaking first after two messages; after three the responder does.
+        direction = (length + number) % 2
+        assert ciphers[direction].encrypt(suite.nonce(number // 2), payload, b"") == ciphertext
+
+
+def test_all_vectors_are_there() -> None:
+    """Three patterns, two ciphers, two hashes."""
+    assert len({vector["protocol_name"] for vector in VECTORS}) == len(PATTERNS) * len(SUITES) == 12
+
+
+@given(
+    st.sampled_from(Pattern),
+    st.sampled_from([AESGCM_SHA256, CHACHAPOLY_BLAKE2S]),
+    st.lists(st.binary(max_size=100), min_size=3, max_size=3),
+)
+def test_both_sides_end_with_the_same(pattern: Pattern, suite: Suite, payloads: list[bytes]) -> None:
+    """Keys, hash, and what was said; each knows the other's key."""
+    sides = pair(pattern, suite)
+    said = payloads[: len(pattern.messages)]
+    assert talk(sides, said) == said
+    initiator, responder = sides
+    assert initiator.split() == responder.split()
+    assert initiator.hash == responder.hash
+    assert [s.remote_static for s in sides] == [KeyPair.of(LONG[1]).public, KeyPair.of(LONG[0]).public]
+    assert len(set(initiator.split())) == 2
+
+
+@pytest.mark.parametrize(("pattern", "number"), [(p, n) for p in Pattern for n in range(len(p.messages))])
+def test_a_flipped_bit_in_any_message_changes_nothing(pattern: Pattern, number: int) -> None:
+    """The first message of XX has no tag: damage to it makes the second unreadable. The true message is read next."""
+    sides = pair(pattern)
+    talk(sides, [b"hello"] * number)
+    writer, reader = sides[number % 2], sides[1 - number % 2]
+    message, before = writer.write(b"hello", ONCE[number % 2]), snapshot(reader)
+    if pattern is Pattern.XX and number == 0:
+        reader.read(message[:31] + b"\0" + message[32:])
+        with pytest.raises(ProtocolError, match="bad-tag"):
+            writer.read(reader.write(b"", ONCE[1]))
+        return
+    for bit in range(len(message) * 8):
+        damaged = bytearray(message)
+        damaged[bit // 8] ^= 1 << bit % 8
+        # X25519 does not read the last bit of a key (RFC 7748, section 5), but the hash does.
+        with pytest.raises(ProtocolError, match="bad-tag"):
+            reader.read(bytes(damaged))
+    for length in range(len(message)):
+        with pytest.raises(ProtocolError, match=r"bad-tag|too-short"):
+            reader.read(message[:length])
+    with pytest.raises(ProtocolError, match="bad-tag"):
+        reader.read(message + b"\0")
+    assert snapshot(reader) == before
+    assert reader.read(message) == b"hello"
+
+
+@pytest.mark.parametrize("wrong", [{"prologue": b"neither"}, {"static": KeyPair.of(ONCE[0])}])
+def test_a_wrong_prologue_or_key_is_noticed_at_once(wrong: dict[str, Any]) -> None:
+    """By the responder, in the first message."""
+    sides = pair(responder=wrong)
+    with pytest.raises(ProtocolError, match="bad-tag"):
+        talk(sides, [b""])
+
+
+def test_another_suite_is_noticed_at_once() -> None:
+    """It is part of the name, which is hashed first."""
+    with pytest.raises(ProtocolError, match="bad-tag"):
+        talk([pair()[0], pair(suite=CHACHAPOLY_BLAKE2S)[1]], [b""])
+
+
+def test_a_wrong_psk_is_noticed_by_the_initiator() -> None:
+    """It is mixed into the second message."""
+    sides = pair(responder={"psk": b"p" * 32})
+    with pytest.raises(ProtocolError, match="bad-tag"):
+        talk(sides, [b"", b""])
+
+
+def test_who_is_not_admitted_is_told_by_the_caller() -> None:
+    """Before its static key is used; the handshake is as it was then."""
+    initiator, responder = pair()
+    seen: list[bytes] = []
+
+    def refuse(key: bytes) -> None:
+        seen.append(key)
+        raise ProtocolError(DropReason.UNTRUSTED)
+
+    message = initiator.write(b"hello", ONCE[0])
+    before = snapshot(responder)
+    with pytest.raises(ProtocolError, match="untrusted"):
+        responder.read(message, refuse)
+    assert seen == [KeyPair.of(LONG[0]).public]
+    assert snapshot(responder) == before
+    assert responder.read(message, seen.append) == b"hello"
+
+
+def test_the_list_of_points_of_low_order_is_whole() -> None:
+    """Five, two of which have a second form below 2^255, and each with the bit that is not read set or not."""
+    assert len(LOW_ORDER) == len(set(LOW_ORDER)) == 14
+    for point in LOW_ORDER:
+        with pytest.raises(ValueError, match="shared key"):
+            KeyPair.of(LONG[0]).exchange(point)
+
+
+def as_ephemeral(point: bytes) -> None:
+    """A responder gets it as the first part of a first message."""
+    _, responder = pair()
+    responder.read(point + bytes(100))
+
+
+def as_ephemeral_of_xx(point: bytes) -> None:
+    """There, it is used when the second message is written."""
+    _, responder = pair(Pattern.XX)
+    responder.read(point)
+    responder.write(b"", ONCE[1])
+
+
+def as_answer(point: bytes) -> None:
+    """An initiator gets it in the second message."""
+    initiator, _ = pair()
+    initiator.write(b"", ONCE[0])
+    initiator.read(point + bytes(16))
+
+
+def as_dialled(point: bytes) -> None:
+    """It is the key to dial."""
+    initiator, _ = pair(initiator={"remote_static": point})
+    initiator.write(b"", ONCE[0])
+
+
+def as_caller(point: bytes) -> None:
+    """A caller claims it as its own key: anyone can seal what they like."""
+    initiator, responder = pair(initiator={"static": KeyPair.of(LONG[0])._replace(public=point)})
+    responder.read(initiator.write(b"", ONCE[0]))
+
+
+def as_caller_of_xx(point: bytes) -> None:
+    """There, in the third message."""
+    sides = pair(Pattern.XX, initiator={"static": KeyPair.of(LONG[0])._replace(public=point)})
+    talk(sides, [b"", b"", b""])
+
+
+@pytest.mark.parametrize("place", [as_ephemeral, as_ephemeral_of_xx, as_answer, as_dialled, as_caller, as_caller_of_xx])
+@pytest.mark.parametrize("point", LOW_ORDER, ids=bytes.hex)
+def test_points_of_low_order_are_refused(point: bytes, place: Callable[[bytes], None]) -> None:
+    """Wherever they can stand: a shared secret that anyone can know never becomes a key."""
+    with pytest.raises(ProtocolError, match="bad-tag") as caught:
+        place(point)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_the_next_key_is_that_of_the_specification() -> None:
+    """Section 4.2: the cipher's output for 32 zero bytes under the nonce that nothing else has."""
+    key = bytes(range(32))
+    assert next_key(AESGCM_SHA256, key) == AESGCM(key).encrypt(bytes(4) + b"\xff" * 8, bytes(32), b"")[:32]
+    keys = {key}
+    for _ in range(10):
+        key = next_key(CHACHAPOLY_BLAKE2S, key)
+        keys.add(key)
+    assert len(keys) == 11
+
+
+def test_the_two_ciphers_read_nonces_in_their_own_order() -> None:
+    """Big-endian and little-endian, after four zero bytes (section 12)."""
+    assert AESGCM_SHA256.nonce(1).hex() == "000000000000000000000001"
+    assert CHACHAPOLY_BLAKE2S.nonce(1).hex() == "000000000100000000000000"
+    assert AESGCM_SHA256.nonce(NONCE_MAX) == CHACHAPOLY_BLAKE2S.nonce(NONCE_MAX) == bytes(4) + b"\xff" * 8
+
+
+@pytest.mark.parametrize("private", [bytes(32), b"\xff" * 32])
+def test_no_key_is_shown(private: bytes) -> None:
+    """A traceback that shows a pair or a handshake shows no secret."""
+    key = KeyPair.of(private)
+    assert private.hex() not in repr(key)
+    assert repr(private) not in repr((key, pair()))

@@ -1,0 +1,551 @@
+"""Two nodes that trust each other talk; what anyone else sends, changes or repeats counts for nothing."""
+
+from collections.abc import Callable
+from itertools import chain
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.transport.ends import (
+    A_ADDRESS,
+    A_ID,
+    A_KEY,
+    B_KEY,
+    FOREIGN_KEY,
+    NOW_NS,
+    OLD_KEY,
+    Ends,
+    dialled,
+    flips,
+    load,
+    public,
+    refusal,
+    take,
+)
+from tests.transport.snapshots import snapshot
+from triack.base.datagram import HEADER_BYTES, Channel, Channels, Header, Kind, read_header
+from triack.base.errors import ProtocolError, UsageError
+from triack.base.peers import Directory, Peer
+from triack.base.units import MS, SECOND
+from triack.transport import secure
+from triack.transport.cookies import mac, mac_key
+from triack.transport.data_keys import EXPIRY_NS, REKEY_NS
+from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S, Aead, Suite
+from triack.transport.secure import ATTEMPTS_MAX, CONNECT_BYTES, SecureChannels
+
+TALK = (Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE)
+LOW_ORDER = bytes(32)
+
+
+# ---- what works
+
+
+@pytest.mark.parametrize("suite", [AESGCM_SHA256, CHACHAPOLY_BLAKE2S])
+@pytest.mark.parametrize("scheme", ["udp", "tcp", "memory"])
+def test_two_nodes_talk(suite: Suite, scheme: str) -> None:
+    """Hellos in one round trip, then everything else in both directions; each knows who the other is."""
+    ends = Ends(suites=(suite, suite), scheme=scheme)
+    connect = ends.connect(b"hello")
+    answer = ends.answer(connect, sender=f"{scheme}://192.0.2.1:7801")
+    assert answer.payload == b"hello"
+    assert answer.channel is not None
+    assert take(ends.caller, ends.accept(answer, connect, b"welcome")) == b"welcome"
+    for kind in TALK:
+        for size in (0, 1, 1_164, 65_000):
+            assert take(answer.channel, ends.seal("a", ends.caller, bytes(size), kind)) == bytes(size)
+            assert take(ends.caller, ends.seal("b", answer.channel, bytes(size), kind)) == bytes(size)
+    assert (ends.caller.peer, ends.caller.peer_key) == ("b", public(B_KEY))
+    assert (answer.channel.peer, answer.channel.peer_key) == ("a", public(A_KEY))
+
+
+def test_it_is_a_channel_and_says_what_it_costs() -> None:
+    """36 bytes, as the channel of nodes without keys does."""
+    ends = Ends()
+    channels: Channels = ends.a
+    caller, answerer = ends.open()
+    assert channels.overhead_bytes == caller.overhead_bytes == answerer.overhead_bytes == 36
+    assert len(ends.seal("a", caller, bytes(100))) == 136
+
+
+def test_nobody_on_the_way_can_read_anything() -> None:
+    """Neither what hellos say, nor who speaks, nor what is sent; nor do two datagrams of one text look alike."""
+    ends = Ends()
+    connect = ends.connect(b"plant-a asks for orders")
+    answer = ends.answer(connect)
+    accept = ends.accept(answer, connect, b"plant-b has orders")
+    take(ends.caller, accept)
+    data = [ends.seal("a", ends.caller, b"12 valves for plant-b") for _ in range(2)]
+    seen = b"".join((connect, accept, *data))
+    for secret in (b"plant", b"orders", b"valves", public(A_KEY), public(B_KEY)):
+        assert secret not in seen
+    assert data[0][HEADER_BYTES:] != data[1][HEADER_BYTES:]
+
+
+@pytest.mark.parametrize("size", [0, 1, 500, 1_050, 1_051, 3_000])
+def test_an_accept_is_never_longer_than_its_connect(size: int) -> None:
+    """A connect is filled up to 1,200 bytes; a hello that would make the accept longer is refused here."""
+    ends = Ends()
+    connect = ends.connect(bytes(size))
+    assert len(connect) == max(CONNECT_BYTES, size + 150)
+    answer = ends.answer(connect)
+    assert answer.payload == bytes(size)
+    assert answer.channel is not None
+    room = len(connect) - 84
+    with pytest.raises(UsageError, match=f"a hello of {room + 1} bytes is longer"):
+        ends.accept(answer, connect, bytes(room + 1))
+    answer = ends.answer(connect)
+    assert len(ends.accept(answer, connect, bytes(room))) == len(connect)
+
+
+def test_the_same_chance_makes_the_same_bytes() -> None:
+    """All randomness is injected, so that a simulated world repeats itself."""
+
+    def bytes_of_one_talk() -> list[bytes]:
+        ends = Ends()
+        load(ends)
+        connect = ends.connect()
+        take(ends.caller, ends.answer(connect).retry)
+        again = ends.connect()
+        accept = ends.accept(ends.answer(again), again)
+        take(ends.caller, accept)
+        return [connect, again, accept, ends.seal("a", ends.caller)]
+
+    assert bytes_of_one_talk() == bytes_of_one_talk()
+
+
+# ---- attempts
+
+
+def test_each_connect_is_a_handshake_of_its_own() -> None:
+    """Whichever accept comes, and in whatever order, opens; the last one that came has the keys."""
+    ends = Ends()
+    connects = [ends.connect(b"%d" % number) for number in range(3)]
+    assert len({connect[HEADER_BYTES : HEADER_BYTES + 32] for connect in connects}) == 3
+    answers = [ends.answer(connect) for connect in connects]
+    assert [answer.payload for answer in answers] == [b"0", b"1", b"2"]
+    accepts = [ends.accept(answer, connect) for answer, connect in zip(answers, connects, strict=True)]
+    take(ends.caller, accepts[2])
+    take(ends.caller, accepts[0])
+    data = ends.seal("a", ends.caller)
+    channels = [answer.channel for answer in answers]
+    assert [refusal(ends.b, channel, data) for channel in channels if channel] == ["", "bad-tag", "bad-tag"]
+    assert refusal(ends.a, ends.caller, accepts[1]) == "unexpected-accept"
+
+
+def test_an_accept_opens_once() -> None:
+    """The second copy changes no keys."""
+    ends = Ends()
+    connect = ends.connect()
+    accept = ends.accept(ends.answer(connect), connect)
+    take(ends.caller, accept)
+    before = snapshot(ends.caller)
+    assert refusal(ends.a, ends.caller, accept) == "unexpected-accept"
+    assert snapshot(ends.caller) == before
+
+
+def test_a_late_accept_still_opens() -> None:
+    """The newest connects are remembered; that of an older one answers nothing any more."""
+    ends = Ends()
+    connects = [ends.connect() for _ in range(ATTEMPTS_MAX + 1)]
+    accepts = [ends.accept(ends.answer(connect), connect) for connect in connects]
+    assert refusal(ends.a, ends.caller, accepts[0]) == "unexpected-accept"
+    assert take(ends.caller, accepts[1]) == b"hello yourself"
+
+
+def test_what_cannot_be_sealed_now_is_our_own_mistake() -> None:
+    """No key yet, a second accept, a connect after data, a number twice."""
+    ends = Ends()
+    with pytest.raises(UsageError, match="no accept has been opened"):
+        ends.seal("a", ends.caller)
+    connect = ends.connect()
+    answer = ends.answer(connect)
+    assert answer.channel is not None
+    with pytest.raises(UsageError, match="the accept has not been sealed"):
+        ends.seal("b", answer.channel)
+    with pytest.raises(UsageError, match="a connect of that number"):
+        ends.caller.seal(Kind.CONNECT, A_ID, read_header(connect).counter, b"", NOW_NS)
+    take(ends.caller, ends.accept(answer, connect))
+    with pytest.raises(UsageError, match="one connect has one accept"):
+        ends.accept(answer, connect)
+    ends.seal("a", ends.caller)
+    with pytest.raises(UsageError, match="data has been sealed"):
+        ends.connect()
+
+
+def test_data_before_there_are_keys_is_not_opened() -> None:
+    """On neither side."""
+    ends, other = Ends(), Ends()
+    foreign, _ = other.open()
+    data = other.seal("a", foreign)
+    connect = ends.connect()
+    answer = ends.answer(connect)
+    assert answer.channel is not None
+    assert refusal(ends.a, ends.caller, data) == "not-open"
+    assert refusal(ends.b, answer.channel, data) == "not-open"
+
+
+# ---- damage, repetition, reflection
+
+
+def every_kind() -> list[tuple[str, SecureChannels, Channel, bytes]]:
+    """One datagram of each kind in each direction, with whom it is for: nobody has opened it."""
+    asked = Ends()
+    load(asked)
+    loaded = asked.connect()
+    retry = asked.answer(loaded).retry
+    accepted = Ends()
+    connect = accepted.connect()
+    accept = accepted.accept(accepted.answer(connect), connect)
+    opened = Ends()
+    caller, answerer = opened.open()
+    return [
+        ("CONNECT", accepted.b, caller, connect),
+        ("CONNECT under load", asked.b, caller, loaded),
+        ("RETRY", asked.a, asked.caller, retry),
+        ("ACCEPT", accepted.a, accepted.caller, accept),
+        *((f"{kind.name} to b", opened.b, answerer, opened.seal("a", caller, b"data", kind)) for kind in TALK),
+        *((f"{kind.name} to a", opened.a, caller, opened.seal("b", answerer, b"data", kind)) for kind in TALK),
+    ]
+
+
+@pytest.mark.parametrize("which", range(len(every_kind())), ids=[name for name, *_ in every_kind()])
+def test_a_flipped_bit_anywhere_changes_nothing(which: int) -> None:
+    """Each bit of each kind: it is dropped, nobody's state changes, and the true datagram is taken afterwards."""
+    _, channels, channel, datagram = every_kind()[which]
+    before = snapshot(channels), snapshot(channel)
+    for damaged in flips(datagram):
+        assert refusal(channels, channel, damaged)
+    for length in range(len(datagram)):
+        assert refusal(channels, channel, datagram[:length])
+    assert refusal(channels, channel, datagram + b"\0")
+    assert (snapshot(channels), snapshot(channel)) == before
+    assert not refusal(channels, channel, datagram)
+
+
+def test_everything_that_was_said_is_dropped_when_it_comes_again() -> None:
+    """Whole conversations, at once and an hour later; what a repeated connect gets is of no use to who repeats it."""
+    ends = Ends()
+    load(ends)
+    first = ends.connect()
+    retry = ends.answer(first).retry
+    take(ends.caller, retry)
+    connect = ends.connect()
+    answer = ends.answer(connect)
+    accept = ends.accept(answer, connect)
+    take(ends.caller, accept)
+    assert answer.channel is not None
+    to_b = [ends.seal("a", ends.caller, kind=kind) for kind in TALK * 3]
+    to_a = [ends.seal("b", answer.channel, kind=kind) for kind in TALK * 3]
+    for one, two in zip(to_b, to_a, strict=True):
+        take(answer.channel, one)
+        take(ends.caller, two)
+    before = snapshot(ends.caller), snapshot(answer.channel)
+    for now_ns in (NOW_NS, NOW_NS + 3_600 * SECOND):
+        for datagram in (retry, accept, *to_a):
+            assert refusal(ends.a, ends.caller, datagram, now_ns)
+        for datagram in to_b:
+            assert refusal(ends.b, answer.channel, datagram, now_ns)
+    assert (snapshot(ends.caller), snapshot(answer.channel)) == before
+    again = ends.answer(connect, NOW_NS + 3_600 * SECOND)
+    assert again.channel is not None
+    ends.accept(again, connect)
+    assert {refusal(ends.b, again.channel, datagram) for datagram in to_b} == {"bad-tag"}
+
+
+def test_what_comes_back_to_its_sender_is_dropped() -> None:
+    """A mirror is no peer."""
+    ends = Ends()
+    connect = ends.connect()
+    answer = ends.answer(connect)
+    assert answer.channel is not None
+    accept = ends.accept(answer, connect)
+    assert refusal(ends.a, ends.caller, connect) == "bad-mac"
+    assert refusal(ends.b, answer.channel, accept) == "unexpected-accept"
+    take(ends.caller, accept)
+    for kind in TALK:
+        assert refusal(ends.a, ends.caller, ends.seal("a", ends.caller, kind=kind)) == "bad-tag"
+        assert refusal(ends.b, answer.channel, ends.seal("b", answer.channel, kind=kind)) == "bad-tag"
+
+
+def test_one_conversations_datagrams_mean_nothing_in_another() -> None:
+    """Even between the same two nodes, with the same numbers."""
+    one, two = Ends(), Ends()
+    two.a._entropy, two.b._entropy = Random(8).randbytes, Random(9).randbytes  # noqa: SLF001 - other chance
+    two.caller = two.a.dial("b", "udp")
+    connects = [ends.connect() for ends in (one, two)]
+    answers = [ends.answer(connect) for ends, connect in zip((one, two), connects, strict=True)]
+    accepts = [e.accept(a, c) for e, a, c in zip((one, two), answers, connects, strict=True)]
+    assert refusal(one.a, one.caller, accepts[1]) == "bad-tag"
+    take(one.caller, accepts[0])
+    take(two.caller, accepts[1])
+    assert answers[1].channel is not None
+    assert refusal(two.b, answers[1].channel, one.seal("a", one.caller)) == "bad-tag"
+
+
+@pytest.mark.parametrize("kind", [Kind.CONNECT, Kind.RETRY, Kind.ENROL])
+def test_kinds_that_belong_elsewhere_are_dropped(kind: Kind) -> None:
+    """An open channel opens what a conversation consists of."""
+    ends = Ends()
+    caller, answerer = ends.open()
+    for channel in (caller, answerer):
+        with pytest.raises(ProtocolError, match="unexpected-accept"):
+            take(channel, Header(kind, A_ID, 1).encode() + bytes(100))
+
+
+def test_who_knows_our_key_cannot_change_an_accepts_header() -> None:
+    """Whoever has our public key can make the mac; the epoch must be 0 still, and the counter that of a connect."""
+    ends = Ends()
+    connect = ends.connect()
+    accept = ends.accept(ends.answer(connect), connect)
+    for header, reason in (
+        (Header(Kind.ACCEPT, A_ID, 1, epoch=1), "bad-header"),
+        (Header(Kind.ACCEPT, A_ID, 2), "unexpected-accept"),
+        (Header(Kind.RETRY, A_ID, 1), "bad-mac"),
+        (Header(Kind.DATA, A_ID, 1), "not-open"),
+    ):
+        said = header.encode() + accept[HEADER_BYTES:-16]
+        assert refusal(ends.a, ends.caller, said + mac(mac_key(b"triack mac1", public(A_KEY)), said)) == reason
+
+
+@pytest.mark.parametrize("header", [Header(Kind.CONNECT, A_ID ^ 1, 1), Header(Kind.CONNECT, A_ID, 2)])
+def test_who_knows_our_key_cannot_change_a_connects_header(header: Header) -> None:
+    """It is in the prologue, so that the first tag is wrong then."""
+    ends = Ends()
+    said = header.encode() + ends.connect()[HEADER_BYTES:-16]
+    assert refusal(ends.b, ends.caller, said + mac(mac_key(b"triack mac1", public(B_KEY)), said)) == "bad-tag"
+
+
+def test_a_connect_that_is_too_short_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even a peer's: the answer might be longer."""
+    ends = Ends()
+    with monkeypatch.context() as patch:
+        patch.setattr(secure, "CONNECT_BYTES", CONNECT_BYTES - 1)
+        connect = ends.connect()
+    assert len(connect) == CONNECT_BYTES - 1
+    assert refusal(ends.b, ends.caller, connect) == "too-short"
+
+
+@given(st.binary(max_size=1_400), st.sampled_from(Kind), st.integers(0, 2), st.booleans())
+def test_any_bytes_are_dropped_by_name(rest: bytes, kind: Kind, counter: int, opened: bool) -> None:
+    """Nothing but a ProtocolError comes of what a stranger sends."""
+    ends = Ends()
+    if opened:
+        ends.open()
+    else:
+        ends.connect()
+    datagram = Header(kind, A_ID, counter).encode() + rest
+    assert refusal(ends.a, ends.caller, datagram)
+    assert refusal(ends.b, ends.caller, datagram)
+
+
+# ---- keys that are exchanged for new ones
+
+
+def opens_after(ends: Ends, tries: int) -> int:
+    """How many connects it takes until one is answered; the conversation is open then."""
+    for number in range(1, tries + 1):
+        connect = ends.connect()
+        try:
+            answer = ends.answer(connect)
+        except ProtocolError:
+            continue
+        take(ends.caller, ends.accept(answer, connect))
+        assert answer.channel is not None
+        assert take(answer.channel, ends.seal("a", ends.caller)) == b"data"
+        return number
+    return 0
+
+
+NEW, OLD = public(A_KEY), public(OLD_KEY)
+
+
+@pytest.mark.parametrize(
+    ("ends", "tries"),
+    [
+        (lambda: Ends(a_keys=(A_KEY, OLD_KEY)), 1),
+        (lambda: Ends(a_keys=(A_KEY, OLD_KEY), a_at_b=Peer("a", (OLD,))), 2),
+        (lambda: Ends(a_keys=(A_KEY, OLD_KEY), a_at_b=Peer("a", (NEW, OLD))), 1),
+        (lambda: Ends(b_keys=(B_KEY, OLD_KEY), b_at_a=Peer("b", (OLD,))), 1),
+        (lambda: Ends(b_keys=(OLD_KEY,), b_at_a=Peer("b", (public(B_KEY), OLD))), 2),
+        (lambda: Ends(b_keys=(B_KEY,), b_at_a=Peer("b", (LOW_ORDER, public(B_KEY)))), 1),
+        (
+            lambda: Ends(
+                a_keys=(A_KEY, OLD_KEY),
+                b_keys=(FOREIGN_KEY,),
+                a_at_b=Peer("a", (OLD,)),
+                b_at_a=Peer("b", (public(B_KEY), public(FOREIGN_KEY))),
+            ),
+            4,
+        ),
+    ],
+    ids=[
+        "new",
+        "mine not known yet",
+        "both known",
+        "his still answers",
+        "his not in use",
+        "useless",
+        "both behind",
+    ],
+)
+def test_while_keys_change_the_two_find_each_other(ends: Callable[[], Ends], tries: int) -> None:
+    """The newest is tried first, and the next one after each connect that nobody answered."""
+    found = ends()
+    assert opens_after(found, 8) == tries
+    assert found.caller.peer == "b"
+    assert found.caller.peer_key in {public(key) for key in (B_KEY, OLD_KEY, FOREIGN_KEY)}
+
+
+def test_who_has_answered_is_called_with_the_same_keys_again() -> None:
+    """An accept, or a retry, has shown which are good."""
+    ends = Ends(b_keys=(OLD_KEY,), b_at_a=Peer("b", (public(B_KEY), OLD)))
+    connects = [ends.connect() for _ in range(2)]
+    assert refusal(ends.b, ends.caller, connects[0]) == "bad-mac"
+    load_with_old(ends)
+    take(ends.caller, ends.answer(connects[1]).retry)
+    connect = ends.connect()
+    take(ends.caller, ends.accept(ends.answer(connect), connect))
+    assert ends.caller.peer_key == OLD
+    for _ in range(3):
+        assert ends.answer(ends.connect()).channel is not None
+
+
+def load_with_old(ends: Ends) -> None:
+    """As ``load``, of a node that still has its old key."""
+    connect = dialled(to=OLD_KEY).seal(Kind.CONNECT, 1, 1, b"", NOW_NS)
+    while ends.answer(connect).channel is not None:
+        pass
+
+
+def test_a_node_may_get_new_keys_while_it_runs() -> None:
+    """What is open goes on; new conversations know the new ones."""
+    ends = Ends(b_at_a=Peer("b", (public(FOREIGN_KEY), public(B_KEY))))
+    connect = [ends.connect(), ends.connect()][1]
+    answer = ends.answer(connect)
+    assert answer.channel is not None
+    take(ends.caller, ends.accept(answer, connect))
+    ends.b.use_keys([FOREIGN_KEY])
+    assert take(answer.channel, ends.seal("a", ends.caller)) == b"data"
+    assert refusal(ends.b, ends.caller, connect) == "bad-mac"
+    ends.caller = ends.a.dial("b", "udp")
+    assert ends.answer(ends.connect()).channel is not None
+
+
+# ---- time
+
+
+def test_a_conversation_goes_on_for_days() -> None:
+    """Both directions change their keys by themselves, each when it has something to send; nothing is lost."""
+    ends = Ends()
+    caller, answerer = ends.open()
+    now_ns, random = NOW_NS, Random(1)
+    for _ in range(2_000):
+        now_ns += random.randrange(1, 2 * EXPIRY_NS)
+        for end, sender, receiver in (("a", caller, answerer), ("b", answerer, caller)):
+            if random.random() < 0.7:
+                assert take(receiver, ends.seal(end, sender, now_ns=now_ns), now_ns) == b"data"
+    assert read_header(ends.seal("a", caller, now_ns=now_ns)).epoch > 500
+
+
+BOOK: set[tuple[bytes, bytes]] = set()
+
+
+class Spy:
+    """A cipher that keeps a book of what it sealed with."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._aead: Aead = AESGCM_SHA256.aead(key)
+        self.decrypt = self._aead.decrypt
+
+    def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
+        assert (self._key, nonce) not in BOOK or nonce[4:] == b"\xff" * 8
+        BOOK.add((self._key, nonce))
+        return self._aead.encrypt(nonce, data, associated_data)
+
+
+SPIED = AESGCM_SHA256._replace(aead=Spy)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.randoms(use_true_random=False))
+def test_over_a_bad_network_all_comes_once_and_no_nonce_twice(random: Random) -> None:
+    """Datagrams are lost, repeated, late and damaged, keys change: what is opened was sealed, and is opened once."""
+    BOOK.clear()
+    ends = Ends(suites=(SPIED, SPIED))
+    ends.a._entropy = ends.b._entropy = random.randbytes  # noqa: SLF001 - each example has its own chance
+    ends.caller = ends.a.dial("b", "udp")
+    channels = dict(zip("ab", ends.open(), strict=True))
+    sent: dict[str, list[tuple[bytes, bytes]]] = {"a": [], "b": []}
+    opened: dict[str, list[bytes]] = {"a": [], "b": []}
+    now_ns = NOW_NS
+    for number in range(200):
+        end = random.choice("ab")
+        now_ns += random.choice((0, 1, 100 * MS, SECOND, REKEY_NS))
+        if random.random() < 0.5:
+            payload = b"%d" % number
+            sent[end].append((payload, ends.seal(end, channels[end], payload, random.choice(TALK), now_ns)))
+            continue
+        if not sent[end]:
+            continue
+        payload, datagram = random.choice(sent[end][-40:])
+        if random.random() < 0.3:
+            datagram = next(iter(flips(datagram[:-1]))) + datagram[-1:]
+        receiver = "b" if end == "a" else "a"
+        try:
+            opened[receiver].append(take(channels[receiver], datagram, now_ns))
+        except ProtocolError:
+            continue
+        assert opened[receiver][-1] == payload
+    for end, receiver in ("ab", "ba"):
+        assert len(opened[receiver]) == len(set(opened[receiver]))
+        assert set(opened[receiver]) <= {payload for payload, _ in sent[end]}
+
+
+# ---- what is shown
+
+
+def test_no_secret_is_shown() -> None:
+    """Neither in what an error says, nor in how a channel or its maker looks."""
+    ends = Ends()
+    caller, answerer = ends.open()
+    texts = [repr(thing) for thing in (ends.a, caller, answerer, ends.a._own, ends.caller)]  # noqa: SLF001
+    for damaged in chain(flips(Ends().connect()[:40]), flips(ends.seal("a", caller)[:40])):
+        try:
+            take(answerer, damaged)
+        except ProtocolError as error:
+            texts.append(str(error))
+    for secret in (A_KEY, B_KEY):
+        assert not any(secret.hex() in text or repr(secret) in text for text in texts)
+
+
+def test_a_hello_that_does_not_fit_its_connect_is_refused() -> None:
+    """Only a peer that we trust could send one."""
+    ends = Ends()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secure, "_pad", lambda _hello: b"\xff\xff" + bytes(1_050))
+        connect = ends.connect()
+    with pytest.raises(ProtocolError, match="bad-hello: 65535 bytes in a connect that has 1050"):
+        ends.answer(connect)
+
+
+def test_without_a_key_there_is_no_secure_channel() -> None:
+    """Said where it is made, or where its last key is taken away."""
+    ends = Ends()
+    with pytest.raises(UsageError, match="needs a private key"):
+        ends.a.use_keys([])
+    ends.open()
+
+
+def test_a_directory_is_asked_each_time() -> None:
+    """A peer that is added later is known to channels that were made before."""
+    directory = Directory()
+    channels = SecureChannels([B_KEY], directory, entropy=Random(1).randbytes)
+    connect = dialled().seal(Kind.CONNECT, 9, 1, b"hello", NOW_NS)
+    with pytest.raises(ProtocolError, match="untrusted"):
+        channels.answer(connect, read_header(connect), A_ADDRESS, NOW_NS)
+    directory.replace([Peer("a", (public(A_KEY),))])
+    assert channels.answer(connect, read_header(connect), A_ADDRESS, NOW_NS).payload == b"hello"

@@ -1,0 +1,95 @@
+"""``triack trust``: whom a node trusts. A running node takes every change at once."""
+
+import os
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from triack.base.peers import NO_PSK
+from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
+from triack.node.private_files import PrivateFiles
+from triack.node.trust import TrustFile
+from triack.tools.commands.common import PublicKey, data_option
+
+__all__ = ["trust"]
+
+_psk_option = click.option(
+    "--psk",
+    type=click.File("r"),
+    metavar="FILE",
+    help="A file with the secret that both sides have agreed on, `-` for standard input; `triack trust psk` makes one.",
+)
+_address_option = click.option(
+    "--address", "addresses", multiple=True, metavar="URL", help="udp://host:port and the like."
+)
+
+
+@click.group(no_args_is_help=False)
+def trust() -> None:
+    """Say whom a node trusts, and where they are. A running node takes every change at once."""
+
+
+@trust.command("add")
+@click.argument("name")
+@click.argument("key", type=PublicKey(), required=False)
+@_address_option
+@click.option(
+    "--send", "patterns", multiple=True, metavar="PATTERN", help="The only queues it may send to; `in-*` and the like."
+)
+@_psk_option
+@data_option
+def add(
+    *,
+    name: str,
+    key: bytes | None,
+    addresses: tuple[str, ...],
+    patterns: tuple[str, ...],
+    psk: TextIO | None,
+    data: Path,
+) -> None:
+    """Trust the peer with the public key KEY, and call it NAME.
+
+    For a peer that is known already, add a key or addresses; --send and --psk replace what was said before.
+    """
+    files = PrivateFiles(data)
+    identity = files.read(IDENTITY_FILE)
+    TrustFile(files).add(
+        name,
+        keys=() if key is None else (key,),
+        addresses=addresses,
+        may_send=patterns or None,
+        psk=None if psk is None else decode_key(KeyKind.SHARED, psk.read()),
+        own=() if identity is None else Identity.decode(identity, files.where(IDENTITY_FILE)).public,
+    )
+
+
+@trust.command("remove")
+@click.argument("name")
+@click.option("--key", "keys", type=PublicKey(), multiple=True, metavar="KEY", help="Only this key of it.")
+@_address_option
+@data_option
+def remove(*, name: str, keys: tuple[bytes, ...], addresses: tuple[str, ...], data: Path) -> None:
+    """Trust NAME no longer: its sessions end at once. With --key or --address, take only these from it."""
+    TrustFile(PrivateFiles(data)).remove(name, keys=keys, addresses=addresses)
+
+
+@trust.command("list")
+@data_option
+def show(*, data: Path) -> None:
+    """Print all peers: their names, keys, addresses, and the queues that they may send to."""
+    for peer in TrustFile(PrivateFiles(data)).load():
+        click.echo(peer.name)
+        for key in peer.keys:
+            click.echo(f"  key      {encode_key(KeyKind.PUBLIC, key)}")
+        for address in peer.addresses:
+            click.echo(f"  address  {address}")
+        click.echo(f"  send     {' '.join(peer.may_send) or 'nothing'}")
+        if peer.psk != NO_PSK:
+            click.echo("  psk      yes")
+
+
+@trust.command("psk")
+def make_psk() -> None:
+    """Print a new secret, for the --psk of two peers that trust each other."""
+    click.echo(encode_key(KeyKind.SHARED, os.urandom(len(NO_PSK))))

@@ -1,0 +1,71 @@
+"""How many handshakes a node takes on: all, as long as few come; under load a share for each host.
+
+Whoever knows a node's public key can make it compute shared secrets. Below ``CONNECTS_PER_SECOND`` that costs little,
+and nobody is asked for anything. Above it, a connect must show that its sender gets what is sent to its address
+(``cookies``), and then each host has its own share, in a table whose size never changes: hosts that fall on the same
+place share one.
+
+Pure: clock and randomness are arguments.
+"""
+
+from ipaddress import IPv6Address
+
+from triack.base.units import SECOND
+from triack.transport.address import Address
+from triack.transport.cookies import mac
+
+__all__ = ["CONNECTS_PER_HOST", "CONNECTS_PER_SECOND", "PLACES", "Admission"]
+
+CONNECTS_PER_SECOND = 100
+"""Taken without a question, and as many at once: a handshake costs a quarter of a millisecond, so this is a fortieth of
+a core."""
+CONNECTS_PER_HOST = 20
+"""A second for each host, and as many at once: a site behind one address connects in a moment, and the busiest host
+costs half a percent of a core. WireGuard takes as many."""
+PLACES = 1_024
+"""Of hosts: 8 KiB in all. Whoever wants to shut out one host must own others that fall on the same place."""
+_NETWORK_BITS = 64
+"""Whoever has one IPv6 address has all that begin with the same bits (RFC 4291, section 2.5.1)."""
+_PLACE_BYTES = 8
+"""Of a mac: enough to choose a place evenly."""
+
+
+class Admission:
+    """Counts connects. A count is the moment at which it is back at nothing (ITU-T I.371, virtual scheduling).
+
+    Args:
+        secret: random, so that nobody can tell which hosts fall on the same place.
+    """
+
+    __slots__ = ("_all_ns", "_hosts_ns", "_secret")
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._all_ns = 0
+        self._hosts_ns = [0] * PLACES
+
+    def is_loaded(self, now_ns: int) -> bool:
+        """Whether this connect is more than is taken without a question; if not, it is counted."""
+        after_ns = _after(self._all_ns, CONNECTS_PER_SECOND, now_ns)
+        self._all_ns = after_ns or self._all_ns
+        return after_ns is None
+
+    def admits(self, address: str, now_ns: int) -> bool:
+        """Whether the host at that address has some of its share left; if so, this is counted."""
+        place = self._place(address)
+        after_ns = _after(self._hosts_ns[place], CONNECTS_PER_HOST, now_ns)
+        self._hosts_ns[place] = after_ns or self._hosts_ns[place]
+        return after_ns is not None
+
+    def _place(self, address: str) -> int:
+        host = Address.parse(address, listening=True).host
+        if ":" in host:
+            whole = IPv6Address(host)
+            host = str(whole.ipv4_mapped or int(whole) >> _NETWORK_BITS)
+        return int.from_bytes(mac(self._secret, host.encode())[:_PLACE_BYTES]) % PLACES
+
+
+def _after(count_ns: int, per_second: int, now_ns: int) -> int | None:
+    """The count with one more, at that rate and with as many at once; None when that is too many."""
+    after_ns = max(count_ns, now_ns) + SECOND // per_second
+    return after_ns if after_ns <= now_ns + SECOND else None

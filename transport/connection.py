@@ -1,0 +1,138 @@
+"""One connection of the TCP endpoint: what is to be written, bounded, and written as the peer takes it."""
+
+import asyncio
+import contextlib
+import socket
+from asyncio.trsock import TransportSocket
+
+from triack.transport.frames import frame
+
+__all__ = ["Connection"]
+
+UNSENT_BYTES_MAX = 16 * 1024 * 1024
+"""For each connection: a few windows of the largest datagrams; beyond that its reader has stopped reading."""
+ENTRY_BYTES = 64
+"""What keeping a datagram costs besides its bytes."""
+USER_TIMEOUT_MS = 30_000
+"""RFC 5482: a host that vanished, or takes nothing, is noticed before the system's 15 minutes."""
+KEEPALIVE_IDLE_SECONDS = 60
+"""An idle connection is looked at every minute: by default it would be every two hours (RFC 9293 section 3.8.4)."""
+
+
+class Connection:
+    """One connection, from the wish to have it to its end. Writes; the reading is the endpoint's.
+
+    Args:
+        address: of the peer.
+        host: what counts as the peer's host, if the connection was accepted.
+
+    Attributes:
+        deadline: when it ends unless someone vouches for it, or it is not to be ended.
+        opened: done when it is open, or failed to be.
+        task: opens and reads it.
+        writer: what it is written to, as long as it is open.
+    """
+
+    __slots__ = (
+        "_flusher",
+        "_unsent",
+        "_unsent_bytes",
+        "address",
+        "deadline",
+        "host",
+        "opened",
+        "task",
+        "writer",
+    )
+
+    def __init__(self, address: str, *, host: str | None) -> None:
+        self.address = address
+        self.host = host
+        self.deadline: asyncio.TimerHandle | None = None
+        self.writer: asyncio.StreamWriter | None = None
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # or failed to be
+        self.task: asyncio.Task[None] | None = None
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0  # those in `_unsent` and those the transport still holds
+        self._flusher: asyncio.Task[None] | None = None
+
+    @property
+    def unsent_count(self) -> int:
+        """The number of datagrams that were never handed to the system."""
+        return len(self._unsent)
+
+    def attach(self, writer: asyncio.StreamWriter) -> None:
+        """Start writing."""
+        transport = writer.transport
+        # No write-behind in the transport: it is this class that counts what is not sent.
+        transport.set_write_buffer_limits(high=0)
+        _set_options(transport.get_extra_info("socket"))
+        self.writer = writer
+        self.opened.set_result(None)
+        self._flush()
+
+    def offer(self, datagrams: list[bytes]) -> int:
+        """Write or keep the datagrams; return how many found no room."""
+        kept = 0
+        for datagram in datagrams:
+            if self._unsent_bytes + len(datagram) + ENTRY_BYTES > UNSENT_BYTES_MAX:
+                break
+            self._unsent_bytes += len(datagram) + ENTRY_BYTES
+            self._unsent.append(datagram)
+            kept += 1
+        self._flush()
+        return len(datagrams) - kept
+
+    async def flushed(self) -> None:
+        """Wait until everything offered was handed to the system, or the connection has ended."""
+        if self._flusher is not None:
+            await asyncio.wait([self._flusher])
+
+    def abort(self) -> None:
+        """End the connection without flushing, also while it is being opened."""
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+        if self.writer is not None:
+            self.writer.transport.abort()
+        elif self.task is not None:
+            self.task.cancel()
+
+    def _flush(self) -> None:
+        if self.writer is not None and self._unsent and self._flusher is None:
+            written_bytes = self._write_unsent(self.writer)
+            if self.writer.transport.get_write_buffer_size() == 0:
+                self._unsent_bytes -= written_bytes
+            else:
+                self._flusher = asyncio.create_task(self._flush_slowly(self.writer, written_bytes))
+
+    async def _flush_slowly(self, writer: asyncio.StreamWriter, written_bytes: int) -> None:
+        """Write what has gathered, each time the transport is empty."""
+        with contextlib.suppress(OSError):  # the reader sees the end of the connection too
+            await writer.drain()
+            self._unsent_bytes -= written_bytes
+            while self._unsent:
+                written_bytes = self._write_unsent(writer)
+                await writer.drain()
+                self._unsent_bytes -= written_bytes
+        self._flusher = None
+
+    def _write_unsent(self, writer: asyncio.StreamWriter) -> int:
+        written_bytes = sum(map(len, self._unsent)) + ENTRY_BYTES * len(self._unsent)
+        writer.write(frame(self._unsent))
+        self._unsent.clear()
+        return written_bytes
+
+
+def _set_options(sock: TransportSocket) -> None:
+    """No waiting for more to send, and no waiting for a host that is gone; best effort where the system differs."""
+    options = [
+        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", USER_TIMEOUT_MS),
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", KEEPALIVE_IDLE_SECONDS),
+    ]
+    for level, name, value in options:
+        if hasattr(socket, name):
+            with contextlib.suppress(OSError):
+                sock.setsockopt(level, getattr(socket, name), value)

@@ -1,0 +1,77 @@
+"""What a datagram shows before anyone computes a shared secret for it.
+
+That its sender knows a public key, and that it gets what is sent to its address: WireGuard's mac1 and mac2 (sections
+5.3 and 5.4.4 of its paper; RFC 9147, section 5.1).
+
+A mac is keyed BLAKE2s (RFC 7693). The key of a first mac is made of the public key of whom the datagram is for; the key
+of a second one is a cookie, which is itself a mac of the sender's address, under a secret that changes. So nothing has
+to be kept for anyone, and a datagram costs a stranger's victim a hash.
+
+Pure: clock and randomness are arguments.
+"""
+
+from collections.abc import Callable
+from hashlib import blake2s
+from hmac import compare_digest
+
+from triack.base.units import SECOND
+
+__all__ = ["COOKIE_LIFE_NS", "MAC_BYTES", "Cookies", "Entropy", "mac", "mac_fits", "mac_key"]
+
+Entropy = Callable[[int], bytes]
+"""Gives so many random bytes: ``os.urandom``, or what a simulated world has in its place."""
+
+MAC_BYTES = 16
+"""As long as the tag of a cipher (RFC 5116, section 5.1)."""
+COOKIE_LIFE_NS = 120 * SECOND
+"""How long the secret is the newest one, and its cookies are sent back for (section 5.4.7)."""
+_SECRET_BYTES = 32
+"""The longest key of BLAKE2s (RFC 7693, section 2.1)."""
+
+
+def mac_key(label: bytes, public: bytes) -> bytes:
+    """The key of macs that are for one purpose and for whoever has that public key."""
+    return blake2s(label + public).digest()
+
+
+def mac(key: bytes, data: bytes) -> bytes:
+    """What shows that its maker knew the key."""
+    return blake2s(data, key=key, digest_size=MAC_BYTES).digest()
+
+
+def mac_fits(key: bytes, data: bytes, shown: bytes) -> bool:
+    """Whether that is the mac; how long it takes does not tell how much of it is right."""
+    return compare_digest(mac(key, data), shown)
+
+
+class Cookies:
+    """Makes cookies, and knows them again for one to two lives of a secret.
+
+    Args:
+        entropy: gives the secrets.
+    """
+
+    __slots__ = ("_entropy", "_previous", "_secret", "_since_ns")
+
+    def __init__(self, entropy: Entropy) -> None:
+        self._entropy = entropy
+        self._secret = self._previous = b""
+        self._since_ns: int | None = None
+
+    def make(self, address: str, now_ns: int) -> bytes:
+        """The cookie for that address."""
+        self._turn(now_ns)
+        return mac(self._secret, address.encode())
+
+    def fits(self, address: str, data: bytes, shown: bytes, now_ns: int) -> bool:
+        """Whether that is the mac of the data under a cookie that was sent to the address."""
+        self._turn(now_ns)
+        told = address.encode()
+        return any(mac_fits(mac(secret, told), data, shown) for secret in (self._secret, self._previous))
+
+    def _turn(self, now_ns: int) -> None:
+        """Change the secret when its time is over. One that nobody asked for in time is not kept as the previous."""
+        age_ns = 2 * COOKIE_LIFE_NS if self._since_ns is None else now_ns - self._since_ns
+        if age_ns >= COOKIE_LIFE_NS:
+            self._previous = self._secret if age_ns < 2 * COOKIE_LIFE_NS else self._entropy(_SECRET_BYTES)
+            self._secret, self._since_ns = self._entropy(_SECRET_BYTES), now_ns

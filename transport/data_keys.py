@@ -1,0 +1,193 @@
+"""The keys of one direction of a connection: each is used for a while, and the next is made from it.
+
+    epoch 0 --2^20 datagrams, or 120 s--> epoch 1 --> epoch 2 --> ...
+
+Whoever seals goes on to the next epoch by itself and says so in the header; whoever opens follows when a datagram of a
+later epoch has a good tag. Nobody can find an older key from a newer one, so that keys that leak open nothing that was
+sent before (Noise, section 11.3). An epoch's number in the header has 16 bits and may wrap: it only has to tell
+neighbours apart, as no key comes back.
+
+Pure: the clock is an argument.
+"""
+
+from cryptography.exceptions import InvalidTag
+
+from triack.base.datagram import HEADER_BYTES, Header, Kind
+from triack.base.errors import ProtocolError, UsageError
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.transport.noise import NONCE_MAX, TAG_BYTES, Aead, Suite, next_key
+from triack.transport.replay_window import ReplayWindow
+
+__all__ = [
+    "AHEAD_MAX",
+    "EXPIRY_NS",
+    "FORGERIES_MAX",
+    "OVERHEAD_BYTES",
+    "PREVIOUS_NS",
+    "REKEY_DATAGRAMS",
+    "REKEY_NS",
+    "OpeningKeys",
+    "SealingKeys",
+]
+
+OVERHEAD_BYTES = HEADER_BYTES + TAG_BYTES
+"""What a datagram has beside its payload."""
+REKEY_DATAGRAMS = 1 << 20
+"""Sealed with one key: a two-thousandth of what leaves AES-GCM its margin (2^24.5 full records, RFC 8446 section 5.5)
+would allow in bytes, and soon enough for tests to reach it."""
+REKEY_NS = 120 * SECOND
+"""How long one key seals: as long as WireGuard's (section 6.1 of its paper)."""
+EXPIRY_NS = 180 * SECOND
+"""How long one key opens: its time, and half of that again for datagrams that were under way."""
+PREVIOUS_NS = 60 * SECOND
+"""How long the key before is kept beside a new one: the same half."""
+AHEAD_MAX = 64
+"""Epochs that a peer may have gone on unheard: two hours in which everything was lost."""
+FORGERIES_MAX = 1 << 20
+"""Datagrams with a bad tag on one connection: far below the 2^36 that RFC 9001 (section 6.6) allows the weaker of our
+two ciphers, ChaCha20-Poly1305, and no honest path damages so many."""
+_EPOCHS = 1 << 16
+"""Of the header's 16 bits."""
+_EPOCH_MASK = _EPOCHS - 1  # cuts a number to those bits
+
+
+class SealingKeys:
+    """What this end seals with.
+
+    Args:
+        suite: cipher and hash.
+        key: that of epoch 0.
+        now_ns: the clock.
+    """
+
+    __slots__ = ("_aead", "_epoch", "_key", "_last", "_left", "_nonce", "_suite", "_until_ns")
+
+    def __init__(self, suite: Suite, key: bytes, now_ns: int) -> None:
+        self._suite = suite
+        self._nonce = suite.nonce
+        self._last = -1
+        self._epoch = 0
+        self._use(key, now_ns)
+
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
+        """Return the whole datagram. Raises UsageError for a counter that is not above all before it."""
+        if not self._last < counter < NONCE_MAX:
+            # With the same counter twice, AES-GCM would tell the world how to forge. Never, whoever made the mistake.
+            raise UsageError(f"seal datagram {counter}: {self._last} was sealed before it")
+        if now_ns >= self._until_ns or not self._left:
+            self._epoch = (self._epoch + 1) & _EPOCH_MASK
+            self._use(next_key(self._suite, self._key), now_ns)
+        self._last = counter
+        self._left -= 1
+        header = Header(kind, connection_id, counter, self._epoch).encode()
+        return header + self._aead.encrypt(self._nonce(counter), payload, header)
+
+    def _use(self, key: bytes, now_ns: int) -> None:
+        self._key = key
+        self._aead = self._suite.aead(key)
+        self._left = REKEY_DATAGRAMS
+        self._until_ns = now_ns + REKEY_NS
+
+
+class OpeningKeys:
+    """What this end opens with.
+
+    Args:
+        suite: cipher and hash.
+        key: that of epoch 0.
+        now_ns: the clock.
+    """
+
+    __slots__ = (
+        "_aead",
+        "_ahead",
+        "_epoch",
+        "_expiry_ns",
+        "_forgeries",
+        "_key",
+        "_look_ns",
+        "_nonce",
+        "_previous",
+        "_previous_ns",
+        "_suite",
+        "_window",
+    )
+
+    def __init__(self, suite: Suite, key: bytes, now_ns: int) -> None:
+        self._suite = suite
+        self._nonce = suite.nonce
+        self._window = ReplayWindow()
+        self._forgeries = 0
+        self._epoch = 0
+        self._key = key
+        self._aead = suite.aead(key)
+        self._expiry_ns = now_ns + EXPIRY_NS
+        self._previous: Aead | None = None
+        self._previous_ns = 0
+        # The next moment at which a key goes: until then, the current epoch's datagrams need no second look.
+        self._look_ns = self._expiry_ns
+        self._ahead: list[tuple[bytes, Aead]] = []
+
+    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
+        """Return the payload.
+
+        Raises:
+            ProtocolError: ``too-short``, ``replayed``, ``key-expired``, ``bad-tag``, ``too-many-forgeries``; only the
+                forgeries have been counted then.
+        """
+        if len(datagram) < OVERHEAD_BYTES:
+            raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
+        counter, steps, aead = header.counter, 0, self._aead
+        if self._window.has(counter):
+            raise ProtocolError(DropReason.REPLAYED, str(counter))
+        if header.epoch != self._epoch or now_ns >= self._look_ns:
+            steps, aead = self._look(header.epoch, now_ns)
+        try:
+            payload = aead.decrypt(self._nonce(counter), datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
+        except InvalidTag:
+            raise self._forged() from None
+        if steps:
+            self._follow(steps, now_ns)
+        self._window.take(counter)
+        return payload
+
+    def _look(self, epoch: int, now_ns: int) -> tuple[int, Aead]:
+        """The key of that epoch, and how many steps it is ahead."""
+        if self._forgeries >= FORGERIES_MAX:
+            raise ProtocolError(DropReason.TOO_MANY_FORGERIES)
+        if now_ns >= self._previous_ns:
+            self._previous, self._look_ns = None, self._expiry_ns
+        steps = (epoch - self._epoch) & _EPOCH_MASK
+        if steps == 0 and now_ns < self._expiry_ns:
+            return 0, self._aead
+        if steps == _EPOCH_MASK and self._previous is not None:
+            return 0, self._previous
+        if steps == 0 or steps >= _EPOCHS // 2:
+            raise ProtocolError(DropReason.KEY_EXPIRED, f"epoch {epoch}")
+        if steps > AHEAD_MAX:
+            raise self._forged()
+        while len(self._ahead) < steps:
+            # Kept, also when this datagram is forged: the work is done once in an epoch, however many forgeries come.
+            key = next_key(self._suite, self._ahead[-1][0] if self._ahead else self._key)
+            self._ahead.append((key, self._suite.aead(key)))
+        return steps, self._ahead[steps - 1][1]
+
+    def _follow(self, steps: int, now_ns: int) -> None:
+        """The peer has gone on by so many epochs."""
+        if steps == 1:
+            self._previous, self._previous_ns = self._aead, min(now_ns + PREVIOUS_NS, self._expiry_ns)
+        else:
+            self._previous, self._previous_ns = self._ahead[steps - 2][1], now_ns + PREVIOUS_NS
+        self._key, self._aead = self._ahead[steps - 1]
+        self._ahead.clear()
+        self._epoch = (self._epoch + steps) & _EPOCH_MASK
+        self._expiry_ns = now_ns + EXPIRY_NS
+        self._look_ns = min(self._previous_ns, self._expiry_ns)
+
+    def _forged(self) -> ProtocolError:
+        self._forgeries += 1
+        if self._forgeries < FORGERIES_MAX:
+            return ProtocolError(DropReason.BAD_TAG)
+        self._look_ns = 0  # every datagram gets the second look from now on, and is refused
+        return ProtocolError(DropReason.TOO_MANY_FORGERIES)

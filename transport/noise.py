@@ -1,0 +1,337 @@
+"""Noise handshakes, as the Noise Protocol Framework has them, revision 34 (noiseprotocol.org): IK, IKpsk2 and XX.
+
+A handshake is two or three messages. Each side writes and reads them in turn, and has afterwards the same hash of all
+that was said and two keys, one for each direction, that nobody else can know.
+
+Pure: the ephemeral keys are arguments. What cannot be read changes nothing, and is a ``ProtocolError``, whatever the
+cause: a tag, a point of low order (the shared secret would be zero, RFC 7748 section 6.1), or a static key that the
+caller does not admit.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from copy import copy
+from enum import Enum
+from struct import Struct
+from typing import Any, NamedTuple, Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+
+from triack.base.errors import ProtocolError
+from triack.base.peers import NO_PSK
+from triack.base.reasons import DropReason
+
+__all__ = [
+    "AESGCM_SHA256",
+    "CHACHAPOLY_BLAKE2S",
+    "KEY_BYTES",
+    "TAG_BYTES",
+    "Aead",
+    "Handshake",
+    "KeyPair",
+    "Pattern",
+    "Suite",
+    "next_key",
+]
+
+KEY_BYTES = 32
+"""Of X25519 (RFC 7748), of both ciphers (section 12 of the specification), and of a psk (section 9)."""
+TAG_BYTES = 16
+"""What sealing adds, with both ciphers (section 12)."""
+NONCE_MAX = 2**64 - 1
+"""No message has it: it makes the next key (section 4.2, REKEY)."""
+
+
+class Aead(Protocol):
+    """What both ciphers do."""
+
+    def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
+        """Seal."""
+
+    def decrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
+        """Open, or raise InvalidTag."""
+
+
+class Suite(NamedTuple):
+    """A cipher and a hash; the curve is X25519 always. Both hashes have 32 bytes.
+
+    Attributes:
+        name: as it stands in a protocol's name.
+        aead: makes a cipher of a key.
+        hash: its name in ``hashlib``.
+        nonce: makes the cipher's nonce of a number (section 12: the two disagree about its byte order).
+    """
+
+    name: str
+    aead: Callable[[bytes], Aead]
+    hash: str
+    nonce: Callable[[int], bytes]
+
+    def digest(self, data: bytes) -> bytes:
+        """The hash of that."""
+        return hashlib.new(self.hash, data).digest()
+
+    def hkdf(self, salt: bytes, material: bytes, outputs: int) -> list[bytes]:
+        """That many keys of two (section 4.3)."""
+        secret = hmac.digest(salt, material, self.hash)
+        keys = [b""]
+        for number in range(1, outputs + 1):
+            keys.append(hmac.digest(secret, keys[-1] + bytes([number]), self.hash))
+        return keys[1:]
+
+
+AESGCM_SHA256 = Suite("25519_AESGCM_SHA256", AESGCM, "sha256", Struct(">4xQ").pack)
+CHACHAPOLY_BLAKE2S = Suite("25519_ChaChaPoly_BLAKE2s", ChaCha20Poly1305, "blake2s", Struct("<4xQ").pack)
+
+
+def next_key(suite: Suite, key: bytes) -> bytes:
+    """The key that follows this one, which cannot be found from it (section 4.2, REKEY)."""
+    return suite.aead(key).encrypt(suite.nonce(NONCE_MAX), bytes(KEY_BYTES), b"")[:KEY_BYTES]
+
+
+class KeyPair(NamedTuple):
+    """A private key, and its public key as bytes."""
+
+    private: X25519PrivateKey
+    public: bytes
+
+    @classmethod
+    def of(cls, private: bytes) -> "KeyPair":
+        """The pair of a private key of 32 bytes; any will do (RFC 7748, section 5)."""
+        key = X25519PrivateKey.from_private_bytes(private)
+        return cls(key, key.public_key().public_bytes_raw())
+
+    def exchange(self, public: bytes) -> bytes:
+        """The shared secret. Raises ValueError for a point that would make it zero."""
+        return self.private.exchange(X25519PublicKey.from_public_bytes(public))
+
+
+class Pattern(Enum):
+    """Who sends which key when: section 7.5, and 9.4 for the psk. In IK the initiator knows the responder's static key.
+
+    The value is the name, the words (the specification's tokens) of each message, and whether there is a psk.
+    """
+
+    IK = "IK", ("e es s ss", "e ee se"), False
+    IKPSK2 = "IKpsk2", ("e es s ss", "e ee se psk"), True
+    XX = "XX", ("e", "e ee s es", "s se"), False
+
+    def __init__(self, title: str, messages: tuple[str, ...], psk: bool) -> None:
+        self.title = title
+        self.messages = tuple(words.split() for words in messages)
+        self.has_psk = psk
+
+
+class _Transcript:
+    """What both sides have in common so far: the specification's SymmetricState and its CipherState (section 5)."""
+
+    __slots__ = ("_chain", "_cipher", "_nonce", "_suite", "hash")
+
+    def __init__(self, suite: Suite, name: str) -> None:
+        self._suite = suite
+        # A name as long as a hash or shorter is itself the first one (section 5.2).
+        encoded = name.encode()
+        self.hash = encoded.ljust(KEY_BYTES, b"\0") if len(encoded) <= KEY_BYTES else suite.digest(encoded)
+        self._chain = self.hash
+        self._cipher: Aead | None = None
+        self._nonce = 0
+
+    def mix_hash(self, data: bytes) -> None:
+        self.hash = self._suite.digest(self.hash + data)
+
+    def mix_key(self, material: bytes) -> None:
+        self._chain, key = self._suite.hkdf(self._chain, material, 2)
+        self._use(key)
+
+    def mix_psk(self, psk: bytes) -> None:
+        self._chain, said, key = self._suite.hkdf(self._chain, psk, 3)
+        self.mix_hash(said)
+        self._use(key)
+
+    def seal(self, text: bytes) -> bytes:
+        sealed = text if self._cipher is None else self._cipher.encrypt(self._next(), text, self.hash)
+        self.mix_hash(sealed)
+        return sealed
+
+    def open(self, sealed: bytes) -> bytes:
+        text = sealed if self._cipher is None else self._cipher.decrypt(self._next(), sealed, self.hash)
+        self.mix_hash(sealed)
+        return text
+
+    def split(self) -> tuple[bytes, bytes]:
+        of_initiator, of_responder = self._suite.hkdf(self._chain, b"", 2)
+        return of_initiator, of_responder
+
+    @property
+    def tag_bytes(self) -> int:
+        """How much longer what is sealed now gets."""
+        return 0 if self._cipher is None else TAG_BYTES
+
+    def _use(self, key: bytes) -> None:
+        self._cipher, self._nonce = self._suite.aead(key), 0
+
+    def _next(self) -> bytes:
+        self._nonce += 1
+        return self._suite.nonce(self._nonce - 1)
+
+
+class Handshake:
+    """One side of a handshake: the specification's HandshakeState (section 5.3).
+
+    Args:
+        pattern: of its messages.
+        suite: cipher and hash; both sides have the same.
+        initiator: whether this side writes the first message.
+        prologue: what both sides must agree on without saying it.
+        static: this side's lasting key.
+        remote_static: the other's, when it is known beforehand: the initiator's in IK.
+        psk: 32 bytes that both sides know, in IKpsk2.
+
+    Attributes:
+        remote_static: the other side's lasting public key, empty until it is known. When the message that carried it
+            has been read, the other side has proved that it is its own.
+        psk: may be set later, as a responder knows whose it is when it has read who calls.
+    """
+
+    __slots__ = (
+        "_ephemeral",
+        "_initiator",
+        "_messages",
+        "_pattern",
+        "_remote_ephemeral",
+        "_static",
+        "_transcript",
+        "psk",
+        "remote_static",
+    )
+
+    def __init__(
+        self,
+        pattern: Pattern,
+        suite: Suite,
+        *,
+        initiator: bool,
+        prologue: bytes,
+        static: KeyPair,
+        remote_static: bytes = b"",
+        psk: bytes = NO_PSK,
+    ) -> None:
+        self._pattern = pattern
+        self._messages = 0
+        self._initiator = initiator
+        self._static = static
+        self._ephemeral = static  # until the first message is written
+        self._remote_ephemeral = b""
+        self.remote_static = remote_static
+        self.psk = psk
+        self._transcript = _Transcript(suite, f"Noise_{pattern.title}_{suite.name}")
+        self._transcript.mix_hash(prologue)
+        if pattern is not Pattern.XX:
+            self._transcript.mix_hash(remote_static if initiator else static.public)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all messages have been written and read."""
+        return self._messages == len(self._pattern.messages)
+
+    @property
+    def hash(self) -> bytes:
+        """Of all that was said; once finished, the same at both sides and nowhere else (section 11.2)."""
+        return self._transcript.hash
+
+    def write(self, payload: bytes, ephemeral: bytes = b"") -> bytes:
+        """Return the next message.
+
+        Args:
+            payload: what it carries.
+            ephemeral: 32 random bytes that are used nowhere else, for a message that begins a side's part.
+
+        Raises:
+            ProtocolError: ``bad-tag``: the other side's ephemeral key is of low order; nothing has changed then.
+        """
+        return self._attempt(self._write, payload, ephemeral)
+
+    def read(self, message: bytes, admit: Callable[[bytes], None] | None = None) -> bytes:
+        """Return the payload of the next message.
+
+        Args:
+            message: as the other side has written it.
+            admit: called with the other's static key as soon as it can be read, before it is used; it may raise.
+
+        Raises:
+            ProtocolError: ``too-short`` or ``bad-tag``, or what ``admit`` raised; nothing has changed then.
+        """
+        return self._attempt(self._read, message, admit)
+
+    def split(self) -> tuple[bytes, bytes]:
+        """The two keys, once finished: for what the initiator seals, and for what the responder seals."""
+        assert self.is_finished
+        return self._transcript.split()
+
+    def _attempt(self, step: Callable[[bytes, Any], bytes], data: bytes, more: object) -> bytes:
+        """Take one step, or none."""
+        before = self._messages, copy(self._transcript), self._ephemeral, self._remote_ephemeral, self.remote_static
+        try:
+            return step(data, more)
+        except (InvalidTag, ValueError, ProtocolError) as error:
+            self._messages, self._transcript, self._ephemeral, self._remote_ephemeral, self.remote_static = before
+            if isinstance(error, ProtocolError):
+                raise
+            raise ProtocolError(DropReason.BAD_TAG, "handshake") from error
+
+    def _write(self, payload: bytes, ephemeral: bytes) -> bytes:
+        transcript, parts = self._transcript, []
+        for word in self._take_turn(own=True):
+            if word == "e":
+                self._ephemeral = KeyPair.of(ephemeral)
+                parts.append(self._ephemeral.public)
+                self._mix_ephemeral(self._ephemeral.public)
+            elif word == "s":
+                parts.append(transcript.seal(self._static.public))
+            else:
+                self._mix(word)
+        return b"".join((*parts, transcript.seal(payload)))
+
+    def _read(self, message: bytes, admit: Callable[[bytes], None] | None) -> bytes:
+        transcript, rest = self._transcript, message
+        for word in self._take_turn(own=False):
+            if word == "e":
+                self._remote_ephemeral, rest = _cut(rest, KEY_BYTES)
+                self._mix_ephemeral(self._remote_ephemeral)
+            elif word == "s":
+                sealed, rest = _cut(rest, KEY_BYTES + transcript.tag_bytes)
+                self.remote_static = transcript.open(sealed)
+                if admit is not None:
+                    admit(self.remote_static)
+            else:
+                self._mix(word)
+        return transcript.open(rest)
+
+    def _take_turn(self, *, own: bool) -> list[str]:
+        assert own is (self._initiator is (self._messages % 2 == 0)), "not this side's turn"
+        words = self._pattern.messages[self._messages]
+        self._messages += 1
+        return words
+
+    def _mix_ephemeral(self, public: bytes) -> None:
+        self._transcript.mix_hash(public)
+        if self._pattern.has_psk:
+            self._transcript.mix_key(public)  # section 9.2
+
+    def _mix(self, word: str) -> None:
+        """Mix in the psk, or a shared secret: the word names the initiator's key, then the responder's."""
+        if word == "psk":
+            self._transcript.mix_psk(self.psk)
+            return
+        own, remote = list(word if self._initiator else word[::-1])
+        pair = self._ephemeral if own == "e" else self._static
+        self._transcript.mix_key(pair.exchange(self._remote_ephemeral if remote == "e" else self.remote_static))
+
+
+def _cut(message: bytes, length: int) -> tuple[bytes, bytes]:
+    if len(message) < length:
+        raise ProtocolError(DropReason.TOO_SHORT, f"a message that ends {length - len(message)} bytes early")
+    return message[:length], message[length:]

@@ -1,0 +1,73 @@
+"""Accepted connections that nobody has vouched for: so many from one host, so many in all, and the newest stay.
+
+A stranger keeps a place only until others need it, so whoever knocks is always let in, and has as long as it takes the
+rest of the world to knock as often as there are places. Of a host with its share full, its own oldest goes; of all, the
+oldest of the host that has the most.
+"""
+
+from collections.abc import Iterator
+from ipaddress import IPv6Address, ip_address
+from typing import Generic, TypeVar
+
+from triack.transport.resolve import SocketAddress
+
+__all__ = ["STRANGERS_MAX", "STRANGERS_PER_HOST_MAX", "Strangers", "host_of"]
+
+STRANGERS_MAX = 256
+"""Far more nodes than call for the first time in the second that a handshake takes; a quarter of the file descriptors
+that systems usually give to a process."""
+STRANGERS_PER_HOST_MAX = 32
+"""One machine has that many nodes at most; and it takes eight machines to fill all places."""
+IPV6_HOST_BITS = 64
+"""One host has as many IPv6 addresses as it likes, of one such network (RFC 4291, section 2.5.1)."""
+
+T = TypeVar("T")
+
+
+class Strangers(Generic[T]):
+    """Who is waiting for someone to vouch for it, the oldest first."""
+
+    __slots__ = ("_by_host", "_host_of")
+
+    def __init__(self) -> None:
+        self._host_of: dict[T, str] = {}
+        self._by_host: dict[str, dict[T, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._host_of)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._host_of)
+
+    def __contains__(self, stranger: T) -> bool:
+        return stranger in self._host_of
+
+    def admit(self, stranger: T, host: str) -> T | None:
+        """Take one in. Returns who has to go for it, and is forgotten here."""
+        self._host_of[stranger] = host
+        neighbours = self._by_host.setdefault(host, {})
+        neighbours[stranger] = None
+        if len(neighbours) <= STRANGERS_PER_HOST_MAX:
+            if len(self._host_of) <= STRANGERS_MAX:
+                return None
+            neighbours = max(self._by_host.values(), key=len)
+        oldest = next(iter(neighbours))
+        self.forget(oldest)
+        return oldest
+
+    def forget(self, stranger: T) -> None:
+        """Someone vouched for it, or it has ended. Nothing happens if it is not here."""
+        host = self._host_of.pop(stranger, None)
+        if host is not None:
+            neighbours = self._by_host[host]
+            del neighbours[stranger]
+            if not neighbours:
+                del self._by_host[host]
+
+
+def host_of(sockaddr: SocketAddress) -> str:
+    """What counts as one host: an IPv4 address, or the network of an IPv6 address."""
+    ip = ip_address(sockaddr[0].partition("%")[0])
+    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is None:
+        return f"{int(ip) >> IPV6_HOST_BITS:x}"
+    return str(getattr(ip, "ipv4_mapped", None) or ip)
