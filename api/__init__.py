@@ -22,6 +22,7 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.browse import BrowsedMessage
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
@@ -39,6 +40,7 @@ __all__ = [
     "TRANSACTIONAL",
     "AckMode",
     "AckTrigger",
+    "BrowsedMessage",
     "Client",
     "Consumer",
     "Delivery",

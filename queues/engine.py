@@ -18,7 +18,7 @@ from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, Wri
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import Inbox
-from triack.queues.jobs import Jobs
+from triack.queues.jobs import Jobs, Look
 from triack.queues.link import Conversation, Links
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.news import News
@@ -55,6 +55,7 @@ class Engine:
         now_ns: the monotonic clock.
         wall_offset_ns: wall clock minus monotonic clock.
         recording: whether to keep a session log.
+        at_rest: take and send nothing from the start on, as a node that is closing.
 
     Attributes:
         node_id: 16 bytes that name this node for ever.
@@ -78,13 +79,14 @@ class Engine:
         now_ns: int,
         wall_offset_ns: int,
         recording: bool,
+        at_rest: bool = False,
     ) -> None:
         self.node_id = content.node_id
         self.address = address
         self.settings = settings
         self.drops: Counter[DropReason] = Counter()
         self.failure: TriackError | None = None
-        self.draining = False
+        self.draining = at_rest
         self._channels = channels
         self._directory = directory
         self._wall_offset_ns = wall_offset_ns
@@ -167,6 +169,10 @@ class Engine:
     def await_commit(self, waiter: Any) -> None:
         """Call ``waiter`` with None when all that was asked for so far is durable, or with the store's error."""
         self._jobs.group.waiters.append(waiter)
+
+    def look(self, look: Look) -> None:
+        """Fetch bodies for somebody who looks at a queue."""
+        self._jobs.look(look)
 
     def set_state(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application with the next commit; None removes it."""

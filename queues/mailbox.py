@@ -13,15 +13,16 @@ is given back with a ``Wait`` comes no earlier than that ends, and nothing young
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush, merge
+from itertools import takewhile
 
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, sent_at_of, unpack
+from triack.queues.packing import Unpacked, count_of, fragment_range, sent_at_of, unpack_pieces
 from triack.queues.redelivery import Wait
 
 __all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
@@ -77,9 +78,7 @@ class QueuedPacket:
     def open(self) -> Unpacked:
         """The messages. Raises ProtocolError when pieces do not make a message."""
         if self.content is None:
-            pieces = self.pieces
-            whole = pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces])
-            self.content = unpack(whole)
+            self.content = unpack_pieces(self.pieces)
         return self.content
 
     def encode_progress(self) -> bytes:
@@ -506,6 +505,63 @@ class Mailbox:
             wait = packet.wait_of(index, now_ms)
             ends += [] if wait is None else [wait.until_ms]
         self._notices.resuming.set(self, min(ends, default=None))
+
+    # ---- steering
+
+    @property
+    def last_place(self) -> int:
+        """The place of the youngest packet that was ever here."""
+        return self._place
+
+    def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
+        """What waits here in nobody's hands, in order. Ends the open run.
+
+        Args:
+            after: only what comes behind this place and index.
+
+        Returns:
+            Packets and indices; to be gone through before anything else happens to the queue.
+        """
+        self.end_run()
+        back = [(place, index, packet) for place, index, packet in self._again]
+        back += [(place, index, packet) for _, place, index, packet in self._passed]
+        unread = (
+            (packet.place, index, packet)
+            for packet in self._ready
+            if packet.place >= after[0]
+            for index in range(packet.next_index, packet.count)
+            if not packet.acked >> index & 1
+        )
+        return ((packet, index) for place, index, packet in merge(sorted(back), unread) if (place, index) > after)
+
+    def withdraw(self, wanted: Collection[tuple[int, int]]) -> list[Lease]:
+        """Take out for good what still waits of these places and indices, in order, as if it had been acknowledged."""
+        if not wanted:
+            return []
+        place, index = min(wanted)
+        taken = [
+            Lease(packet, at, packet.redelivered)
+            for packet, at in takewhile(
+                lambda found: found[0].place <= max(wanted)[0], self.waiting((place, index - 1))
+            )
+            if (packet.place, at) in wanted
+        ]
+        for lease in taken:
+            self.acknowledge(lease)
+        self._forget_done()
+        return taken
+
+    def _forget_done(self) -> None:
+        """What was taken out is not to be handed out, nor fetched from the disk."""
+        self._again = [item for item in self._again if not item[2].acked >> item[1] & 1]
+        self._passed = [item for item in self._passed if not item[3].acked >> item[2] & 1]
+        heapify(self._again)
+        heapify(self._passed)
+        if any(packet.done for packet in self._ready):
+            self.cached_bytes -= sum(packet.size_bytes for packet in self._ready if packet.done and packet.pieces)
+            self._ready = deque(packet for packet in self._ready if not packet.done)
+            self._look_ahead()
+        self.wake()
 
     # ---- what the next commit holds
 

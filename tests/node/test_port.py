@@ -15,6 +15,7 @@ VERBS = {
     *("start", "close", "failed", "address", "node_id"),
     *("send", "send_nowait", "transaction", "flush", "drain", "recall"),
     *("receive", "queue_lengths", "stats", "events"),
+    *("browse", "requeue", "move", "purge"),
 }
 
 
