@@ -105,6 +105,7 @@ class Commit:
     outgoing: list[OutgoingRow] = field(default_factory=list)
     outgoing_deletes: list[tuple[int, int]] = field(default_factory=list)
     queues: list[tuple[int, str]] = field(default_factory=list)
+    queue_deletes: list[int] = field(default_factory=list)
     messages: list[MessageRow] = field(default_factory=list)
     message_deletes: list[tuple[int, int]] = field(default_factory=list)
     progress: dict[int, bytes] = field(default_factory=dict)
@@ -123,6 +124,7 @@ class Commit:
             or self.lanes
             or self.progress
             or self.queues
+            or self.queue_deletes
             or self.state
             or self.peers
         )

@@ -94,6 +94,9 @@ class RejectReason(Reason):
     ACCESS_DENIED = "access-denied", "Its origin may not send to that queue, or nobody from outside may."
     QUEUE_NOT_FOUND = "queue-not-found", "The destination has a fixed set of queues, and this is none of them."
     BAD_QUEUE_NAME = "bad-queue-name", "No queue can have that name."
+    HELD_BACK = "held-back", "There was no room for it now; its origin was asked to wait, and sends it again."
+    QUEUE_FULL = "queue-full", "Its queue, or its origin's share of the node, is full, and the queue is set to refuse."
+    TOO_LARGE = "too-large", "It is part of a message that is larger than all that its queue may take."
     TOO_MANY_QUEUES = "too-many-queues", "The destination has as many queues as it may."
     TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of this origin as it may."
 

@@ -200,6 +200,7 @@ class Node:
             state=content.state,
         )
         self._steered = Steering(port, engine, driver, platform.monotonic_ns)
+        platform.note_node(self.name, port.stats)
         return port
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
@@ -293,7 +294,7 @@ class Node:
         """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent`` and ``PeerHalted``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted`` and ``QueueOverQuota``.
 
         Raises:
             NodeClosed: the node was not started.

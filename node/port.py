@@ -9,7 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from triack.base.delivery import Delivery
-from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError, WaitTimeout
+from triack.base.errors import (
+    AddressError,
+    NodeClosed,
+    QueueFull,
+    QueueNotFound,
+    RollbackDetected,
+    UsageError,
+    WaitTimeout,
+)
 from triack.base.names import check_name, nearest
 from triack.base.peers import Directory
 from triack.node import operator_log
@@ -117,6 +125,8 @@ class Port:
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
+        if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
+            raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         if not properties:
             return outgoing, body, size_bytes
@@ -133,8 +143,7 @@ class Port:
         await asyncio.sleep(0)
         while not self._engine.outbox.room(outgoing):
             self.check_alive()
-            await self._driver.progress()
-            await asyncio.sleep(0)
+            await self._driver.next_turn()
 
     def may_go_on(self, outgoing: OutgoingQueue) -> bool:
         """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""

@@ -27,11 +27,13 @@ class QueueStats:
         bytes: of the packets that hold them.
         oldest_s: seconds since the oldest that waits was sent, by the clocks of its sender and of this node; None when
             none waits.
+        is_full: whether it has reached its quota, so that senders wait or are refused.
     """
 
     messages: int
     bytes: int
     oldest_s: float | None
+    is_full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class NodeStats:
         drops: what was dropped, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
         rollbacks: halted peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
+        dead_letters: messages that went to the dead-letter queue since the node started, by reason.
     """
 
     queues: dict[str, QueueStats]
@@ -118,6 +121,7 @@ class NodeStats:
     drops: dict[str, int]
     closes: dict[str, int]
     rollbacks: dict[str, str]
+    dead_letters: dict[str, int]
 
 
 def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
@@ -150,6 +154,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
         drops=dict(dropped),
         closes=dict(engine.closes),
         rollbacks=engine.rollbacks,
+        dead_letters=dict(engine.inbox.dead_letters),
     )
 
 
@@ -167,13 +172,14 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         drops=found["drops"],
         closes=found["closes"],
         rollbacks=found["rollbacks"],
+        dead_letters=found["dead_letters"],
     )
 
 
 def _queue(mailbox: Mailbox, now_ms: int) -> QueueStats:
     oldest_ms = mailbox.oldest_ms
     age_s = None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000
-    return QueueStats(mailbox.length, mailbox.size_bytes, age_s)
+    return QueueStats(mailbox.length, mailbox.size_bytes, age_s, mailbox.fill.is_full)
 
 
 def _is_open(conversation: Conversation | None) -> bool:

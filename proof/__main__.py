@@ -13,6 +13,7 @@ from rich.markup import escape
 from proof.disk.run import prove_all
 from proof.drains import measure
 from proof.figures import everything
+from proof.flood import DATAGRAMS, flood
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
 from proof.search.run import STATES, run_all
@@ -34,7 +35,7 @@ _console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 @click.group()
 def main() -> None:
-    """Known bugs, all states of small worlds, broken disks, figures, and the real thing."""
+    """Known bugs, all states of small worlds, broken disks, floods, figures, and the real thing."""
 
 
 @main.command()
@@ -118,6 +119,20 @@ def window(counters: int, *, as_json: bool) -> None:
     """Show counters to the replay window and to an oracle."""
     found = compare(counters)
     _console.print(f"{found.counters:,} counters, {found.taken:,} of them taken")
+    _conclude(found._asdict(), as_json=as_json)
+
+
+@main.command(name="flood")
+@click.option("--datagrams", type=_COUNT, default=DATAGRAMS, show_default=True, metavar="N", help="How many.")
+@_json_option
+def flood_command(datagrams: int, *, as_json: bool) -> None:
+    """Junk and spoofed connects, and a peer that must get in meanwhile."""
+    found = flood(datagrams)
+    _console.print(
+        f"{found.datagrams:,} datagrams of strangers, {found.answered:,} answered with {found.amplification} of their"
+        f" length at most; memory grew by {found.memory_bytes:,} bytes;"
+        f" {found.peers_tried - found.peers_failed:,} of {found.peers_tried:,} connects of a peer got in"
+    )
     _conclude(found._asdict(), as_json=as_json)
 
 

@@ -28,7 +28,8 @@ Why something was dropped, refused, given up or closed: each reason by the name 
 
 ## Packets that a destination did not accept
 
-`base/reasons.py`, `RejectReason`. The `reason` of `rejected`. The first three stay at the destination; all others are
+`base/reasons.py`, `RejectReason`. The `reason` of `rejected`. `duplicate`, `stale-sequence`, `hold-full` and
+`held-back` stay at the destination; all others are
 sent to the origin, which moves the packet's messages to its dead-letter queue.
 
 {rejections}

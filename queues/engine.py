@@ -14,7 +14,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
-from triack.queues.effects import Effect, Job, Send, StartJob, TellRollback, WriteRecords
+from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import Inbox
@@ -337,6 +337,7 @@ class Engine:
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
         effects += self.news.take()
+        effects += [Tell(event) for event in self.inbox.admission.take_news()]
         effects += [TellRollback(error) for error in self.handshakes.take_detected()]
         effects += [Send(address, datagrams) for address, datagrams in sends.items()]
         return effects

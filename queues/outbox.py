@@ -174,8 +174,8 @@ class Outbox:
             self.links[outgoing.peer].offer(outgoing)
 
     def _set_deadline(self, outgoing: OutgoingQueue) -> None:
-        tier_ns, expiry_ms = outgoing.sequence.tier.deadline_ns, outgoing.next_expiry_ms
-        deadlines = [] if tier_ns is None else [tier_ns]
+        sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
+        deadlines = [at_ns for at_ns in (sequence.tier.deadline_ns, sequence.hold.deadline_ns) if at_ns is not None]
         if expiry_ms is not None:
             deadlines.append(expiry_ms * 1_000_000 - self._wall_offset_ns)
         self._deadlines.set(outgoing, min(deadlines, default=None))
@@ -192,6 +192,8 @@ class Outbox:
 
     def room(self, outgoing: OutgoingQueue) -> bool:
         """Whether an outgoing queue takes another message without waiting."""
+        if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable):
+            return False
         if outgoing.durable:
             return outgoing.pending_bytes < self._settings.pending_limit_bytes
         return outgoing.pending_bytes + outgoing.unacked_bytes < self._settings.express_limit_bytes
@@ -322,6 +324,8 @@ class Outbox:
         """A store ack covers the packet."""
         outgoing, entry = context.outgoing, context.entry
         freed = outgoing.sequence.handle_store_ack(entry)
+        if outgoing.sequence.hold.handle_progress():
+            self._look_at(outgoing)
         if freed:
             self._free(outgoing, freed, group)
         else:
@@ -341,7 +345,10 @@ class Outbox:
         self._record(
             "order_ack_received", now_ns, origin=self._node_id.hex(), lane=lane, sequence=sequence, number=number
         )
-        self._free(outgoing, outgoing.sequence.handle_order_ack(sequence, number, now_ns), group)
+        freed = outgoing.sequence.handle_order_ack(sequence, number, now_ns)
+        if freed:
+            outgoing.sequence.hold.handle_progress()
+        self._free(outgoing, freed, group)
         self._look_at(outgoing)
 
     def handle_reject(self, lane: int, sequence: int, number: int, reason: str) -> None:
@@ -357,6 +364,16 @@ class Outbox:
         outgoing.sequence.reject(entries)
         self._given_up.append(_GivenUp(outgoing, entries, reason, rejected=True))
         self._forget_sent(outgoing, entries)
+
+    def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool) -> None:
+        """The destination has no room for a stream, or has some again."""
+        outgoing = self._by_lane[lane]
+        sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop)
+        conversation = self.links[outgoing.peer].conversation
+        if conversation is not None:
+            conversation.session.handle_freed(sendings)
+            conversation.wake()
+        self._look_at(outgoing)
 
     def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
         if not entries:
@@ -409,6 +426,7 @@ class Outbox:
             if isinstance(key, Link):
                 key.wake()
                 continue
+            key.sequence.hold.handle_timer(now_ns)
             again = key.sequence.handle_timer(now_ns)
             if again:
                 self._record_resend(key, again, now_ns)

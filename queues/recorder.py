@@ -11,7 +11,7 @@ from typing import Any
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DropReason
 from triack.base.session_log import SCHEMA_VERSION
-from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
+from triack.ordering.wire import HoldPacket, OrderAckPacket, RejectPacket, SequenceHeader
 from triack.queues.outbox import PacketContext
 from triack.queues.packing import messages_in
 from triack.session.events import PacketArrived, Transmit
@@ -94,7 +94,11 @@ class Recorder:
         )
 
     def add_received(
-        self, session: str, event: PacketArrived, packet: SequenceHeader | OrderAckPacket | RejectPacket, now_ns: int
+        self,
+        session: str,
+        event: PacketArrived,
+        packet: SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket,
+        now_ns: int,
     ) -> None:
         """Record a packet that arrived."""
         fields = (

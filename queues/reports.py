@@ -151,6 +151,8 @@ class Reports:
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
             self._outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._jobs.group, now_ns)
+        elif isinstance(packet, wire.HoldPacket):
+            self._outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop)
         else:
             self._outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
 
@@ -179,7 +181,8 @@ class Reports:
         if event.packets:
             self._depend(conversation)
         for sent in event.packets:
-            if isinstance(sent.context, PacketContext):
+            # Of a packet that left again only the newest sending counts: an older one may have been passed over.
+            if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet:
                 self._outbox.handle_store_ack(sent.context, self._jobs.group)
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:

@@ -307,6 +307,8 @@ class Store:
             raise self._failure
 
     def _apply(self, commit: Commit) -> None:
+        if commit.queue_deletes:
+            self._delete("queues", TABLES["queues"].delete, [(number,) for number in commit.queue_deletes])
         if commit.queues:
             self._put("queues", commit.queues)
         if commit.lanes:

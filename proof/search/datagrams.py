@@ -183,5 +183,7 @@ def describe_packet(content: bytes) -> str:
         return f"order ack to {packet.number}"
     if isinstance(packet, wire.RejectPacket):
         return f"reject of {packet.number}: {packet.reason}"
+    if isinstance(packet, wire.HoldPacket):
+        return f"hold of lane {packet.lane}, turn {packet.turn}: {'stop' if packet.stop else 'go'}"
     said = b" ".join(unpack(packet.body).bodies).decode()
     return f"number {packet.number} after {packet.previous} of sequence {packet.sequence}, {said}"

@@ -103,7 +103,14 @@ class Hostile:
         return encode_packet(self.packets, delivery, False, content)
 
     def message(
-        self, number: int, *, previous: int | None = None, queue: str = "q", lane: int = 1, **more: object
+        self,
+        number: int,
+        *,
+        previous: int | None = None,
+        queue: str = "q",
+        lane: int = 1,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **more: object,
     ) -> bytes:
         """The next packet of the session with a message of a stream, as a frame."""
         header = SequenceHeader(
@@ -111,7 +118,7 @@ class Hostile:
         )
         for name, value in more.items():
             setattr(header, name, value)
-        return self.packet(header.encode())
+        return self.packet(header.encode(), delivery)
 
 
 def batch(*bodies: bytes) -> bytes:

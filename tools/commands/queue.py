@@ -17,7 +17,7 @@ import triack
 from triack.base.errors import QueueNotFound, StoreInUse
 from triack.node.control import handover
 from triack.node.node import open_at_rest
-from triack.tools.commands.common import data_option, run, verbose_option
+from triack.tools.commands.common import data_option, json_option, run, verbose_option
 
 __all__ = ["queue"]
 
@@ -41,12 +41,11 @@ def queue() -> None:
 _queue_argument = click.argument("name", metavar="QUEUE")
 _ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="Only this message; may be repeated.")
 _all_option = click.option("--all", "everything", is_flag=True, help="All that wait.")
-_json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON: one object a line.")
 
 
 @queue.command("list")
 @verbose_option
-@_json_option
+@json_option
 @data_option
 def list_queues(*, data: Path, as_json: bool) -> int:
     """List the queues of the node, and what is on its way to others."""
@@ -69,7 +68,7 @@ def list_queues(*, data: Path, as_json: bool) -> int:
 @queue.command()
 @verbose_option
 @_queue_argument
-@_json_option
+@json_option
 @data_option
 def show(*, data: Path, name: str, as_json: bool) -> int:
     """Show how much waits in a queue and, of dead letters, how many are there for which reason."""
@@ -110,7 +109,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
 @verbose_option
 @_queue_argument
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
-@_json_option
+@json_option
 @data_option
 def browse(*, data: Path, name: str, count: int | None, as_json: bool) -> int:
     """Look at the messages that wait in a queue, the oldest first. Nothing changes by that."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from triack.base.errors import ReplayError
+from triack.tools.commands.common import console_on
 from triack.tools.replay.run import ENGINES, replay
 from triack.tools.replay.schema import CHECKS, Verdict
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _EXIT_FAIL: Final = 1
 """A broken promise; 0 is that all were kept."""
@@ -55,7 +58,7 @@ def command(directories: tuple[Path, ...], engine: str, master: str | None, repo
     if as_json:
         click.echo(json.dumps(verdict.to_json()))
     else:
-        show(verdict, Console())
+        show(verdict, console_on())
     sys.exit(0 if verdict.verdict == "pass" else _EXIT_FAIL)
 
 
