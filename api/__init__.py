@@ -1,7 +1,8 @@
 """Triack: messages from machine to machine, exactly once, in order and durably, with no broker.
 
-async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801", insecure=True) as node:
-    receipt = await node.send("udp://127.0.0.1:7802/orders", b"...")
+async with triack.open("plant-a", data="plant-a", listen="udp://0.0.0.0:7801") as node:
+    await node.trust("plant-b", "triack-public-...", "udp://plant-b.example:7801")
+    receipt = await node.send("plant-b/orders", b"...")
     await receipt.ordered(timeout=10)
 """
 
@@ -28,6 +29,7 @@ from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.settings import AckTrigger, SessionSettings
+from triack.transport.endpoint import Tls
 
 __version__ = "0.1.0"
 
@@ -68,6 +70,7 @@ __all__ = [
     "SessionSettings",
     "SessionStats",
     "Stage",
+    "Tls",
     "Transaction",
     "connect",
     "open",

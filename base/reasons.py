@@ -74,6 +74,7 @@ class DropReason(Reason):
     OWN_NODE = "own-node", "A connect came from this node itself, or from a copy of it."
     CONNECTING_OURSELVES = "connecting-ourselves", "Both ends connected at once, and this one's connect counts."
     UNEXPECTED_ACCEPT = "unexpected-accept", "An accept, or a request to prove an address, answered no connect of ours."
+    UNEXPECTED_RESPONSE = "unexpected-response", "A response answered no challenge of ours, or came from elsewhere."
     LATE_CONNECT = "late-connect", "A connect came for a session that was open already."
     OUTDATED_ACCEPT = "outdated-accept", "A session was confirmed after another process of its node had opened one."
     ROLLBACK = "rollback", "A peer was refused because its store or ours is an older copy, or runs twice."

@@ -6,7 +6,7 @@ of docs/session-log.md from here. All names are part of the file format: they st
 
 from typing import Final, NamedTuple
 
-__all__ = ["COMMON", "EVENTS", "FIELDS", "SCHEMA_VERSION", "Event", "Field"]
+__all__ = ["COMMON", "EVENTS", "FIELDS", "SCHEMA_VERSION", "SETTINGS", "Event", "Field"]
 
 SCHEMA_VERSION: Final = 1
 """Written into every record; a reader refuses any other one."""
@@ -93,11 +93,32 @@ FIELDS: Final[dict[str, Field]] = {
     "ranges": Field(list, "inclusive ranges, ascending, disjoint; of an ack that leaves: above `cumulative`"),
     "trigger": Field(str, "why the ack left: `count`, `bytes`, `delay`, `piggyback`, `gap`, `duplicate` or `request`"),
     "pending": Field(int, "packets newly covered"),
+    # The node's settings, which its sessions and streams keep to.
+    "max_unacked_packet": Field(int, "packets, the largest window that the node opens a session with"),
+    "ack_timeout_min_ns": Field(int, "nanoseconds of silence before which no ack timeout ends a session"),
+    "seq_max_ack_delay_ns": Field(int, "nanoseconds that an order ack may wait for"),
+    "seq_resend_13_ns": Field(int, "nanoseconds before each of the resends 1 to 3 of what has no order ack"),
+    "seq_resend_46_ns": Field(int, "the same for 4 to 6"),
+    "seq_resend_79_ns": Field(int, "the same for 7 to 9"),
+    "seq_resend_10_ns": Field(int, "the same from 10 on"),
     # Nodes.
     "name": Field(str, "the node's name"),
     "rolled_back": Field(str, "whose store: `own`, `peer`, or `unknown` when the peer has not said"),
 }
 """All other fields. A name means the same in every event; where an event adds something, its sentence says so."""
+
+SETTINGS: Final = (
+    "max_unacked_packet",
+    "idle_ack_delay_ns",
+    "ack_threshold",
+    "ack_timeout_min_ns",
+    "seq_max_ack_delay_ns",
+    "seq_resend_13_ns",
+    "seq_resend_46_ns",
+    "seq_resend_79_ns",
+    "seq_resend_10_ns",
+)
+"""What a node says of its settings when it starts; logs of older nodes lack them."""
 
 _STREAM: Final = ("class", "origin", "lane", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
@@ -108,7 +129,7 @@ _CARRIED: Final = ((), ("origin", "lane", "sequence", "number", "previous", "cou
 EVENTS: Final[dict[str, Event]] = {
     "node_started": Event(
         "the node has opened its store; first record of an incarnation. Without `address` it does not listen",
-        ("name",),
+        ("name", *SETTINGS),
         ((), ("address",)),
     ),
     "node_stopped": Event("the node closed in good order; last record of an incarnation"),

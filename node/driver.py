@@ -5,7 +5,7 @@ store works in a thread of its own, one job at a time; while it syncs, the next 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
@@ -16,7 +16,7 @@ from triack.node import operator_log
 from triack.node.events import EventFeed
 from triack.node.platform import Log, Platform, Worker
 from triack.queues.closing import Departure, count_by, left_behind, way_made
-from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
+from triack.queues.effects import Effect, Job, Release, Send, StartJob, Tell, TellRollback, Vouch, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.store.store import Store
@@ -40,6 +40,7 @@ class Driver:
         store: its store; used by the worker only from now on.
         log: where its records go, or None.
         endpoint: where the node listens, or None.
+        open_endpoint: opens one that only calls others, of a scheme.
     """
 
     def __init__(
@@ -51,10 +52,12 @@ class Driver:
         store: Store,
         log: Log | None,
         endpoint: Endpoint | None,
+        *,
+        open_endpoint: Callable[[str], Awaitable[Endpoint]],
     ) -> None:
         self.engine = engine
         self._name = name
-        self._platform = platform
+        self._open_endpoint = open_endpoint
         self._worker = worker
         self._now_ns = platform.monotonic_ns
         self._store = store
@@ -68,11 +71,12 @@ class Driver:
         self._closed = False
         self.events = EventFeed()
         self.on_failure: Callable[[TriackError], None] | None = None
-        self._start_task(self._run(), "triack-driver")
+        self.start_task(self._run(), "triack-driver")
         if endpoint is not None:
             self._add_endpoint(endpoint.address.partition(":")[0], endpoint)
 
-    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do something beside, until the node is closed; what ends it by an error ends the node."""
         task = self._loop.create_task(work, name=name)
         task.add_done_callback(self._check_task)
         self._tasks.append(task)
@@ -88,6 +92,10 @@ class Driver:
         """Something was given to the engine."""
         self._wake.set()
 
+    async def work(self, job: Callable[[], object]) -> None:
+        """Let the store's thread do something that blocks. Raises what it raises."""
+        await self._worker.start(job)
+
     async def progress(self) -> None:
         """Let the engine be drained once more, and wait for that."""
         self._wake.set()
@@ -96,6 +104,7 @@ class Driver:
     async def next_turn(self) -> None:
         """Wait until the engine has been drained once more, for whatever reason."""
         if self._closed or self._tasks[0].done():
+            await asyncio.sleep(0)  # who asks again and again must let the end happen
             return
         future = self._loop.create_future()
         self._progress.append(future)
@@ -148,6 +157,10 @@ class Driver:
                 self._start_job(job)
             case Send(address, datagrams):
                 await self._send(address, datagrams)
+            case Vouch(address):
+                self._endpoints[address.partition(":")[0]].vouch(address)
+            case Release(address):
+                self._endpoints[address.partition(":")[0]].release(address)
             case Tell(event):
                 self._tell(event)
             case TellRollback(error):
@@ -156,7 +169,6 @@ class Driver:
     async def _send(self, address: str, datagrams: list[bytes]) -> None:
         try:
             endpoint = await self._endpoint_for(address)
-            endpoint.vouch(address)  # the engine has a session with whoever it answers
             await endpoint.send(datagrams, address)
         except (TransportError, AddressError) as error:
             self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
@@ -198,12 +210,12 @@ class Driver:
     def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
         self._endpoints[scheme] = endpoint
         endpoint.on_trouble = self._handle_trouble
-        self._start_task(self._receive(endpoint), f"triack-receive-{scheme}")
+        self.start_task(self._receive(endpoint), f"triack-receive-{scheme}")
 
     async def _endpoint_for(self, address: str) -> Endpoint:
         scheme = address.partition(":")[0]
         if scheme not in self._endpoints:
-            self._add_endpoint(scheme, await self._platform.open_endpoint(scheme, None))
+            self._add_endpoint(scheme, await self._open_endpoint(scheme))
         return self._endpoints[scheme]
 
     async def _receive(self, endpoint: Endpoint) -> None:
@@ -274,6 +286,8 @@ class Driver:
         self._wake.set()
         for endpoint in self._endpoints.values():
             await endpoint.close()
+        for task in self._tasks[1:]:  # the first ends by itself
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._timer is not None:
             self._timer.cancel()

@@ -6,13 +6,14 @@ The parts are those of ``triack`` itself, with the same names, arguments, promis
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
+from triack.node.access import DEFAULT_SUITE
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client, ClientConsumer, ClientTransaction, connect_to
 from triack.node.message import Holder, Message
@@ -26,6 +27,7 @@ from triack.queues.mailbox import Lease
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
+from triack.transport.endpoint import Tls
 
 __all__ = ["SyncClient", "SyncConsumer", "SyncNode", "SyncReceipt", "SyncTransaction", "connect", "open"]
 
@@ -41,6 +43,9 @@ def open(
     insecure: bool = False,
     queues: Sequence[str] | None = None,
     peers: dict[str, str] | None = None,
+    announce: str | None = None,
+    suite: str = DEFAULT_SUITE,
+    tls: Tls | None = None,
     settings: NodeSettings | None = None,
 ) -> "SyncNode":
     """A node, begun by ``with``; arguments and errors are those of ``triack.open``."""
@@ -53,6 +58,9 @@ def open(
             insecure=insecure,
             queues=queues,
             peers=peers,
+            announce=announce,
+            suite=suite,
+            tls=tls,
             settings=settings,
         )
     )
@@ -241,6 +249,28 @@ class SyncNode(_Face[Node]):
     def recall(self, key: str) -> bytes | None:
         """What ``remember`` keeps under a key, or None."""
         return self._parts[1].recall(key)
+
+    @property
+    def key(self) -> str:
+        """The public key by which others know this node; see ``Node.key``."""
+        return self._parts[1].key
+
+    def trust(
+        self,
+        name: str,
+        key: str | None = None,
+        *addresses: str,
+        send: Iterable[str] | None = None,
+        psk: str | None = None,
+    ) -> None:
+        """Trust a peer from now on; see ``Node.trust``."""
+        loop, node = self._parts
+        loop.wait(node.trust(name, key, *addresses, send=send, psk=psk))
+
+    def revoke(self, name: str) -> None:
+        """Trust a peer no longer; see ``Node.revoke``."""
+        loop, node = self._parts
+        loop.wait(node.revoke(name))
 
 
 class SyncClient(_Face[Client]):

@@ -14,6 +14,7 @@ from proof.disk.run import prove_all
 from proof.drains import measure
 from proof.figures import everything
 from proof.flood import DATAGRAMS, flood
+from proof.lies.run import tell_all
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
 from proof.search.run import STATES, run_all
@@ -24,6 +25,8 @@ from triack.tools.commands.common import verbose_option
 __all__ = ["main"]
 
 EXIT_FAIL = 1
+LIES = 20_000
+"""Lies told by ``make lies``: every kind about every event some dozen times, in some minutes."""
 
 _COUNT = click.IntRange(min=1)
 _json_option = click.option("--json", "as_json", is_flag=True, help="End with the figures as one line of JSON.")
@@ -55,6 +58,23 @@ def planted(seeds: int, jobs: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"planted": len(results), "found": found, "by": {r.bug.name: r.by for r in results}}))
     sys.exit(0 if found == len(results) else EXIT_FAIL)
+
+
+@main.command()
+@click.option("--count", "lies", type=_COUNT, default=LIES, show_default=True, metavar="N", help="How many.")
+@click.option("--seed", type=int, default=1, show_default=True, metavar="S", help="Which ones.")
+@_json_option
+@verbose_option
+def lies(lies: int, seed: int, *, as_json: bool) -> None:
+    """Tell lies about session logs, record by record, and see each one found out or proved harmless."""
+    told = tell_all(lies, seed)
+    for missed in told.missed:
+        _console.print(f"[red]missed:[/] {escape(missed)}")
+    harmless = sum(told.harmless.values())
+    _console.print(f"{told.lies} lies: {len(told.missed)} missed, {harmless} harmless, all others found")
+    if as_json:
+        click.echo(json.dumps(asdict(told)))
+    sys.exit(EXIT_FAIL if told.missed else 0)
 
 
 @main.command()

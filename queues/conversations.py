@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from triack.base.datagram import Channel
 from triack.queues.link import Conversation
+from triack.queues.vouching import Vouching
 
 __all__ = ["HALF_OPEN_MAX", "HALF_OPEN_OF_ONE_MAX", "Conversations"]
 
@@ -29,12 +30,23 @@ class Conversations:
 
     Attributes:
         by_connection: all of them, by our connection id.
+        vouching: for the streams by which those go that have been open.
     """
 
-    __slots__ = ("_accepted", "_by_name", "_by_node", "_by_path", "_by_source", "_half_open", "by_connection")
+    __slots__ = (
+        "_accepted",
+        "_by_name",
+        "_by_node",
+        "_by_path",
+        "_by_source",
+        "_half_open",
+        "by_connection",
+        "vouching",
+    )
 
     def __init__(self) -> None:
         self.by_connection: dict[int, Conversation] = {}
+        self.vouching = Vouching()
         self._accepted: dict[tuple[bytes, int], Conversation] = {}
         self._by_node: Group[bytes] = {}
         self._by_name: Group[str] = {}
@@ -53,12 +65,15 @@ class Conversations:
         self.forget_half_open(conversation)
         self._accepted.pop((conversation.peer_id, conversation.session.hello.session_id), None)
         _take(self._by_path, conversation.path, conversation)
+        if conversation.known is not None:
+            self.vouching.remove(conversation.path)
         _take(self._by_node, conversation.peer_id, conversation)
         _take(self._by_name, conversation.peer_name, conversation)
 
     def handle_opened(self, conversation: Conversation) -> None:
         """It is open: its node is who it says, as far as that can be known."""
         self.forget_half_open(conversation)
+        self.vouching.add(conversation.path)
         _put(self._by_node, conversation.peer_id, conversation)
         _put(self._by_name, conversation.peer_name, conversation)
 
@@ -66,6 +81,9 @@ class Conversations:
         """Its datagrams go to another address from now on."""
         if path != conversation.path:
             _take(self._by_path, conversation.path, conversation)
+            if conversation.known is not None:
+                self.vouching.remove(conversation.path)
+                self.vouching.add(path)
             conversation.path = path
             _put(self._by_path, path, conversation)
 
@@ -96,7 +114,7 @@ class Conversations:
 
     def answer(self, conversation: Conversation, channel: Channel, counter: int, sender: str) -> None:
         """Answer a connect: with its channel, and to where it came from."""
-        conversation.answer(channel, counter)
+        conversation.answer(channel, counter, sender)
         self.move(conversation, sender)
 
     def forget_half_open(self, conversation: Conversation) -> None:

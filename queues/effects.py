@@ -6,7 +6,9 @@ The order of effects, for one call of ``poll``:
     2. StartJob        one commit or read at a time; the host answers with ``Engine.handle_done``
     3. WriteRecords    everything else that has happened
     4. Tell            for the program and the operator
-    5. Send            datagrams leave after the records that tell of them are with the operating system
+    5. Vouch           for streams that have an open conversation now: the transport keeps them
+    6. Send            datagrams leave after the records that tell of them are with the operating system
+    7. Release         streams that have none any more; the last words have left
 
 Each part is absent when there is nothing to do. There is at most one job. If there is none at first, gathering what is
 sent may find that bodies must be read; the records before that job are then those of 3, too.
@@ -19,7 +21,7 @@ from triack.base.errors import RollbackDetected
 from triack.base.news import NodeEvent
 from triack.queues.group_commit import GroupCommit
 
-__all__ = ["Effect", "Job", "Send", "StartJob", "Tell", "TellRollback", "WriteRecords"]
+__all__ = ["Effect", "Job", "Release", "Send", "StartJob", "Tell", "TellRollback", "Vouch", "WriteRecords"]
 
 Job = GroupCommit | Read
 """What the store's thread does: apply ``GroupCommit.commit``, or fetch the bodies of a ``Read``."""
@@ -61,4 +63,18 @@ class Send:
     datagrams: list[bytes]
 
 
-Effect = WriteRecords | StartJob | Tell | TellRollback | Send
+@dataclass(slots=True)
+class Vouch:
+    """There is an open conversation by the stream at that address: it is to be kept, whoever has opened it."""
+
+    address: str
+
+
+@dataclass(slots=True)
+class Release:
+    """There is none any more."""
+
+    address: str
+
+
+Effect = WriteRecords | StartJob | Tell | TellRollback | Vouch | Send | Release

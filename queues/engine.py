@@ -25,7 +25,7 @@ from triack.queues.news import News
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
-from triack.queues.recorder import Recorder
+from triack.queues.recorder import Recorder, start_record
 from triack.queues.redelivery import Return
 from triack.queues.reports import Reports
 from triack.queues.settings import NodeSettings
@@ -55,14 +55,14 @@ class Engine:
         now_ns: the monotonic clock.
         wall_offset_ns: wall clock minus monotonic clock.
         recording: whether to keep a session log.
-        at_rest: take and send nothing from the start on, as a node that is closing.
+        announced: where it tells peers that they find it, if that is not ``address``; empty for nowhere.
 
     Attributes:
         node_id: 16 bytes that name this node for ever.
         drops: what was dropped, by reason.
         failure: what ended the store, or None.
         news: what it has to tell of its links.
-        draining: whether the node is closing and takes nothing new.
+        draining: whether the node is closing, or at rest, and takes nothing new.
     """
 
     def __init__(
@@ -79,19 +79,19 @@ class Engine:
         now_ns: int,
         wall_offset_ns: int,
         recording: bool,
-        at_rest: bool = False,
+        announced: str | None = None,
     ) -> None:
         self.node_id = content.node_id
         self.address = address
         self.settings = settings
         self.drops: Counter[DropReason] = Counter()
         self.failure: TriackError | None = None
-        self.draining = at_rest
+        self.draining = False
         self._channels = channels
         self._directory = directory
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
-        self._record("node_started", now_ns, name=name, **({"address": address} if address else {}))
+        self._record("node_started", now_ns, name=name, **start_record(address, settings))
         self.inbox = Inbox(settings, queues, directory, wall_offset_ns, self.drops, self._record)
         self.outbox = Outbox(
             content.node_id,
@@ -106,7 +106,7 @@ class Engine:
         self.handshakes = Handshakes(
             content,
             name=name,
-            address=address,
+            address=address if announced is None else announced,
             settings=settings,
             channels=channels,
             directory=directory,
@@ -237,11 +237,8 @@ class Engine:
             conversation = self.handshakes.of(header)
             payload = self._open(conversation, data, header, now_ns)
             conversation.wake()
-            _HANDLERS[header.kind](self, conversation, header, payload, now_ns)
-            if header.counter > conversation.highest_counter:
-                conversation.highest_counter = header.counter
-                if not conversation.session.initiator:
-                    self.handshakes.move(conversation, sender)
+            _HANDLERS[header.kind](self, conversation, header, payload, sender, now_ns)
+            self.handshakes.handle_arrived(conversation, header, sender, len(data), now_ns)
             self._report(conversation, now_ns)
         except ProtocolError as error:
             self.drops[error.reason] += 1
@@ -277,13 +274,36 @@ class Engine:
             raise ProtocolError(DropReason.CLOSING)
         self.handshakes.handle_connect(data, header, sender, now_ns)
 
-    def _handle_accept(self, conversation: Conversation, _header: Header, payload: bytes, now_ns: int) -> None:
+    def _handle_accept(
+        self, conversation: Conversation, _header: Header, payload: bytes, _sender: str, now_ns: int
+    ) -> None:
         self.handshakes.handle_accept(conversation, Hello.decode(payload), now_ns)
 
-    def _handle_retry(self, conversation: Conversation, _header: Header, _payload: bytes, _now_ns: int) -> None:
+    def _handle_retry(
+        self, conversation: Conversation, _header: Header, _payload: bytes, _sender: str, _now_ns: int
+    ) -> None:
         conversation.session.handle_retry()
 
-    def _handle_data(self, conversation: Conversation, header: Header, payload: bytes, now_ns: int) -> None:
+    def _handle_challenge(
+        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
+    ) -> None:
+        self._check_open(conversation)
+        conversation.paths.handle_challenge(payload, sender)
+
+    def _handle_response(
+        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
+    ) -> None:
+        self._check_open(conversation)
+        self.handshakes.handle_response(conversation, payload, sender)
+
+    @staticmethod
+    def _check_open(conversation: Conversation) -> None:
+        if conversation.session.state not in (State.OPEN, State.DRAINING):
+            raise ProtocolError(DropReason.NOT_OPEN)
+
+    def _handle_data(
+        self, conversation: Conversation, header: Header, payload: bytes, _sender: str, now_ns: int
+    ) -> None:
         session = conversation.session
         if session.state is State.ACCEPTING:
             self.handshakes.confirm(conversation, now_ns)
@@ -339,7 +359,10 @@ class Engine:
         effects += self.news.take()
         effects += [Tell(event) for event in self.inbox.admission.take_news()]
         effects += [TellRollback(error) for error in self.handshakes.take_detected()]
+        vouches, releases = self.handshakes.take_vouching()
+        effects += vouches
         effects += [Send(address, datagrams) for address, datagrams in sends.items()]
+        effects += releases
         return effects
 
     def _gather(self, now_ns: int) -> dict[str, list[bytes]]:
@@ -453,4 +476,6 @@ _HANDLERS = {
     Kind.ACCEPT: Engine._handle_accept,
     Kind.RETRY: Engine._handle_retry,
     Kind.DATA: Engine._handle_data,
+    Kind.CHALLENGE: Engine._handle_challenge,
+    Kind.RESPONSE: Engine._handle_response,
 }

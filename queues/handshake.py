@@ -25,6 +25,7 @@ from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.base.units import SECOND
 from triack.queues.conversations import Conversations
+from triack.queues.effects import Release, Vouch
 from triack.queues.history import History, Peers, covers
 from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.link import Conversation, Link
@@ -44,7 +45,7 @@ HALTED_MAX = 1_024
 """Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
 the same."""
 
-_IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA})
+_IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
 """What belongs to a conversation that there is."""
 _SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
 
@@ -295,7 +296,7 @@ class Handshakes:
         conversation = self._add(
             Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
         )
-        conversation.answer(channel, connect.counter)
+        conversation.answer(channel, connect.counter, connect.sender)
         for oldest in self._index.add_accepted(conversation, channel.peer or connect.sender):
             self._give_way(oldest)
 
@@ -373,6 +374,7 @@ class Handshakes:
                 nobody has asked this one whether it knows of it. It has to connect again.
         """
         session = conversation.session
+        self._index.move(conversation, conversation.accepted_at)
         remembered = self.peers.of(conversation.peer_id)
         if conversation.peer_start != remembered.start and not covers(conversation.own.remembered, remembered):
             session.close(CloseReason.SUPERSEDED)
@@ -496,9 +498,19 @@ class Handshakes:
         """The conversations whose datagrams go to an address."""
         return self._index.at(path)
 
-    def move(self, conversation: Conversation, path: str) -> None:
-        """The peer is somewhere else now."""
-        self._index.move(conversation, path)
+    def handle_arrived(
+        self, conversation: Conversation, header: Header, sender: str, size_bytes: int, now_ns: int
+    ) -> None:
+        """A datagram of a conversation has opened, and came from an address: the peer may be somewhere else now."""
+        conversation.handle_arrived(header, sender, size_bytes, self._draw, now_ns)
+
+    def _draw(self, size_bytes: int) -> bytes:
+        return self._random.getrandbits(8 * size_bytes).to_bytes(size_bytes, "big")
+
+    def handle_response(self, conversation: Conversation, answer: bytes, sender: str) -> None:
+        """The peer has answered from somewhere else: it is there. Raises ProtocolError ``unexpected-response``."""
+        conversation.paths.handle_response(answer, sender)
+        self._index.move(conversation, sender)
 
     def of(self, header: Header) -> Conversation:
         """Whose datagram it is. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
@@ -598,6 +610,10 @@ class Handshakes:
         """Datagrams that belong to no session, with their addresses."""
         replies, self._replies = self._replies, []
         return replies
+
+    def take_vouching(self) -> tuple[list[Vouch], list[Release]]:
+        """Streams that have an open conversation now, and those that have none any more."""
+        return self._index.vouching.take()
 
     def take_detected(self) -> list[RollbackDetected]:
         """Rollbacks found since the last call, one for each peer."""

@@ -6,7 +6,6 @@ returned that holds it together with its stream's new position.
 
 from collections import Counter
 from collections.abc import Callable
-from weakref import WeakValueDictionary
 
 from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
@@ -79,7 +78,6 @@ class Inbox:
             express=Account(settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4),
         )
         self._removed: list[int] = []
-        self._gone: WeakValueDictionary[str, Mailbox] = WeakValueDictionary()
         self.admission = Admission(
             settings,
             self.mailboxes,
@@ -157,10 +155,8 @@ class Inbox:
         """The queue of that name, made in the next commit if there is none."""
         mailbox = self.mailboxes.get(name)
         if mailbox is None:
-            mailbox = self._gone.pop(name, None) or self._new_mailbox(0, name)
             # One that was removed comes back under a new number: its rows under the old one may still have to go.
-            mailbox.queue_id, mailbox.next_position = self._next_queue_id, 1
-            self.mailboxes[name] = mailbox
+            mailbox = self.mailboxes[name] = self._new_mailbox(self._next_queue_id, name)
             self._next_queue_id += 1
             group.commit.queues.append((mailbox.queue_id, name))
         return mailbox
@@ -177,9 +173,7 @@ class Inbox:
         kept = (DEAD_LETTER_QUEUE, *self._declared)
         idle = [name for name, mailbox in self.mailboxes.items() if mailbox.is_idle and name not in kept]
         for name in idle:
-            self._removed.append(self.mailboxes[name].queue_id)
-            # Whoever still holds it gets what comes for it later.
-            self._gone[name] = self.mailboxes.pop(name)
+            self._removed.append(self.mailboxes.pop(name).queue_id)
         return bool(idle)
 
     def handle_directory_changed(self) -> None:
@@ -249,7 +243,8 @@ class Inbox:
             self._tell_rejected((conversation, packet), header, transfer)
             return
         transfer.via = conversation
-        transfer.settle(header)
+        if transfer.settle(header) and delivery in DURABLE:
+            group.arrivals.accepted.setdefault(transfer, [])
         if transfer.rejections.full or (not transfer.ordered and transfer.filter.full):
             self._record_rejected(header, delivery, RejectReason.HOLD_FULL, now_ns)
             return
@@ -453,8 +448,8 @@ class Inbox:
         """The commit has returned: acknowledgements may speak of it, the application may see it."""
         for (origin, lane), row in group.commit.positions.items():
             transfer = self._transfers[origin][lane]
+            transfer.handle_committed(row)
             if transfer.ordered:
-                transfer.sequence.handle_committed((row.sequence, row.number))
                 self._owe(transfer)
         self._record_accepted(group.arrivals.accepted, now_ns)
         for mailbox, packet, head in group.arrivals.queued:

@@ -36,6 +36,7 @@ class IncomingTransfer:
         via: the conversation that its newest packet came by.
         turn: how often its origin was told to stop, or to go on; odd while it is to stop.
         early_bytes: of the packets that came too early, as they were counted last.
+        refused_from: the lowest number that the disk has as refused, or None: after a crash it is refused again.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class IncomingTransfer:
         "may_send",
         "origin",
         "queue",
+        "refused_from",
         "rejections",
         "sequence",
         "turn",
@@ -66,6 +68,7 @@ class IncomingTransfer:
         self.via: Conversation | None = None
         self.turn = 0
         self.early_bytes = 0
+        self.refused_from: int | None = None
 
     @classmethod
     def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingTransfer":
@@ -78,6 +81,7 @@ class IncomingTransfer:
         if transfer.ordered:
             transfer.sequence = IncomingSequence(settings, (row.sequence, row.number))
             transfer.rejections = Rejections.decode(row.filter)
+            transfer.refused_from = transfer.rejections.lowest
             return transfer
         if len(row.filter) < _LENGTH.size:
             raise StoreDamaged("incoming stream: too short")
@@ -104,11 +108,13 @@ class IncomingTransfer:
     def claimable(self) -> Position:
         """How far an order ack may speak now.
 
-        What it covers is delivered, for its origin: so it stops before what was refused and the origin may not know of.
+        What it covers is delivered, for its origin: so it stops before what was refused and the origin may not know of,
+        and before what the disk still has as refused: the origin forgets what is covered, so that nothing would settle
+        it again after a crash.
         """
         sequence, number = self.sequence.committed
-        lowest = self.rejections.lowest
-        return (sequence, number) if lowest is None else (sequence, min(number, lowest - 1))
+        refused = (self.rejections.lowest, self.refused_from)
+        return (sequence, min([number, *(lowest - 1 for lowest in refused if lowest is not None)]))
 
     @property
     def owes_ack(self) -> bool:
@@ -117,12 +123,25 @@ class IncomingTransfer:
         all_committed = sequence.committed == sequence.position
         return sequence.ack.due and claimable[1] > 0 and (all_committed or claimable > self.acked)
 
-    def settle(self, header: SequenceHeader) -> None:
-        """See from a packet what its origin wants no more, and forget that it was refused."""
+    def settle(self, header: SequenceHeader) -> bool:
+        """See from a packet what its origin wants no more, and forget that it was refused.
+
+        Returns:
+            Whether something was: the disk is to forget it, too.
+        """
         # An ordered stream names the packet before that is still wanted; another one all that is not.
         first = header.previous + 1 if self.ordered else 0
         last = header.number - 1 if self.ordered else header.previous
-        if self.rejections and self.rejections.settle(header.sequence, first, last) and self.ordered:
+        return bool(self.rejections) and self.rejections.settle(header.sequence, first, last)
+
+    def handle_committed(self, row: PositionRow) -> None:
+        """Its state, as ``row`` made it, is on the disk."""
+        if not self.ordered:
+            return
+        before, self.refused_from = self.refused_from, Rejections.decode(row.filter).lowest
+        self.sequence.handle_committed((row.sequence, row.number))
+        if before is not None and before != self.refused_from:
+            # What was held back by it may be said now.
             self.sequence.ack.handle_request()
 
     def row(self) -> PositionRow:

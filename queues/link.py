@@ -1,6 +1,7 @@
 """Sessions with their paths (conversations), and the way to one peer (links)."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from triack.queues.control import Control
 from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.path import Paths
 from triack.queues.settings import NodeSettings
 from triack.session.session import Session
 from triack.session.states import State
@@ -26,6 +28,8 @@ QUEUE_TURN_PACKETS = 16
 has some in every window."""
 CONTROL_MAX = 8_192
 """Order acks and rejections that wait for one peer to take them: twice as many as it may have streams."""
+_HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
+"""Their counters are not of the direction that they go in."""
 PENDING_MAX = 4
 """Connects of one session whose answers may still be on their way: what an initiator remembers of its own."""
 
@@ -39,14 +43,16 @@ class Conversation:
 
     Attributes:
         channel: what protects its datagrams; of one that accepts, that of the newest connect.
-        path: the address to send to; follows the peer when it moves.
+        path: the address to send to; follows the peer when it moves, once it has answered from there (``paths``).
         peer_name: what this node calls the peer; empty for one that it has no name for.
         awake: the conversations of this node that have something to do; it adds itself.
         own: what this node said of itself last.
         peer: what the other node said of itself; None for an initiator that has not been answered.
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
-        pending: the channels of one that accepts, before the initiator has spoken; newest last.
+        pending: the channels of one that accepts, before the initiator has spoken, and where each accept went; newest
+            last.
+        accepted_at: where the accept went whose keys the initiator uses.
         connect_counter: that of the newest connect, for the accept that answers it.
         known: what is remembered of the peer; None before the session was open.
         label: the session's id as the log writes it.
@@ -62,7 +68,9 @@ class Conversation:
     link: "Link | None" = None
     control: OrderedDict[tuple[int, int], Control] = field(default_factory=OrderedDict)
     highest_counter: int = 0
-    pending: list[Channel] = field(default_factory=list)
+    paths: Paths = field(default_factory=Paths)
+    pending: list[tuple[Channel, str]] = field(default_factory=list)
+    accepted_at: str = ""
     connect_counter: int = 0
     known: KnownPeer | None = None
     label: str = field(init=False)
@@ -74,13 +82,15 @@ class Conversation:
         """Something was said to the session, or for it: it must be looked at before the node rests."""
         self.awake[self] = None
 
-    def answer(self, channel: Channel, counter: int) -> None:
-        """Answer the connect with that counter, with its channel."""
-        self.pending = [*self.pending[1 - PENDING_MAX :], channel]
+    def answer(self, channel: Channel, counter: int, sender: str) -> None:
+        """Answer the connect with that counter, with its channel, to where it came from."""
+        self.pending = [*self.pending[1 - PENDING_MAX :], (channel, sender)]
         self.channel, self.connect_counter = channel, counter
 
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
-        """The payload of a datagram; the first of the initiator's settles which channel it is to be.
+        """The payload of a datagram; the first of the initiator's settles which channel, and which path, it is to be.
+
+        Who speaks with a channel's keys has got the accept that made them: somebody answers where that went.
 
         Raises:
             ProtocolError: as ``Channel.open``; ``not-open``: nothing but data settles it.
@@ -90,13 +100,14 @@ class Conversation:
         if header.kind is not Kind.DATA:
             raise ProtocolError(DropReason.NOT_OPEN, "the initiator has not spoken yet")
         error = ProtocolError(DropReason.BAD_TAG)
-        for channel in reversed(self.pending):
+        for channel, path in reversed(self.pending):
             try:
                 payload = channel.open(datagram, header, now_ns)
             except ProtocolError as cause:
                 error = cause
             else:
                 self.channel = channel
+                self.accepted_at = path
                 self.pending.clear()
                 return payload
         raise error
@@ -115,6 +126,22 @@ class Conversation:
         self.control[key] = control
         self.wake()
         return True
+
+    def handle_arrived(
+        self, header: Header, sender: str, size_bytes: int, draw: Callable[[int], bytes], now_ns: int
+    ) -> None:
+        """A datagram that opened came from an address; see ``Paths.handle_datagram``."""
+        if header.kind in _HELLOS:
+            return
+        newest = header.counter > self.highest_counter
+        if newest:
+            self.highest_counter = header.counter
+        self.paths.handle_datagram(self.path, sender, size_bytes, newest=newest, draw=draw, now_ns=now_ns)
+
+    def next_deadline(self) -> int | None:
+        """When it must be looked at again, or None."""
+        at_ns, other_ns = self.session.next_deadline(), self.paths.next_deadline()
+        return at_ns if other_ns is None else other_ns if at_ns is None else min(at_ns, other_ns)
 
     @property
     def peer_label(self) -> str:

@@ -152,7 +152,6 @@ class Mailbox:
     """
 
     __slots__ = (
-        "__weakref__",
         "_again",
         "_changed",
         "_notices",

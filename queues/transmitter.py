@@ -16,6 +16,7 @@ from triack.queues.link import Conversation, Link
 from triack.queues.news import News
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.path import CHALLENGE_BYTES
 from triack.queues.recorder import Recorder
 from triack.session.events import TransmitKind
 from triack.session.session import Session
@@ -88,7 +89,7 @@ class Transmitter:
         """Set every deadline again, for searches that change them and for whom their order decides nothing."""
         self.deadlines = Deadlines()
         for conversation in self._handshakes.conversations.values():
-            self.deadlines.set(conversation, conversation.session.next_deadline())
+            self.deadlines.set(conversation, conversation.next_deadline())
 
     def connect(self, links: Iterable[Link], now_ns: int) -> None:
         """Begin a session for each of these links."""
@@ -121,11 +122,13 @@ class Transmitter:
         self._report(conversation, now_ns)
         self.fill(conversation, giving, now_ns)
         self._transmit(conversation, batches, now_ns)
+        if session.state in (State.OPEN, State.DRAINING):
+            self._look_for(conversation, batches, now_ns)
         if session.state is State.CLOSED:
             self.deadlines.set(conversation, None)
             self._handshakes.remove(conversation)
         else:
-            self.deadlines.set(conversation, session.next_deadline())
+            self.deadlines.set(conversation, conversation.next_deadline())
 
     def route(self, transfer: IncomingTransfer) -> Conversation | None:
         """The conversation for an order ack: the one its packets came by, or another with the same node."""
@@ -175,3 +178,14 @@ class Transmitter:
             batches.setdefault(conversation.path, []).append(data)
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
+
+    def _look_for(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        """Answer a challenge of the peer's, and challenge where it may be."""
+        paths, channel = conversation.paths, conversation.channel
+        answer = paths.poll_answer()
+        challenge = paths.poll_challenge(channel.overhead_bytes + CHALLENGE_BYTES, now_ns)
+        for kind, said in ((Kind.RESPONSE, answer), (Kind.CHALLENGE, challenge)):
+            if said is not None:
+                address, payload = said
+                data = channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
+                batches.setdefault(address, []).append(data)

@@ -201,6 +201,12 @@ class Session:
         self._timers.stop_all()
         self._events.append(SessionClosed(reason, self.window.unacked))
 
+    def take_counter(self) -> tuple[int, int]:
+        """Whose connection id a datagram has, and its counter, which no other has: the owner may have some, too."""
+        self._counter += 1
+        # A connect says where the answer is to go.
+        return (self.peer or self.hello).connection_id, self._counter
+
     def introduce(self, introduction: bytes) -> None:
         """The owner has something else to say to the peer's, if the session is not open yet; see ``Opening``."""
         if self.state in (State.CONNECTING, State.ACCEPTING):
@@ -297,15 +303,9 @@ class Session:
 
     # ---- sending
 
-    def _transmit(self, kind: TransmitKind, payload: bytes) -> Transmit:
-        self._counter += 1
-        # A connect says where the answer is to go.
-        receiver = self.hello if self.peer is None else self.peer
-        return Transmit(kind, receiver.connection_id, self._counter, payload)
-
     def _transmit_goodbye(self, reason: CloseReason, now_ns: int) -> Transmit:
         self._goodbye = None
-        transmit = self._transmit(TransmitKind.DATA, b"")
+        transmit = Transmit(TransmitKind.DATA, *self.take_counter(), b"")
         frames: list[bytes] = []
         room = self._datagram_bytes - self._overhead_bytes - wire.CLOSE_BYTES
         if reason not in WITHOUT_ACKS:
@@ -319,11 +319,11 @@ class Session:
         return transmit
 
     def _transmit_hello(self, now_ns: int) -> Transmit:
-        opening = self._opening
-        hello, wait_ns = opening.say(now_ns), opening.wait_ns
+        hello, wait_ns = self._opening.say(now_ns), self._opening.wait_ns
         if wait_ns is not None:
             self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
-        return self._transmit(TransmitKind.CONNECT if opening.initiator else TransmitKind.ACCEPT, hello.encode())
+        kind = TransmitKind.CONNECT if self.initiator else TransmitKind.ACCEPT
+        return Transmit(kind, *self.take_counter(), hello.encode())
 
     def _transmit_frames(self, now_ns: int) -> Transmit | None:
         sent = self._next_packet(now_ns)
@@ -336,7 +336,7 @@ class Session:
         if sent is not None and owed_bytes and room < owed_bytes:
             # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
             sent, room = None, self._datagram_bytes - self._overhead_bytes
-        transmit = self._transmit(TransmitKind.DATA, b"")
+        transmit = Transmit(TransmitKind.DATA, *self.take_counter(), b"")
         frames: list[bytes] = []
         if owes_ack:
             room -= self._add_ack(transmit, frames, room, now_ns)

@@ -17,7 +17,7 @@ from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.base.reasons import DropReason
 from triack.node.driver import Driver
 from triack.node.platform import Platform, ThreadWorker
-from triack.queues.effects import Effect, Send, StartJob, Tell, WriteRecords
+from triack.queues.effects import Effect, Release, Send, StartJob, Tell, Vouch, WriteRecords
 from triack.queues.engine import Engine
 from triack.store.store import Store
 from triack.transport.inbox import Received, Trouble, tell_nobody
@@ -97,9 +97,11 @@ class Place:
             raise self.broken
         self._did.append((to, *datagrams))
 
-    def vouch(self, address: str) -> None: ...
+    def vouch(self, address: str) -> None:
+        self._did.append(("vouch", address))
 
-    def release(self, address: str) -> None: ...
+    def release(self, address: str) -> None:
+        self._did.append(("release", address))
 
     async def receive(self) -> list[Received]:
         burst = await self.arrived.get()
@@ -134,10 +136,18 @@ class Bench(Platform):
         self.place = Place(self.did)
         self.job: Callable[[], None] = lambda: None
         self.driver = Driver(
-            "n", cast("Engine", self.engine), self, Worker(self), Store(None), Log(self.did), cast("Any", self.place)
+            "n",
+            cast("Engine", self.engine),
+            self,
+            Worker(self),
+            Store(None),
+            Log(self.did),
+            cast("Any", self.place),
+            open_endpoint=self.open_other_endpoint,
         )
 
-    async def open_endpoint(self, scheme: str, listen: str | None) -> Any:
+    async def open_other_endpoint(self, scheme: str) -> Any:
+        """One that only calls others."""
         self.did.append(f"open {scheme}")
         if scheme == "tcp":
             raise TransportError("no more files")
@@ -187,6 +197,13 @@ async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
     async with bench() as it:
         await it.go(Send("udp://b:1", [b"x"]), Send("udp://c:1", [b"y"]), Send(HERE, [b"z"]))
         assert it.did == ["open udp", ("udp://b:1", b"x"), ("udp://c:1", b"y"), (HERE, b"z")]
+
+
+async def test_the_endpoint_is_told_what_to_keep() -> None:
+    """Before anything is sent there, and after the last word; who is only sent to is nobody's friend."""
+    async with bench() as it:
+        await it.go(Vouch(HERE), Send(HERE, [b"x"]), Release(HERE))
+        assert it.did == [("vouch", HERE), (HERE, b"x"), ("release", HERE)]
 
 
 @pytest.mark.parametrize("error", [AddressError("no such host"), TransportError("closed")])

@@ -169,3 +169,14 @@ def test_without_async_it_is_the_same(tmp_path: Path) -> None:
             assert [message.body for message in face.browse("orders")] == [b"x"]
             assert (face.move("orders", "orders"), face.requeue(), face.purge("dead-letter")) == (1, 0, 0)
         assert client.purge("orders") == 1
+
+
+async def test_a_node_with_keys_is_steered_at_rest_by_what_it_trusts(tmp_path: Path) -> None:
+    """Its peers are where its directory says; who is in no list of it is no destination."""
+    async with triack.open("a", data=tmp_path, settings=quick(max_redeliveries=0)) as node:
+        await kill(node, "orders", b"1")
+    async with open_at_rest(tmp_path) as rest:
+        with pytest.raises(triack.AddressError):
+            await rest.move("dead-letter", "stranger/orders")
+        assert await rest.requeue() == 1
+        assert await seen(rest, "orders") == [b"1"]

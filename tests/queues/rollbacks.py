@@ -1,6 +1,6 @@
 """What tests of rollbacks share: two nodes, copies of their stores, and what both must say."""
 
-from tests.queues.world import SimNode, World
+from tests.queues.world import PlainWorld, SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.tools.sim.disk import Snapshot
@@ -8,7 +8,7 @@ from triack.tools.sim.faults import Faults
 
 
 def pair(seed: int = 1, faults: Faults | None = None) -> tuple[World, SimNode, SimNode]:
-    world = World(seed, faults)
+    world = PlainWorld(seed, faults)
     return world, world.node("a"), world.node("b")
 
 

@@ -1,7 +1,7 @@
 """Answers on their way: what they refuse is passed over when the origin has them, and no sooner."""
 
 from tests.queues.hostile import ORIGIN, Hostile
-from tests.queues.world import World
+from tests.queues.world import PlainWorld
 from triack.base.ranges import NumberSet
 from triack.base.units import SECOND
 from triack.session.frames import StoreAckFrame, decode_frames, encode_ack, encode_ping
@@ -15,7 +15,7 @@ def stored(evil: Hostile) -> StoreAckFrame:
 
 def test_store_acks_pass_what_is_refused_when_its_origin_knows() -> None:
     """Before, the number is a gap: nobody may take it for stored."""
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b", queues=["q"])
     evil = Hostile(world, node)
     evil.frames(evil.message(1, queue="q", lane=1))

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.hostile import make_connect
-from tests.queues.world import SimNode, World
+from tests.queues.world import PlainWorld, SimNode, World
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.queues import conversations
@@ -23,7 +23,7 @@ def half_open(node: SimNode) -> list[int]:
 
 def test_one_source_has_few_that_are_not_open() -> None:
     """Its own oldest give way, and nobody else's."""
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b")
     knock(world, node, 1, "udp://honest:1")
     for number in range(2, 102):
@@ -36,7 +36,7 @@ def test_one_source_has_few_that_are_not_open() -> None:
 def test_there_are_not_many_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """From however many sources; the oldest of all give way, and after ten seconds everyone."""
     monkeypatch.setattr(conversations, "HALF_OPEN_MAX", 20)
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b")
     for number in range(1, 101):
         knock(world, node, number, f"udp://evil{number}:1")
@@ -49,7 +49,7 @@ def test_there_are_not_many_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_those_of_a_path_are_found_there_and_where_they_moved_to() -> None:
     """A peer whose address changes takes its conversation along."""
-    world = World(1)
+    world = PlainWorld(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"1")
     world.run(SECOND)

@@ -454,7 +454,7 @@ def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.Monk
 
     def watch(engine: Engine, now_ns: int) -> list[Effect]:
         effects = poll(engine, now_ns)
-        assert not engine.handshakes.awake
+        assert all(conversation.session.is_paced for conversation in engine.handshakes.awake)
         for conversation in engine.handshakes.conversations.values():
             assert conversation.session.poll_event() is None
             at_ns = conversation.session.next_deadline()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.queues.hostile import Hostile, make_connect, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
-from tests.queues.world import SimNode, World
+from tests.queues.world import PlainWorld, SimNode, World
 from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -20,7 +20,7 @@ from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, Rol
 from triack.queues.settings import NodeSettings
 from triack.session.frames import Hello
 from triack.session.settings import SessionSettings
-from triack.tools.sim import host
+from triack.tools.sim import residents
 from triack.tools.sim.faults import Faults
 
 # On the wire.
@@ -42,7 +42,7 @@ def connects(world: World) -> list[tuple[int, Introduction]]:
 def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
     """Strangers need none; a link remembers whom it leads to; and a peer that has lived on has forgotten nothing."""
     idle = NodeSettings(session=SessionSettings(cleanup_interval_s=5.0))
-    world = World(1)
+    world = PlainWorld(1)
     a, b = world.node("a", idle), world.node("b", idle)
     heard = connects(world)
     deliver(world, a, b, 1)
@@ -107,7 +107,7 @@ def test_a_halted_peer_that_knows_nothing_gets_no_session_from_us() -> None:
 
 def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
     """What is known of it grows all the time: that must not keep them from agreeing."""
-    world = World(1, Faults(delay_ns=20 * MS))
+    world = PlainWorld(1, Faults(delay_ns=20 * MS))
     a, b = world.node("a"), world.node("b")
     world.network.attach("udp://alias:1", b.port)
     b.commit_ns = MS
@@ -241,7 +241,7 @@ def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
 
 def test_what_was_checked_stays_so_for_an_older_connect() -> None:
     """A copy of the first one, which asked for nothing, comes late: the answer says what was found all the same."""
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b")
     answers: list[bytes] = []
     world.network.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
@@ -321,7 +321,7 @@ def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.Mon
 
 def test_numbers_beyond_any_disk_are_refused() -> None:
     """They fit on the wire, not into SQLite."""
-    world, node = World(1), None
+    world, node = PlainWorld(1), None
     node = world.node("b")
     for point in (HistoryPoint(2**63, 1), HistoryPoint(1, 2**63), HistoryPoint(2**64 - 1, 2**64 - 1)):
         throw(world, node, claim(node, b"n" * 16, point))
@@ -370,13 +370,13 @@ class KeyedChannels:
 
 @pytest.fixture
 def _keyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "InsecureChannels", KeyedChannels)
+    monkeypatch.setattr(residents, "InsecureChannels", KeyedChannels)
 
 
 @pytest.mark.usefixtures("_keyed")
 def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None:
     """What one peer sealed is nothing in the conversation of another; a full datagram has the size that was agreed."""
-    world = World(1)
+    world = PlainWorld(1)
     a, b, c = world.node("a"), world.node("b"), world.node("c")
     heard: dict[str, list[bytes]] = {a.address: [], c.address: []}
     world.network.tap = lambda data, sender, _to: heard[sender].append(data) if sender in heard else None
@@ -396,7 +396,7 @@ def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None
 @pytest.mark.usefixtures("_keyed")
 def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
     """Full packets both ways, with the acks of a bad network on them."""
-    world = World(1, Faults(loss=0.2, reorder=0.5))
+    world = PlainWorld(1, Faults(loss=0.2, reorder=0.5))
     a, b = world.node("a"), world.node("b")
     sizes: list[int] = []
     world.network.tap = lambda data, _sender, _to: sizes.append(len(data))
@@ -411,7 +411,7 @@ def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
 @pytest.mark.usefixtures("_keyed")
 def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
     """Although no session comes of it; whoever connects can open it."""
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b")
     answers: list[bytes] = []
     world.network.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None

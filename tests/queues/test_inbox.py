@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.hostile import Hostile
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import PlainWorld, SimNode, World, numbered
 from tests.spies import watch
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason, RejectReason
@@ -116,7 +116,7 @@ def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: str | None) -> None:
     """Those that are declared, or any with a name that is one; none of the node's own."""
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b", queues=queues)
     evil = Hostile(world, node)
     evil.frames(evil.message(1, queue=name))
@@ -127,7 +127,7 @@ def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: s
 
 def test_arrivals_make_only_so_many_queues() -> None:
     """The node itself may make more; what there is takes packets as ever."""
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b", NodeSettings(max_queues=2))
     evil = Hostile(world, node)
     for lane, queue in enumerate(("one", "two", "three", "one"), start=1):
@@ -143,7 +143,7 @@ def test_arrivals_make_only_so_many_queues() -> None:
 
 def test_a_queue_is_made_once() -> None:
     """In the commit of whoever was first; its number is never used again."""
-    inbox, group = World(1).node("a").live.inbox, GroupCommit()
+    inbox, group = PlainWorld(1).node("a").live.inbox, GroupCommit()
     one = inbox.make_queue("one", group)
     assert inbox.make_queue("one", group) is one
     two = inbox.make_queue("two", group)
@@ -154,7 +154,7 @@ def test_a_queue_is_made_once() -> None:
 def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A window of them is on its way, so many wait, and each of the others is dropped by its name."""
     monkeypatch.setattr(link, "CONTROL_MAX", 8)
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b", queues=["orders"])
     evil = Hostile(world, node)
     for number in range(1, 101):
@@ -171,7 +171,7 @@ def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_runs_of_one_stream_are_one_record(delivery: Delivery) -> None:
     """However many packets a commit holds, what is committed side by side is told of in one line."""
-    world = World(1)
+    world = PlainWorld(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"warm", delivery=delivery)
     world.run(3 * SECOND)

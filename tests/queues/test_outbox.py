@@ -6,7 +6,7 @@ import pytest
 
 from tests.queues.bare import Bare, kinds, records, rest
 from tests.queues.hostile import without_order_acks
-from tests.queues.world import World, numbered
+from tests.queues.world import PlainWorld, World, numbered
 from tests.spies import watch
 from triack.base.commit import Read, key_of
 from triack.base.delivery import Delivery
@@ -142,7 +142,7 @@ def test_what_waits_is_let_in_up_to_the_limit() -> None:
 def test_the_resend_tiers_are_kept() -> None:
     """Session and store acks come, order acks never: 3 resends in each of three tiers, the rest in the last."""
     order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=5.0, seq_resend_79_s=20.0, seq_resend_10_s=60.0)
-    world = World(1)
+    world = PlainWorld(1)
     world.network.alter = without_order_acks
     a, b = world.node("a", NodeSettings(order=order)), world.node("b")
     a.send(b, "q", b"never acknowledged in order")
@@ -164,7 +164,7 @@ def test_the_resend_tiers_are_kept() -> None:
 def test_a_new_session_begins_with_the_first_tier() -> None:
     """However patient the resends had become."""
     order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=10.0)
-    world = World(1)
+    world = PlainWorld(1)
     world.network.alter = without_order_acks
     a, b = world.node("a", NodeSettings(order=order)), world.node("b")
     a.send(b, "q", b"x")

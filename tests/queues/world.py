@@ -33,7 +33,9 @@ WORLDS: list["World"] = []
 
 
 class World(sim.World):
-    """Nodes by address, and the network between them."""
+    """Nodes by address, and the network between them. They have keys and know each other, unless it is a PlainWorld."""
+
+    is_plain = False
 
     def __init__(self, seed: int, faults: Faults | None = None) -> None:
         super().__init__(seed)
@@ -85,6 +87,12 @@ class World(sim.World):
             node.disk.close()
 
 
+class PlainWorld(World):
+    """Nobody has keys: for tests that speak as a peer themselves, or have two processes with one identity."""
+
+    is_plain = True
+
+
 class SimNode(SimHost):
     """One node of the world; it survives its crashes.
 
@@ -99,7 +107,8 @@ class SimNode(SimHost):
     def __init__(
         self, world: World, name: str, settings: NodeSettings | None = None, queues: list[str] | None = None
     ) -> None:
-        super().__init__(world, world.network, name, f"udp://{name}:1", settings=settings, queues=queues)
+        keys = () if world.is_plain else None
+        super().__init__(world, world.network, name, f"udp://{name}:1", settings=settings, queues=queues, keys=keys)
         world.made.append(self)
         # Two of one name are two nodes.
         self.random = world.chance(f"node {len(world.made)}")

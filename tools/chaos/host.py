@@ -68,6 +68,7 @@ class Host(SimHost):
         network: where it sends.
         plan: who it is and how it behaves.
         disk: its disk; a clone brings a copy.
+        keys: its private keys; as ``SimHost`` has it.
 
     Attributes:
         lost: why it will never start again, when its store was found damaged.
@@ -77,8 +78,15 @@ class Host(SimHost):
         ends: how processes ended, for the coverage of a campaign.
     """
 
-    def __init__(self, world: World, network: Network, plan: HostPlan, disk: Disk | None = None) -> None:
-        super().__init__(world, network, plan.name, plan.address, settings=plan.settings, disk=disk)
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        plan: HostPlan,
+        disk: Disk | None = None,
+        keys: tuple[bytes, ...] | None = None,
+    ) -> None:
+        super().__init__(world, network, plan.name, plan.address, settings=plan.settings, disk=disk, keys=keys)
         self.plan = plan
         self.commit_ns = plan.commit_ns
         self.timer_slack_ns = plan.timer_slack_ns

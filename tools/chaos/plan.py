@@ -20,6 +20,9 @@ __all__ = ["DISHONEST", "Fault", "HostPlan", "Plan", "StreamPlan", "draw"]
 DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
 
+INSECURE_CHANCE = 1 / 8
+"""Nodes without keys are for one machine; enough that a few hundred seeds meet every fault without them, too."""
+
 _CRASHES = ("kill", "power-loss")
 _FAILURES = ("eio", "full", "short", "drop")
 
@@ -109,6 +112,7 @@ class Plan:
         faults: what goes wrong, by time.
         faults_end_ns: when the faults stop and everything must come to a good end.
         dead_path: a directed pair of hosts that never reach each other, not even after the faults stop.
+        is_secure: whether the hosts have keys, and know each other by them.
     """
 
     seed: int
@@ -118,6 +122,7 @@ class Plan:
     faults: tuple[Fault, ...]
     faults_end_ns: int
     dead_path: tuple[int, int] | None = None
+    is_secure: bool = True
 
     def describe(self) -> dict[str, Any]:
         """The options for people, without what is at its default."""
@@ -129,6 +134,7 @@ class Plan:
         return {
             "seed": self.seed,
             "hosts": [host.address for host in self.hosts],
+            "secure": self.is_secure,
             "streams": [f"{s.sender}>{s.receiver} {s.delivery} x{s.count} {s.size_bytes}B" for s in self.streams],
             "network": network,
             "faults": kinds,
@@ -171,7 +177,8 @@ def draw(seed: int) -> Plan:
         _draw_dishonest(drawn)
     dead = (0, 1) if hosts == 3 and random.random() < 0.1 else None
     faults = tuple(sorted(drawn.faults, key=lambda fault: fault.at_ns))
-    return Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead)
+    is_secure = random.random() >= INSECURE_CHANCE
+    return Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
 
 
 def _draw_network(random: Random) -> Faults:

@@ -76,7 +76,8 @@ class _Scene:
         self.world = World(plan.seed)
         self.world.events_max = EVENTS_MAX
         self.network = Network(self.world, plan.network)
-        self.hosts = [Host(self.world, self.network, host) for host in plan.hosts]
+        keys = None if plan.is_secure else ()
+        self.hosts = [Host(self.world, self.network, host, keys=keys) for host in plan.hosts]
         self.clones: list[Host] = []
         self.work = Workload(plan.streams, self.hosts, self.world)
         self.violations: list[tuple[str, str]] = []
@@ -158,9 +159,9 @@ class _Scene:
                 return False
         return True
 
-    def _reaches(self, index: int, address: str) -> bool:
-        """Whether the path from a host to an address, and back, is fit for acknowledgements."""
-        pair = {index, next((i for i, host in enumerate(self.hosts) if host.address == address), index)}
+    def _reaches(self, index: int, peer: str) -> bool:
+        """Whether the path from a host to a peer, by its name or its address, and back, is fit for acknowledgements."""
+        pair = {index, next((i for i, host in enumerate(self.hosts) if peer in (host.name, host.address)), index)}
         dead = self.plan.dead_path is not None and pair == set(self.plan.dead_path)
         return not dead and not pair & self.tainted and all(self.hosts[i].lost is None for i in pair)
 
@@ -287,7 +288,8 @@ class _Scene:
         original = self.hosts[index]
         plan = replace(original.plan, name=f"{original.name}2", address=original.address.replace(":1", ":2"))
         disk = Disk(self.world.chance("disk of the clone"))
-        clone = Host(self.world, self.network, plan, disk)
+        clone = Host(self.world, self.network, plan, disk, original.identity.keys)
+        clone.directory.replace(original.directory)
         disk.restore(original.disk.snapshot())
         self.clones.append(clone)
         clone.start()

@@ -12,7 +12,7 @@ from random import Random
 from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channels
 from triack.base.errors import RollbackDetected, StoreDamaged, TriackError
-from triack.base.peers import Directory
+from triack.base.peers import Directory, Peer
 from triack.base.units import MS
 from triack.queues.effects import Job, Send, StartJob, TellRollback, WriteRecords
 from triack.queues.engine import Engine
@@ -21,8 +21,8 @@ from triack.queues.settings import NodeSettings
 from triack.store.store import Store
 from triack.tools.sim.disk import Disk
 from triack.tools.sim.network import Network, Port
+from triack.tools.sim.residents import Identity, draw_key, public_of
 from triack.tools.sim.world import WALL_NS, World
-from triack.transport.insecure import InsecureChannels
 
 __all__ = ["FOLDER", "EngineHost", "SimHost"]
 
@@ -86,9 +86,11 @@ class SimHost(EngineHost):
         settings: of the node.
         queues: those that the node has; None for any.
         disk: its disk; a new one if it brings none.
-        directory: the peers that it knows by name; none if it brings none.
+        keys: its private keys; one of its own if it brings none. Without any (an empty tuple) it speaks insecurely, and
+            knows the others by address alone.
 
     Attributes:
+        identity: its keys, and whom it knows; with keys, that is all of its network.
         engine: the node, or None while no process runs.
         job: what the store has in hand.
         records: the session log of each process, in order.
@@ -110,7 +112,7 @@ class SimHost(EngineHost):
         settings: NodeSettings | None = None,
         queues: list[str] | None = None,
         disk: Disk | None = None,
-        directory: Directory | None = None,
+        keys: tuple[bytes, ...] | None = None,
     ) -> None:
         self.world = world
         self.network = network
@@ -118,7 +120,7 @@ class SimHost(EngineHost):
         self.address = address
         self.settings = settings or NodeSettings()
         self.queues = queues
-        self.directory = directory or Directory()
+        self.identity = Identity((draw_key(world, name),) if keys is None else keys)
         self.disk = disk or Disk(world.chance(f"disk {name}"))
         self.engine: Engine | None = None
         self.job: Job | None = None
@@ -133,6 +135,31 @@ class SimHost(EngineHost):
         self._store: Store | None = None
         self._timer_ns: int | None = None
 
+    # ---- who it is, and whom it knows
+
+    @property
+    def peer(self) -> Peer:
+        """What others have to know of it."""
+        return Peer(self.name, keys=tuple(map(public_of, self.identity.keys)), addresses=(self.address,))
+
+    @property
+    def directory(self) -> Directory:
+        """The peers that it knows by name; with keys, all of its network."""
+        return self.identity.directory
+
+    def know(self, peer: Peer) -> None:
+        """Trust a peer, as it is now."""
+        self.identity.know(peer)
+        self._look_who_is_known()
+
+    def forget(self, name: str) -> None:
+        """Trust a peer no more."""
+        self.identity.forget(name)
+        self._look_who_is_known()
+
+    def _look_who_is_known(self) -> None:
+        self.act(lambda: self.live.handle_directory_changed(self.world.now_ns))
+
     # ---- the life of the process
 
     def start(self) -> None:
@@ -142,6 +169,8 @@ class SimHost(EngineHost):
             TriackError: the store cannot be used.
         """
         self.lives += 1
+        if self.lives == 1 and self.identity.keys:
+            self.network.residents.join(self)
         self.records.append(bytearray())
         store = self._store = self.open_store()
         content = store.load(self.random.randbytes(16), self.random.getrandbits(63))
@@ -179,7 +208,7 @@ class SimHost(EngineHost):
 
     def make_channels(self) -> Channels:
         """What protects its datagrams."""
-        return InsecureChannels()
+        return self.identity.make_channels(Random(self.random.getrandbits(64)).randbytes)
 
     def end(self, end_disk: Callable[[], None] | None = None) -> None:
         """The process is gone. Nothing in memory survives; on the disk, what ``end_disk`` leaves, or a kill."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from triack.base.units import MS, SECOND
 from triack.tools.sim.faults import Fates, Faults
+from triack.tools.sim.residents import Residents
 from triack.tools.sim.world import World
 
 __all__ = ["Network", "Port"]
@@ -48,6 +49,7 @@ class Network:
         faults: how bad it is now; may be replaced or changed at any time.
 
     Attributes:
+        residents: the nodes that know each other here.
         counts: datagrams by fate.
         tap: called with every datagram that is sent: its bytes, sender and receiver.
         alter: makes another datagram of each, or None to lose it.
@@ -56,6 +58,7 @@ class Network:
     def __init__(self, world: World, faults: Faults | None = None) -> None:
         self.world = world
         self.faults = faults or Faults()
+        self.residents = Residents()
         self.tap: Callable[[bytes, str, str], None] | None = None
         self.alter: Callable[[bytes, str, str], bytes | None] | None = None
         self._fates = Fates(lambda concern: world.chance(f"network {concern}"))

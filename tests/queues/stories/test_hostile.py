@@ -7,7 +7,7 @@ from struct import pack as struct_pack
 import pytest
 
 from tests.queues.hostile import CHANNEL, ORIGIN, Hostile, batch, make_hello, mangle, open_datagram
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.commit import HEAD_BYTES
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
@@ -31,7 +31,7 @@ from triack.session.states import CloseReason
 
 
 def victim(settings: NodeSettings | None = None, queues: list[str] | None = None) -> tuple[World, SimNode, Hostile]:
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b", settings, queues)
     return world, node, Hostile(world, node)
 
@@ -123,7 +123,7 @@ def test_mangled_frames_with_a_good_tag_never_raise(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_mangled_datagrams_of_an_honest_pair_do_no_harm(seed: int) -> None:
     """Copies of real traffic, damaged, late and sent to the wrong node: exactly once, in order, all the same."""
-    world = World(seed)
+    world = PlainWorld(seed)
     a, b = world.node("a"), world.node("b")
     heard: list[tuple[bytes, str]] = []
     random = Random(seed)
@@ -151,7 +151,7 @@ def test_mangled_datagrams_of_an_honest_pair_do_no_harm(seed: int) -> None:
 
 def test_a_session_of_the_past_changes_nothing() -> None:
     """All datagrams of an older session, again, in the middle of a newer one."""
-    world = World(1)
+    world = PlainWorld(1)
     a, b = world.node("a"), world.node("b")
     old: list[bytes] = []
     world.network.tap = lambda datagram, sender, to: old.append(datagram) if to == b.address else None
@@ -200,7 +200,7 @@ def test_packets_beyond_any_window_are_dropped_and_counted() -> None:
 
 def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
     """Whoever claims it."""
-    world = World(1)
+    world = PlainWorld(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
@@ -221,7 +221,7 @@ def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
 
 def test_a_stranger_has_no_say_in_what_others_are_sent() -> None:
     """Order acks and rejections count only from the node that the stream leads to; all others are dropped."""
-    world = World(1)
+    world = PlainWorld(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
@@ -368,7 +368,7 @@ def test_open_sessions_are_not_given_up_for_new_ones() -> None:
 
 def test_a_node_does_not_take_its_own_connect_for_an_answer() -> None:
     """Sent back to it as an accept; the real answer still counts."""
-    world = World(1)
+    world = PlainWorld(1)
     a, b = world.node("a"), world.node("b")
     echoes: list[bytes] = []
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.keyed import KeyedChannels, peer
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
@@ -52,7 +52,7 @@ def couple(
     seed: int = 1, faults: Faults | None = None, *, at_a: tuple[str, ...] = (A,), at_b: tuple[str, ...] = (B,)
 ) -> tuple[World, Named, Named]:
     """Two nodes, and where each is said to be."""
-    world = World(seed, faults)
+    world = PlainWorld(seed, faults)
     return world, named(world, "a", peer("b", *at_b)), named(world, "b", peer("a", *at_a))
 
 
@@ -161,7 +161,7 @@ def test_when_both_call_at_once_one_session_serves_both() -> None:
 
 def test_a_node_that_does_not_listen_gets_what_is_sent_to_it() -> None:
     """In the session that it opened, whoever has something to say first afterwards; and again when that has ended."""
-    world = World(1)
+    world = PlainWorld(1)
     a = named(world, "a", peer("b"))
     b = named(world, "b", peer("a", A), listens=False)
     a.post("b", b"1")
@@ -181,7 +181,7 @@ def test_a_node_that_does_not_listen_gets_what_is_sent_to_it() -> None:
 
 def test_a_session_that_is_open_serves_a_link_that_comes_later() -> None:
     """Nothing was ever sent to the peer before; the one session that there is goes both ways."""
-    world = World(1)
+    world = PlainWorld(1)
     a = named(world, "a", peer("b"))
     b = named(world, "b", peer("a", A), listens=False)
     b.post("a", b"hello")
@@ -193,7 +193,7 @@ def test_a_session_that_is_open_serves_a_link_that_comes_later() -> None:
 
 def test_it_calls_for_its_messages_after_a_restart() -> None:
     """With nothing to say of its own, on a network that loses much, from another port."""
-    world = World(1, Faults(loss=0.3))
+    world = PlainWorld(1, Faults(loss=0.3))
     a = named(world, "a", peer("b"))
     b = named(world, "b", peer("a", A), listens=False)
     b.post("a", b"hello")
@@ -206,7 +206,7 @@ def test_it_calls_for_its_messages_after_a_restart() -> None:
 
 def test_a_named_node_without_keys_is_found_by_its_own_name() -> None:
     """On loopback it proves nothing: it says its name, and the directory has no address for that."""
-    world = World(1)
+    world = PlainWorld(1)
     a, b = world.node("a"), SimNode(world, "b")
     a.directory.replace([Peer("b")])
     b.listens = False
@@ -233,7 +233,7 @@ def test_a_stranger_is_left_without_an_answer() -> None:
 
 def test_a_node_id_is_one_peers_also_after_a_restart() -> None:
     """A copy of its store in another peer's hands is refused, until the first peer is known no more."""
-    world = World(1)
+    world = PlainWorld(1)
     b = named(world, "b", peer("a"), peer("thief"))
     a = named(world, "a", peer("b", B))
     a.post("b", b"1")

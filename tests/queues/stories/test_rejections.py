@@ -103,6 +103,7 @@ def test_a_rejection_stands_when_the_answer_is_lost_and_there_is_room_again(
     world.heal()
     world.run(5 * MS)
     world.run(SECOND, lambda: len(b.log("rejected")) == 1)
+    world.run(MS)
     world.cut(a, b)
     moody.share = 0.0
     a.restart()

@@ -12,7 +12,7 @@ from tests.node.nodes import WAIT, bodies, make, quick, until
 from tests.queues.hostile import open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.stories.test_swarm import Swarm
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import PlainWorld, SimNode, numbered
 from triack.base.commit import Commit
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
@@ -181,7 +181,7 @@ def test_the_open_session_of_a_twin_is_closed_and_says_why() -> None:
 @pytest.mark.parametrize("worked", ["neither", "dialling", "dialled", "both"])
 def test_two_processes_with_one_identity_that_meet(worked: str) -> None:
     """Each is the other's clone, even when one of them has done nothing since."""
-    world = World(1)
+    world = PlainWorld(1)
     a = world.node("a")
     a.restart()
     twin = world.clone(a, "twin")
@@ -199,7 +199,7 @@ def test_two_processes_with_one_identity_that_meet(worked: str) -> None:
 def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
     """Neither is known when it knocks: only one gets in, the other has to knock again and is found out."""
     for seed in range(10):
-        world = World(seed, Faults(delay_ns=20 * MS, reorder=0.5))
+        world = PlainWorld(seed, Faults(delay_ns=20 * MS, reorder=0.5))
         a, b = world.node("a"), world.node("b")
         twin = world.clone(a, "twin")
         a.send(b, "q", b"a")

@@ -20,6 +20,7 @@ from triack.tools.sim.effects import Effects
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.host import FOLDER, EngineHost, SimHost
 from triack.tools.sim.network import Network
+from triack.tools.sim.residents import draw_key
 from triack.tools.sim.world import World
 
 A, B = "udp://a:1", "udp://b:1"
@@ -116,8 +117,8 @@ def test_the_last_record_is_written_after_everything_else() -> None:
 class Watched(SimHost):
     """Lists what reaches beyond its process, and can be ended before any of it."""
 
-    def __init__(self, world: World, network: Network, name: str) -> None:
-        super().__init__(world, network, name, f"udp://{name}:1")
+    def __init__(self, world: World, network: Network, name: str, keys: tuple[bytes, ...] | None = None) -> None:
+        super().__init__(world, network, name, f"udp://{name}:1", keys=keys)
         self.effects = Effects()
         self.reached: list[object] = []
         self.failed: list[object] = []
@@ -175,11 +176,11 @@ class Watched(SimHost):
 class Pair:
     """Two hosts in a world of their own; ``a`` is the one that a test looks at."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: tuple[bytes, ...] | None = None) -> None:
         self.world = World(1)
         self.network = Network(self.world, Faults(delay_ns=5 * MS))
         self.network.tap = self._tap
-        self.a, self.b = (Watched(self.world, self.network, name) for name in "ab")
+        self.a, self.b = (Watched(self.world, self.network, name, keys) for name in "ab")
 
     def _tap(self, datagram: bytes, sender: str, _to: str) -> None:
         (self.a if sender == A else self.b).reached.append(datagram)
@@ -196,12 +197,12 @@ class Pair:
 
 
 @pytest.fixture
-def pairs() -> Iterator[Callable[[], Pair]]:
+def pairs() -> Iterator[Callable[..., Pair]]:
     """Makes as many worlds as a test wants."""
     made: list[Pair] = []
 
-    def make() -> Pair:
-        made.append(Pair())
+    def make(keys: tuple[bytes, ...] | None = None) -> Pair:
+        made.append(Pair(keys))
         made[-1].start()
         return made[-1]
 
@@ -235,8 +236,9 @@ def test_a_process_that_dies_before_an_effect_has_done_just_those_before_it(pair
         assert [what for what in crashed.a.reached if what != "begins a commit"] == whole[:left], left
 
 
-def test_records_are_written_at_their_time(pair: Pair) -> None:
-    """Of a message that is safe once it is, of a packet before its datagram leaves."""
+def test_records_are_written_at_their_time(pairs: Callable[..., Pair]) -> None:
+    """Of a message that is safe once it is, of a packet before its datagram leaves. Without keys one sees which."""
+    pair = pairs(())
     pair.a.reached.clear()
     pair.a.send(1)
     pair.world.run(SECOND)
@@ -254,6 +256,53 @@ def test_what_is_sent_arrives_and_its_acknowledgements_come_back(pair: Pair) -> 
     pair.world.run(5 * SECOND)
     assert known == [None]
     assert pair.b.mailbox.length == 10
+
+
+# ---- keys
+
+
+def test_nodes_have_keys_unless_they_are_told_otherwise(pairs: Callable[..., Pair]) -> None:
+    for keys, is_read in ((None, False), ((), True)):
+        pair = pairs(keys)
+        pair.a.send(1)
+        pair.world.run(SECOND)
+        datagrams = [what for what in pair.a.reached if isinstance(what, bytes) and what[:1] != b"{"]
+        assert any(b"body 0" in datagram for datagram in datagrams) == is_read
+        assert pair.b.mailbox.length == 1
+        assert bool(pair.a.live.outbox.links.get("b")) != is_read
+
+
+def test_a_peer_that_is_forgotten_is_cut_off_until_it_is_known_again(pair: Pair) -> None:
+    pair.a.send(1)
+    pair.world.run(SECOND)
+    pair.b.forget("a")
+    pair.a.send(1)
+    pair.world.run(5 * SECOND)
+    assert pair.b.mailbox.length == 1
+    pair.b.know(pair.a.peer)
+    pair.world.run(5 * SECOND)
+    assert pair.b.mailbox.length == 2
+
+
+def test_a_node_may_have_other_keys(pair: Pair) -> None:
+    """Old and new are both good for a while; who has only the old one is a stranger afterwards."""
+    new = draw_key(pair.world, "another")
+    pair.a.identity.use_keys((new, *pair.a.identity.keys))
+    pair.b.know(pair.a.peer)
+    pair.a.identity.use_keys((new,))
+    pair.b.know(pair.a.peer)
+    pair.a.send(1)
+    pair.world.run(SECOND)
+    assert pair.b.mailbox.length == 1
+    pair.a.end()
+    pair.a.identity.use_keys((draw_key(pair.world, "a"),))
+    pair.a.start()
+    pair.a.send(1)
+    pair.world.run(5 * SECOND)
+    assert pair.b.mailbox.length == 1
+
+
+# ---- time
 
 
 def test_a_job_takes_the_time_of_the_disk(pair: Pair) -> None:

@@ -1,0 +1,182 @@
+"""Whether a peer is somewhere else now: no address is used before whoever is there has answered from there.
+
+A datagram that opens is the peer's, but says nothing of where the peer is: who sees it can send it on from elsewhere,
+and be faster than it is. So an address from which the newest datagram came is only a candidate. It gets a challenge,
+eight random bytes under the session's keys, and becomes the path when just these come back from there, as in RFC 9000,
+section 8.2. Until then everything else goes to the old path, and the candidate gets at most three times the bytes that
+came from it (section 8.1).
+
+    SETTLED --elsewhere--> ASKING --asked--> WAITING --answered--> SETTLED, at the new address
+    ASKING or WAITING --elsewhere, but another address--> ASKING
+    ASKING or WAITING --back, or given up--> SETTLED, at the old one
+    WAITING --again--> ASKING
+
+Whoever is challenged answers to where the challenge came from. A challenge is as long as its answer, and an authentic
+one comes once, so that nobody is sent more than was sent from there.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
+
+__all__ = ["CHALLENGE_BYTES", "GIVE_UP_NS", "REPEAT_NS", "Move", "Paths", "State"]
+
+CHALLENGE_BYTES = 8
+"""Nobody guesses one of 2^64 in the few tries that there are (RFC 9000, section 19.17)."""
+AMPLIFICATION = 3
+"""Bytes that a candidate may get for each that came from it (RFC 9000, section 8.1)."""
+REPEAT_NS = 250 * MS
+"""After so long without an answer a challenge is repeated: longer than most round trips, and a wait that few notice."""
+GIVE_UP_NS = 3 * SECOND
+"""Of a candidate that does not answer; a dozen challenges. When newer datagrams come from there, it begins again."""
+
+
+class State(Enum):
+    """What is known of where the peer is."""
+
+    SETTLED = "settled"
+    """It is on the path, for all we know."""
+    ASKING = "asking"
+    """A candidate is to be challenged."""
+    WAITING = "waiting"
+    """It was."""
+
+
+class Move(Enum):
+    """What happens to it."""
+
+    ELSEWHERE = "elsewhere"
+    """The newest datagram came from an address that is neither the path nor the candidate."""
+    BACK = "back"
+    """The newest datagram came by the path."""
+    ASKED = "asked"
+    """A challenge has left."""
+    AGAIN = "again"
+    """No answer for a while."""
+    ANSWERED = "answered"
+    """The challenge came back, from the candidate."""
+    GIVEN_UP = "given up"
+    """No answer at all."""
+
+
+_MOVES: dict[tuple[State, Move], State] = {
+    (State.SETTLED, Move.ELSEWHERE): State.ASKING,
+    (State.ASKING, Move.ELSEWHERE): State.ASKING,
+    (State.ASKING, Move.BACK): State.SETTLED,
+    (State.ASKING, Move.ASKED): State.WAITING,
+    (State.ASKING, Move.ANSWERED): State.SETTLED,
+    (State.ASKING, Move.GIVEN_UP): State.SETTLED,
+    (State.WAITING, Move.ELSEWHERE): State.ASKING,
+    (State.WAITING, Move.BACK): State.SETTLED,
+    (State.WAITING, Move.AGAIN): State.ASKING,
+    (State.WAITING, Move.ANSWERED): State.SETTLED,
+    (State.WAITING, Move.GIVEN_UP): State.SETTLED,
+}
+"""Every move that there is."""
+
+
+class Paths:
+    """Where the peer of one conversation may be, beside its path.
+
+    Attributes:
+        state: see the table above.
+        candidate: the address that is looked at; empty when settled.
+    """
+
+    __slots__ = ("_answer", "_credit_bytes", "_question", "_repeat_ns", "_until_ns", "candidate", "state")
+
+    def __init__(self) -> None:
+        self.state = State.SETTLED
+        self.candidate = ""
+        self._question = b""
+        self._credit_bytes = 0
+        self._repeat_ns = 0
+        self._until_ns = 0
+        self._answer: tuple[str, bytes] | None = None
+
+    def _move(self, move: Move) -> None:
+        self.state = _MOVES[self.state, move]
+        if self.state is State.SETTLED:
+            self.candidate, self._question, self._credit_bytes = "", b"", 0
+
+    # ---- what comes
+
+    def handle_datagram(
+        self, path: str, sender: str, size_bytes: int, *, newest: bool, draw: Callable[[int], bytes], now_ns: int
+    ) -> None:
+        """An authentic datagram has come.
+
+        Args:
+            path: the address that is in use.
+            sender: where it came from.
+            size_bytes: how long it was.
+            newest: whether none with a greater counter came before; old ones may come from where the peer was.
+            draw: gives so many random bytes.
+            now_ns: the clock.
+        """
+        if sender == path:
+            if newest and self.state is not State.SETTLED:
+                self._move(Move.BACK)
+            return
+        if sender != self.candidate:
+            if not newest or _transport_of(sender) != _transport_of(path):
+                return
+            self._move(Move.ELSEWHERE)
+            self.candidate, self._question, self._credit_bytes = sender, draw(CHALLENGE_BYTES), 0
+            self._until_ns = now_ns + GIVE_UP_NS
+        self._credit_bytes += AMPLIFICATION * size_bytes
+
+    def handle_challenge(self, question: bytes, sender: str) -> None:
+        """The peer asks whether we are where it believes. Raises ProtocolError ``bad-frame``."""
+        if len(question) != CHALLENGE_BYTES:
+            raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(question)} bytes")
+        self._answer = sender, question
+
+    def handle_response(self, answer: bytes, sender: str) -> None:
+        """The candidate has become the path. Raises ProtocolError ``unexpected-response`` when it has not."""
+        if self.state is State.SETTLED or (sender, answer) != (self.candidate, self._question):
+            raise ProtocolError(DropReason.UNEXPECTED_RESPONSE)
+        self._move(Move.ANSWERED)
+
+    # ---- what leaves, and when
+
+    def poll_answer(self) -> tuple[str, bytes] | None:
+        """Where to send a response, and what it says, or None; of several challenges the last counts."""
+        answer, self._answer = self._answer, None
+        return answer
+
+    def poll_challenge(self, size_bytes: int, now_ns: int) -> tuple[str, bytes] | None:
+        """Where to send a challenge, and what it says, or None.
+
+        Args:
+            size_bytes: how long the datagram will be.
+            now_ns: the clock.
+        """
+        self._handle_time(now_ns)
+        if self.state is not State.ASKING or self._credit_bytes < size_bytes:
+            return None
+        self._move(Move.ASKED)
+        self._credit_bytes -= size_bytes
+        self._repeat_ns = now_ns + REPEAT_NS
+        return self.candidate, self._question
+
+    def _handle_time(self, now_ns: int) -> None:
+        if self.state is State.SETTLED:
+            return
+        if now_ns >= self._until_ns:
+            self._move(Move.GIVEN_UP)
+        elif self.state is State.WAITING and now_ns >= self._repeat_ns:
+            self._move(Move.AGAIN)
+
+    def next_deadline(self) -> int | None:
+        """When ``poll_challenge`` must be called at the latest, or None."""
+        if self.state is State.SETTLED:
+            return None
+        return min(self._repeat_ns, self._until_ns) if self.state is State.WAITING else self._until_ns
+
+
+def _transport_of(address: str) -> str:
+    return address.partition(":")[0]

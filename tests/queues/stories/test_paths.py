@@ -1,0 +1,186 @@
+"""Peers move under live sessions, and nobody else moves them: strangers get no more than thrice what they sent."""
+
+from collections import Counter
+
+import pytest
+
+from tests.queues.world import SimNode, World, numbered
+from triack.base.datagram import Kind, read_header
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
+from triack.queues.effects import Effect, Release, Vouch
+from triack.queues.engine import Engine
+from triack.tools.sim.faults import Faults
+from triack.tools.sim.network import Port
+
+EVIL = "udp://evil:1"
+
+
+class Stranger:
+    """Sees every datagram, sends copies of them from its own address, and gets what is sent there."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.sends = True
+        self.sent_bytes = 0
+        self.got_bytes = 0
+        self.got: Counter[Kind] = Counter()
+        world.network.attach(EVIL, Port(self._receive, lambda _address: None))
+        world.network.tap = self._copy
+
+    def _copy(self, datagram: bytes, sender: str, to: str) -> None:
+        if self.sends and EVIL not in (sender, to):
+            self.sent_bytes += len(datagram)
+            # It arrives before the original.
+            self.world.at(MS, lambda: self._inject(datagram, to))
+
+    def _inject(self, datagram: bytes, to: str) -> None:
+        node = self.world.nodes.get(to)
+        if node is not None:
+            node.receive(datagram, EVIL)
+
+    def _receive(self, datagram: bytes, _sender: str) -> None:
+        self.got_bytes += len(datagram)
+        self.got[read_header(datagram).kind] += 1
+
+
+def couple(seed: int = 1, loss: float = 0.0) -> tuple[World, SimNode, SimNode]:
+    world = World(seed, Faults(loss=loss, delay_ns=10 * MS))
+    return world, world.node("a"), world.node("b")
+
+
+def sessions(node: SimNode) -> int:
+    return len(node.log("session_opened"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mover", ["sender", "receiver"])
+def test_a_peer_that_moves_every_second_stays_in_its_session(mover: str) -> None:
+    """10 MB, and whoever of the two it is: who dialled, or who was dialled."""
+    world, a, b = couple(loss=0.02)
+    bodies = numbered(0, 10_000, 1_000)
+    a.send(b, "q", *bodies)
+    moves = 0
+    while a.busy:
+        world.run(SECOND)
+        world.network.rebind((a if mover == "sender" else b).address)
+        moves += 1
+        assert moves < 120
+    assert moves > 3
+    assert b.read_all("q") == bodies
+    assert (sessions(a), sessions(b)) == (1, 1)
+
+
+def test_a_moved_peer_is_used_when_it_has_answered_from_there() -> None:
+    world, a, b = couple()
+    a.send(b, "q", b"1")
+    world.run(SECOND)
+    kinds: list[Kind] = []
+    world.network.rebind(a.address)
+    world.network.tap = lambda datagram, _sender, to: (
+        kinds.append(read_header(datagram).kind) if to != b.address else None
+    )
+    a.send(b, "q", b"2")
+    world.run(SECOND)
+    (conversation,) = b.live.handshakes.conversations.values()
+    assert conversation.path not in (a.address, "")
+    assert kinds.index(Kind.CHALLENGE) < len(kinds) - 1
+    assert b.read_all("q") == [b"1", b"2"]
+    assert sessions(b) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_forwards_from_another_address_and_cannot_answer_takes_nothing_away(seed: int) -> None:
+    """Its copies are the first to arrive, all the time: it gets challenges, for no more than thrice what it sent."""
+    world, a, b = couple(seed)
+    evil = Stranger(world)
+    a.send(b, "q", *numbered(0, 300))
+    b.send(a, "q", *numbered(0, 300))
+    assert world.run(60 * SECOND, lambda: not a.busy and not b.busy)
+    assert (a.read_all("q"), b.read_all("q")) == (numbered(0, 300), numbered(0, 300))
+    assert evil.got[Kind.DATA] == 0
+    assert evil.got[Kind.CHALLENGE] > 0
+    assert evil.got_bytes <= 3 * evil.sent_bytes
+    for node in (a, b):
+        assert all(one.path != EVIL for one in node.live.handshakes.conversations.values())
+
+
+def test_an_old_path_that_goes_on_injecting_brings_nobody_back() -> None:
+    """All that ever came by the old path comes again, after each move: it has come before."""
+    world, a, b = couple()
+    kept: list[tuple[bytes, str]] = []
+    world.network.tap = lambda datagram, sender, to: kept.append((datagram, sender)) if to == b.address else None
+    for move in range(10):
+        a.send(b, "q", *numbered(10 * move, 10 * move + 10))
+        world.run(SECOND)
+        (conversation,) = b.live.handshakes.conversations.values()
+        path = conversation.path
+        for datagram, _ in kept:
+            b.receive(datagram, a.address)
+            b.receive(datagram, EVIL)
+        world.run(10 * MS)
+        assert conversation.path == path
+        assert not conversation.paths.candidate
+        world.network.rebind(a.address)
+    assert b.read_all("q") == numbered(0, 100)
+    assert b.live.drops[DropReason.REPLAYED] > 0
+    assert sessions(b) == 1
+
+
+def test_a_connect_that_is_sent_on_from_elsewhere_does_not_take_the_session_there() -> None:
+    """Its accept goes where it came from; but the session is where the accept went that the initiator has read."""
+    world, a, b = couple()
+    evil = Stranger(world)
+    a.send(b, "q", b"1")
+    world.run(SECOND)
+    evil.sends = False
+    assert evil.got[Kind.ACCEPT] == 1
+    assert evil.got[Kind.DATA] == 0
+    assert b.read_all("q") == [b"1"]
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_both_may_move_one_after_the_other(loss: float) -> None:
+    world, a, b = couple(loss=loss)
+    for number in range(6):
+        a.send(b, "q", b"%d" % number)
+        world.run(3 * SECOND)
+        world.network.rebind((a, b)[number % 2].address)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"%d" % number for number in range(6)]
+
+
+# Streams.
+
+
+def test_streams_with_open_conversations_are_vouched_for_until_those_are_gone() -> None:
+    """A stranger's connect is answered, and vouches for nothing."""
+    world = World(1)
+    a, b = (SimNode(world, name) for name in "ab")
+    told: dict[str, list[Effect]] = {"a": [], "b": []}
+    for node in (a, b):
+        node.address = f"tcp://{node.name}:1"
+        world.nodes[node.address] = node
+        node.start()
+    follow = SimNode.follow
+
+    def watch(node: SimNode, engine: Engine, now_ns: int) -> None:
+        poll = engine.poll
+
+        def polled(at_ns: int) -> list[Effect]:
+            effects = poll(at_ns)
+            told[node.name] += [effect for effect in effects if isinstance(effect, Vouch | Release)]
+            return effects
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, "poll", polled)
+            follow(node, engine, now_ns)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimNode, "follow", watch)
+        a.send(b, "q", b"1")
+        world.run(SECOND)
+        assert told == {"a": [Vouch(b.address)], "b": [Vouch(a.address)]}
+        b.forget("a")
+        world.run(SECOND)
+        assert told["b"] == [Vouch(a.address), Release(a.address)]

@@ -1,0 +1,95 @@
+"""Who lives in a simulated world: each node has keys, drawn from the world's chance, and all know each other.
+
+A node that joins is known to all who are there, and knows them. Whom somebody trusts later is for tests and faults to
+change (``SimHost.know``, ``SimHost.forget``).
+"""
+
+from functools import lru_cache
+from typing import Protocol
+
+from triack.base.datagram import Channels
+from triack.base.peers import Directory, Peer
+from triack.tools.sim.world import World
+from triack.transport.cookies import Entropy
+from triack.transport.insecure import InsecureChannels
+from triack.transport.noise import KEY_BYTES, KeyPair
+from triack.transport.secure import SecureChannels
+
+__all__ = ["Identity", "Resident", "Residents", "draw_key", "public_of"]
+
+KEYS_CACHED = 1_024
+"""Nodes of one world are few, and each is asked for its public key with every start of every other."""
+
+
+class Resident(Protocol):
+    """A node among others."""
+
+    @property
+    def peer(self) -> Peer:
+        """What others have to know of it."""
+
+    def know(self, peer: Peer) -> None:
+        """There is another."""
+
+
+class Identity:
+    """What makes a node itself, and whom it trusts: this outlives its processes.
+
+    Args:
+        keys: its private keys; none for a node that speaks insecurely, and knows the others by address alone.
+
+    Attributes:
+        keys: the same; see ``use_keys``.
+        directory: the peers that it knows by name.
+    """
+
+    def __init__(self, keys: tuple[bytes, ...]) -> None:
+        self.keys = keys
+        self.directory = Directory()
+        self._channels: SecureChannels | None = None
+
+    def make_channels(self, entropy: Entropy) -> Channels:
+        """What protects the datagrams of a process that begins."""
+        if not self.keys:
+            return InsecureChannels()
+        self._channels = SecureChannels(self.keys, self.directory, entropy=entropy)
+        return self._channels
+
+    def use_keys(self, keys: tuple[bytes, ...]) -> None:
+        """Have these private keys from now on; a process that runs has them at once."""
+        self.keys = keys
+        if self._channels is not None:
+            self._channels.use_keys(keys)
+
+    def know(self, peer: Peer) -> None:
+        """Trust a peer, as it is now."""
+        self.directory.replace([*(other for other in self.directory if other.name != peer.name), peer])
+
+    def forget(self, name: str) -> None:
+        """Trust a peer no more."""
+        self.directory.replace([other for other in self.directory if other.name != name])
+
+
+class Residents:
+    """All nodes that know each other, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._all: list[Resident] = []
+
+    def join(self, resident: Resident) -> None:
+        """One more."""
+        for other in self._all:
+            other.know(resident.peer)
+            resident.know(other.peer)
+        self._all.append(resident)
+
+
+def draw_key(world: World, name: str) -> bytes:
+    """The private key of that name: the same in every run of a seed."""
+    return world.chance(f"key {name}").randbytes(KEY_BYTES)
+
+
+@lru_cache(maxsize=KEYS_CACHED)
+def public_of(private: bytes) -> bytes:
+    """The public key of a private one."""
+    return KeyPair.of(private).public
