@@ -96,7 +96,8 @@ from triack.transport.address import Address
 from triack.transport.udp import UdpEndpoint
 
 async def main():
-    here, there = [await UdpEndpoint.open(Address.parse("udp://127.0.0.1:0", listening=True), loopback_only=True) for _ in range(2)]
+    listen = Address.parse("udp://127.0.0.1:0", listening=True)
+    here, there = [await UdpEndpoint.open(listen, loopback_only=True) for _ in range(2)]
     for round in range(200):
         if round == 100:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
