@@ -12,7 +12,7 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test docs paths lint format lock build clean planted exhaustive disk figures drains window real fuzz flood
+.PHONY: help setup demo check test docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ docs: setup  ## write the tables of docs that come from the code: reasons, event
 
 planted: setup  ## plant known bugs, and see each one found
 	$(BIN)/python -m proof planted $(ARGS)
+
+lies: setup  ## tell lies about session logs, and see each one found out or proved harmless
+	$(BIN)/python -m proof lies $(ARGS)
 
 exhaustive: setup  ## search every state of small worlds
 	$(BIN)/python -m proof exhaustive $(ARGS)

@@ -9,7 +9,7 @@ from triack import sync
 from triack.base import errors
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client
 from triack.node.control.client import connect_to as connect
@@ -22,6 +22,7 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.quotas import Limits, Quota
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
@@ -43,6 +44,7 @@ __all__ = [
     "Consumer",
     "Delivery",
     "Events",
+    "Limits",
     "LinkDown",
     "LinkStats",
     "LinkUp",
@@ -56,7 +58,9 @@ __all__ = [
     "OutgoingStats",
     "PeerHalted",
     "PeerSilent",
+    "QueueOverQuota",
     "QueueStats",
+    "Quota",
     "Receipt",
     "Redelivery",
     "SessionSettings",

@@ -39,10 +39,10 @@ def split_key(key: int) -> tuple[int, int]:
 
 
 class OutgoingQueueRow(NamedTuple):
-    """An outgoing stream: where to, in which class, and which number comes next."""
+    """An outgoing stream: to whom, in which class, and which number comes next."""
 
     lane: int
-    address: str
+    peer: str
     queue: str
     delivery: int
     sequence: int
@@ -82,11 +82,15 @@ class PositionRow(NamedTuple):
 
 
 class PeerRow(NamedTuple):
-    """What is remembered of another store: how far its history had come when it last spoke."""
+    """What is remembered of another store: how far its history had come when it last spoke, and whose it is.
+
+    The name is that of the peer which proved to be the node's with a key; empty when none did.
+    """
 
     node_id: bytes
     start: int
     serial: int
+    name: str = ""
 
 
 @dataclass(slots=True)
@@ -101,6 +105,7 @@ class Commit:
     outgoing: list[OutgoingRow] = field(default_factory=list)
     outgoing_deletes: list[tuple[int, int]] = field(default_factory=list)
     queues: list[tuple[int, str]] = field(default_factory=list)
+    queue_deletes: list[int] = field(default_factory=list)
     messages: list[MessageRow] = field(default_factory=list)
     message_deletes: list[tuple[int, int]] = field(default_factory=list)
     progress: dict[int, bytes] = field(default_factory=dict)
@@ -119,6 +124,7 @@ class Commit:
             or self.lanes
             or self.progress
             or self.queues
+            or self.queue_deletes
             or self.state
             or self.peers
         )

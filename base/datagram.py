@@ -132,8 +132,9 @@ class Channel(Protocol):
 
         Raises:
             ProtocolError: the datagram is not what the peer sealed, came before, or is of no use in this state;
-                nothing has changed then. The reason says which: ``too-short``, ``bad-tag``, ``replayed``,
-                ``key-expired``, ``unexpected-accept``, ``too-many-forgeries`` (the conversation has to be closed).
+                nothing has changed then. The reason says which: ``too-short``, ``bad-header``, ``bad-mac``,
+                ``bad-tag``, ``replayed``, ``key-expired``, ``not-open``, ``unexpected-accept``, ``too-many-forgeries``
+                (the conversation has to be closed).
         """
 
 
@@ -166,7 +167,7 @@ class Channels(Protocol):
             scheme: of the address that is dialled: ``udp``, ``tcp`` or ``memory``.
 
         Raises:
-            ProtocolError: ``no-key``: the directory has no key for that peer, or no such peer any more.
+            ProtocolError: ``no-key``: the directory has no key of that peer that can be used, or no such peer any more.
         """
 
     def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:
@@ -181,6 +182,6 @@ class Channels(Protocol):
             now_ns: the monotonic clock.
 
         Raises:
-            ProtocolError: ``too-short``, ``bad-mac``, ``bad-cookie``, ``bad-tag``, ``untrusted``,
-                ``too-many-connects``: nothing is answered then.
+            ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``bad-tag``, ``untrusted``, ``own-node``,
+                ``bad-hello``: nothing is answered then.
         """

@@ -9,6 +9,7 @@ TriackError
 │   └── KeyUnreadable         a text that is no key, or was mistyped
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
+├── QueueFull                 a queue of this node has reached its quota, and is set to refuse
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
 ├── ProtocolError             the peer's fault: bytes that no correct node sends
@@ -37,6 +38,7 @@ __all__ = [
     "NodeClosed",
     "NotLoopback",
     "ProtocolError",
+    "QueueFull",
     "QueueNotFound",
     "ReplayError",
     "RollbackDetected",
@@ -87,6 +89,10 @@ class NodeClosed(TriackError):
 
 class WouldBlock(TriackError):
     """The outgoing queue is full; try again later or await ``send``."""
+
+
+class QueueFull(TriackError):
+    """A queue of this node has reached its quota and is set to refuse; the message was not accepted."""
 
 
 class WaitTimeout(TriackError, TimeoutError):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["LinkDown", "LinkUp", "NodeEvent", "PeerHalted", "PeerSilent"]
+__all__ = ["LinkDown", "LinkUp", "NodeEvent", "PeerHalted", "PeerSilent", "QueueOverQuota"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +66,20 @@ class PeerHalted:
     cause: str
 
 
-NodeEvent = LinkUp | LinkDown | PeerSilent | PeerHalted
+@dataclass(frozen=True, slots=True)
+class QueueOverQuota:
+    """A queue of this node has reached its quota: who sends to it waits, or is refused. Told once until it has room.
+
+    Attributes:
+        queue: its name.
+        messages: how many are in it.
+        bytes: of the packets that hold them.
+    """
+
+    queue: str
+    messages: int
+    bytes: int
+
+
+NodeEvent = LinkUp | LinkDown | PeerSilent | PeerHalted | QueueOverQuota
 """Everything that ``Node.events`` gives."""

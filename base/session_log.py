@@ -6,7 +6,7 @@ of docs/session-log.md from here. All names are part of the file format: they st
 
 from typing import Final, NamedTuple
 
-__all__ = ["COMMON", "EVENTS", "FIELDS", "SCHEMA_VERSION", "Event", "Field"]
+__all__ = ["COMMON", "EVENTS", "FIELDS", "SCHEMA_VERSION", "SETTINGS", "Event", "Field"]
 
 SCHEMA_VERSION: Final = 1
 """Written into every record; a reader refuses any other one."""
@@ -56,7 +56,7 @@ FIELDS: Final[dict[str, Field]] = {
     # Where a message is, whatever session carries it.
     "class": Field(str, "`express`, `recoverable` or `transactional`"),
     "origin": Field(str, "id of the node that the messages come from"),
-    "lane": Field(int, "the origin's number for one stream: one destination queue at one address in one class"),
+    "lane": Field(int, "the origin's number for one stream: one destination queue of one peer in one class"),
     "sequence": Field(int, "the lane's sequence id: only grows"),
     "number": Field(int, "a packet's number in the sequence, from 1"),
     "previous": Field(int, "the number of the packet before it that its origin still wants delivered; 0: none"),
@@ -68,7 +68,6 @@ FIELDS: Final[dict[str, Field]] = {
         "in `dropped` how many datagrams",
     ),
     "queue": Field(str, "name of the destination queue"),
-    "peer_address": Field(str, "where that queue is, as the application named it"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
     "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all"),
@@ -77,6 +76,7 @@ FIELDS: Final[dict[str, Field]] = {
     # Sessions.
     "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
     "peer": Field(str, "node id of the other end, 32 hex digits; empty if it never said"),
+    "peer_name": Field(str, "the peer, as this node calls it: by name, or by address when it has none"),
     "role": Field(str, "`initiator` or `acceptor`"),
     "address": Field(str, "where the peer is; in `node_started` where the node listens"),
     "window": Field(int, "packets, the most that may be unacknowledged"),
@@ -93,11 +93,32 @@ FIELDS: Final[dict[str, Field]] = {
     "ranges": Field(list, "inclusive ranges, ascending, disjoint; of an ack that leaves: above `cumulative`"),
     "trigger": Field(str, "why the ack left: `count`, `bytes`, `delay`, `piggyback`, `gap`, `duplicate` or `request`"),
     "pending": Field(int, "packets newly covered"),
+    # The node's settings, which its sessions and streams keep to.
+    "max_unacked_packet": Field(int, "packets, the largest window that the node opens a session with"),
+    "ack_timeout_min_ns": Field(int, "nanoseconds of silence before which no ack timeout ends a session"),
+    "seq_max_ack_delay_ns": Field(int, "nanoseconds that an order ack may wait for"),
+    "seq_resend_13_ns": Field(int, "nanoseconds before each of the resends 1 to 3 of what has no order ack"),
+    "seq_resend_46_ns": Field(int, "the same for 4 to 6"),
+    "seq_resend_79_ns": Field(int, "the same for 7 to 9"),
+    "seq_resend_10_ns": Field(int, "the same from 10 on"),
     # Nodes.
     "name": Field(str, "the node's name"),
     "rolled_back": Field(str, "whose store: `own`, `peer`, or `unknown` when the peer has not said"),
 }
 """All other fields. A name means the same in every event; where an event adds something, its sentence says so."""
+
+SETTINGS: Final = (
+    "max_unacked_packet",
+    "idle_ack_delay_ns",
+    "ack_threshold",
+    "ack_timeout_min_ns",
+    "seq_max_ack_delay_ns",
+    "seq_resend_13_ns",
+    "seq_resend_46_ns",
+    "seq_resend_79_ns",
+    "seq_resend_10_ns",
+)
+"""What a node says of its settings when it starts; logs of older nodes lack them."""
 
 _STREAM: Final = ("class", "origin", "lane", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
@@ -108,7 +129,7 @@ _CARRIED: Final = ((), ("origin", "lane", "sequence", "number", "previous", "cou
 EVENTS: Final[dict[str, Event]] = {
     "node_started": Event(
         "the node has opened its store; first record of an incarnation. Without `address` it does not listen",
-        ("name",),
+        ("name", *SETTINGS),
         ((), ("address",)),
     ),
     "node_stopped": Event("the node closed in good order; last record of an incarnation"),
@@ -120,18 +141,18 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "queued": Event(
         "outgoing packets were committed here (express: entered memory). `origin` is the recording node",
-        (*_PACKETS, "queue", "peer_address"),
+        (*_PACKETS, "queue", "peer_name"),
         ((), ("recovered",)),
     ),
     "session_opened": Event(
         "the session became open",
-        ("session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"),
+        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"),
     ),
-    "session_closed": Event("the session ended", ("session", "peer", "reason", "unacked")),
+    "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
         "a store, this node's or the peer's, is an older copy of itself, or runs twice: nothing is exchanged with that "
         "peer until the node starts again; once for each peer and start",
-        ("peer", "rolled_back"),
+        ("peer", "peer_name", "rolled_back"),
     ),
     "packet_sent": Event(
         "a packet went to the transport; control packets (order acks, rejections) have `class` `express` and no `lane`",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.node import operator_log
@@ -89,12 +89,16 @@ class Driver:
         self._wake.set()
 
     async def progress(self) -> None:
-        """Wait until the engine has been drained once more."""
+        """Let the engine be drained once more, and wait for that."""
+        self._wake.set()
+        await self.next_turn()
+
+    async def next_turn(self) -> None:
+        """Wait until the engine has been drained once more, for whatever reason."""
         if self._closed or self._tasks[0].done():
             return
         future = self._loop.create_future()
         self._progress.append(future)
-        self._wake.set()
         await future
 
     async def next_round(self) -> None:
@@ -171,6 +175,9 @@ class Driver:
             case PeerHalted(peer, rolled_back, cause):
                 why = f"rollback detected: {cause}"
                 operator_log.error(why, node=self._name, peer=peer, rolled_back=rolled_back)
+            case QueueOverQuota(queue, messages, size_bytes):
+                why = f"queue {queue} is over its quota"
+                operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
         self.events.put(event)
 
     def _handle_trouble(self, address: str, cause: str) -> None:

@@ -12,6 +12,7 @@ from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
+from triack.base.peers import Directory, Peer
 from triack.node import operator_log
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.server import ControlServer
@@ -107,7 +108,7 @@ class Node:
         self._listen = listen
         self._log = log
         self._queues = queues
-        self._peers = peers
+        self._directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
         self._life = Life(name)
         self._running: Port | None = None
         self._control: ControlServer | None = None
@@ -156,16 +157,18 @@ class Node:
             opened.pop_all()
         driver = Driver(self.name, engine, platform, worker, store, log, endpoint)
         driver.on_failure = self._life.fail
-        return Port(
+        port = Port(
             self.name,
             life=self._life,
             engine=engine,
             driver=driver,
             clock=platform.monotonic_ns,
-            peers=self._peers,
+            directory=self._directory,
             fixed_queues=self._queues is not None,
             state=content.state,
         )
+        platform.note_node(self.name, port.stats)
+        return port
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
         platform, stores = self._platform, list[Store]()
@@ -206,6 +209,7 @@ class Node:
             settings=self.settings,
             queues=self._queues,
             channels=InsecureChannels(),
+            directory=self._directory,
             random=random.Random(platform.entropy(16)),
             now_ns=now_ns,
             wall_offset_ns=platform.wall_ns() - now_ns,
@@ -256,7 +260,7 @@ class Node:
         """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent`` and ``PeerHalted``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted`` and ``QueueOverQuota``.
 
         Raises:
             NodeClosed: the node was not started.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from triack.node.log_file import LogFile
+from triack.node.stats import NodeStats
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint, open_endpoint
 
@@ -81,6 +82,9 @@ class Platform:
     def open_log(self, folder: Path | None, name: str, incarnation: int) -> Log | None:
         """Open the session log of a node, or None if it keeps none. Raises StoreError."""
         return None if folder is None else LogFile(folder, name, incarnation)
+
+    def note_node(self, name: str, look: Callable[[], NodeStats]) -> None:
+        """A node was opened; ``look`` gives its counters. A platform that tells of its nodes keeps it."""
 
 
 PLATFORM: ContextVar[Platform] = ContextVar("triack_platform", default=Platform())  # noqa: B039 - it has no state

@@ -9,8 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from triack.base.delivery import Delivery
-from triack.base.errors import AddressError, NodeClosed, QueueNotFound, RollbackDetected, UsageError, WaitTimeout
+from triack.base.errors import (
+    AddressError,
+    NodeClosed,
+    QueueFull,
+    QueueNotFound,
+    RollbackDetected,
+    UsageError,
+    WaitTimeout,
+)
 from triack.base.names import check_name, nearest
+from triack.base.peers import Directory
 from triack.node import operator_log
 from triack.node.driver import Driver
 from triack.node.events import Events
@@ -46,7 +55,7 @@ class Port:
         engine: its engine.
         driver: runs the engine.
         clock: the monotonic clock, in nanoseconds.
-        peers: addresses by name.
+        directory: the peers by name.
         fixed_queues: whether it has only the queues that it was opened with.
         state: what the application keeps in the store.
 
@@ -62,7 +71,7 @@ class Port:
         engine: Engine,
         driver: Driver,
         clock: Callable[[], int],
-        peers: dict[str, str],
+        directory: Directory,
         fixed_queues: bool,
         state: dict[str, bytes],
     ) -> None:
@@ -73,7 +82,7 @@ class Port:
         self._engine = engine
         self._driver = driver
         self._clock = clock
-        self._peers = peers
+        self._directory = directory
         self._fixed_queues = fixed_queues
         self._state = state
         self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
@@ -97,17 +106,15 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        address = ""
         if parsed.address is not None:
             check_loopback(f"send to {parsed.queue} at", parsed.address)
-            address = str(parsed.address)
-        if parsed.peer is not None:
-            if parsed.peer not in self._peers:
-                raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, self._peers)}")
-            address = self._peers[parsed.peer]
-        if not address or address == self._engine.address:
+        if parsed.peer is not None and self._directory.named(parsed.peer) is None:
+            known = [peer.name for peer in self._directory]
+            raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, known)}")
+        where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
+        if not self._engine.peer_at(where):
             self.mailbox(parsed.queue)
-        found = self._engine.outgoing_queue(address, parsed.queue, delivery)
+        found = self._engine.outgoing_queue(where, parsed.queue, delivery)
         self._outgoing[(destination, delivery)] = found
         return found
 
@@ -118,6 +125,8 @@ class Port:
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
+        if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
+            raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         if not properties:
             return outgoing, body, size_bytes
@@ -134,8 +143,7 @@ class Port:
         await asyncio.sleep(0)
         while not self._engine.outbox.room(outgoing):
             self.check_alive()
-            await self._driver.progress()
-            await asyncio.sleep(0)
+            await self._driver.next_turn()
 
     def may_go_on(self, outgoing: OutgoingQueue) -> bool:
         """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""

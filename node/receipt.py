@@ -94,7 +94,7 @@ class Receipt(Waits):
         try:
             reason = await asyncio.wait_for(future, timeout)
         except TimeoutError:
-            destination = f"{outgoing.address}/{outgoing.queue}" if outgoing.address else outgoing.queue
+            destination = f"{outgoing.peer}/{outgoing.queue}" if outgoing.peer else outgoing.queue
             raise WaitTimeout(f"message to {destination} not {stage.name.lower()} after {timeout} s") from None
         finally:
             port.forget_stage(outgoing, self._ticket, waiter)
@@ -107,11 +107,11 @@ class Receipt(Waits):
         error = self._port.halted(outgoing)
         if error is not None and reason == str(error):
             raise RollbackDetected(
-                f"message to {outgoing.address}/{outgoing.queue} not sent: {reason}",
+                f"message to {outgoing.peer}/{outgoing.queue} not sent: {reason}",
                 peer=error.peer,
                 rolled_back=error.rolled_back,
             )
-        raise DeliveryFailed(f"message to {outgoing.address}/{outgoing.queue} not delivered: {reason}", reason=reason)
+        raise DeliveryFailed(f"message to {outgoing.peer}/{outgoing.queue} not delivered: {reason}", reason=reason)
 
 
 def _as_stage(stage: object) -> Stage:

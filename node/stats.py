@@ -27,11 +27,13 @@ class QueueStats:
         bytes: of the packets that hold them.
         oldest_s: seconds since the oldest that waits was sent, by the clocks of its sender and of this node; None when
             none waits.
+        is_full: whether it has reached its quota, so that senders wait or are refused.
     """
 
     messages: int
     bytes: int
     oldest_s: float | None
+    is_full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,14 @@ class OutgoingStats:
     """One outgoing queue: what is on its way to one queue elsewhere, in one class.
 
     Attributes:
-        address: where it goes.
+        peer: whose it is, by name, or by address when it has no name.
         queue: the queue there.
         delivery: the class.
         packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
         bytes: of their bodies.
     """
 
-    address: str
+    peer: str
     queue: str
     delivery: Delivery
     packets: int
@@ -78,7 +80,7 @@ class SessionStats:
 
 @dataclass(frozen=True, slots=True)
 class LinkStats:
-    """The way to one address to which this node sends.
+    """The way to one peer to which this node sends.
 
     Attributes:
         is_up: whether a session is open.
@@ -102,11 +104,12 @@ class NodeStats:
     Attributes:
         queues: its queues by name.
         outgoing: its outgoing queues, those to queues of its own left out.
-        links: the addresses to which it sends.
+        links: the peers to which it sends, by name, or by address when they have no names.
         sessions: every open session.
         drops: what was dropped, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
         rollbacks: halted peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
+        dead_letters: messages that went to the dead-letter queue since the node started, by reason.
     """
 
     queues: dict[str, QueueStats]
@@ -116,6 +119,7 @@ class NodeStats:
     drops: dict[str, int]
     closes: dict[str, int]
     rollbacks: dict[str, str]
+    dead_letters: dict[str, int]
 
 
 def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
@@ -133,20 +137,21 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
         queues={name: _queue(mailbox, now_ms) for name, mailbox in sorted(engine.inbox.mailboxes.items())},
         outgoing=[
             OutgoingStats(
-                outgoing.address,
+                outgoing.peer,
                 outgoing.queue,
                 outgoing.delivery,
                 outgoing.unacknowledged,
                 outgoing.pending_bytes + outgoing.unacked_bytes,
             )
             for outgoing in engine.outbox.queues
-            if outgoing.address
+            if outgoing.peer
         ],
-        links={address: _link(link) for address, link in engine.outbox.links.items()},
+        links={peer: _link(link) for peer, link in engine.outbox.links.items()},
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
         rollbacks=engine.rollbacks,
+        dead_letters=dict(engine.inbox.dead_letters),
     )
 
 
@@ -164,13 +169,14 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         drops=found["drops"],
         closes=found["closes"],
         rollbacks=found["rollbacks"],
+        dead_letters=found["dead_letters"],
     )
 
 
 def _queue(mailbox: Mailbox, now_ms: int) -> QueueStats:
     oldest_ms = mailbox.oldest_ms
     age_s = None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000
-    return QueueStats(mailbox.length, mailbox.size_bytes, age_s)
+    return QueueStats(mailbox.length, mailbox.size_bytes, age_s, mailbox.fill.is_full)
 
 
 def _is_open(conversation: Conversation | None) -> bool:
@@ -190,10 +196,9 @@ def _link(link: Link) -> LinkStats:
 
 def _session(conversation: Conversation) -> SessionStats:
     session, window = conversation.session, conversation.session.window
-    assert conversation.peer is not None, "it is open"
     return SessionStats(
         address=conversation.path,
-        peer=conversation.peer.name,
+        peer=conversation.peer_label,
         node_id=conversation.peer_id.hex(),
         window=window.limit,
         unacknowledged=window.unacked,

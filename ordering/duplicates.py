@@ -47,6 +47,12 @@ class DuplicateFilter:
             self._seen.forget_below(header.previous)
         return self._seen.add(header.number)
 
+    def is_fresh(self, header: SequenceHeader) -> bool:
+        """Whether ``handle_packet`` would say so; nothing changes."""
+        if header.sequence != self.sequence:
+            return header.sequence > self.sequence
+        return header.number not in self._seen
+
     def has_skipped(self, header: SequenceHeader) -> bool:
         """Whether a packet that is not fresh was never seen: its sender gave it up before it came.
 

@@ -66,6 +66,7 @@ class IncomingSequence(Generic[Context]):
         "_skips",
         "ack",
         "committed",
+        "held_bytes",
         "position",
     )
 
@@ -77,6 +78,7 @@ class IncomingSequence(Generic[Context]):
         self._held: dict[int, _Held[Context]] = {}
         self._held_order: list[tuple[int, int]] = []
         self._held_sequence = 0
+        self.held_bytes = 0
         self._skips: deque[tuple[int, int]] = deque(maxlen=SKIPS_MAX)
 
     @property
@@ -103,6 +105,8 @@ class IncomingSequence(Generic[Context]):
             return outcome, self._accept(header, context)
         if outcome is Outcome.HELD:
             heappush(self._held_order, (header.previous, header.number))
+            if header.number not in self._held:
+                self.held_bytes += len(header.body)
             self._held[header.number] = _Held(header, context)
         elif outcome is Outcome.DUPLICATE:
             self.ack.handle_request()
@@ -111,6 +115,14 @@ class IncomingSequence(Generic[Context]):
                 # It came again by another session: that one wants the answer.
                 held.context = context
         return outcome, []
+
+    def is_next(self, header: SequenceHeader) -> bool:
+        """Whether a packet would be accepted now."""
+        return self._judge_position(header) is Outcome.ACCEPTED
+
+    def is_fresh(self, header: SequenceHeader) -> bool:
+        """Whether a packet is neither accepted nor passed over."""
+        return (header.sequence, header.number) > self.position
 
     def has_accepted(self, header: SequenceHeader) -> bool:
         """Whether a duplicate was accepted, and not only held, or given up by its origin and passed over here.
@@ -125,6 +137,9 @@ class IncomingSequence(Generic[Context]):
         self.committed = max(self.committed, position)
 
     def _judge(self, header: SequenceHeader) -> Outcome:
+        return self._judge_position(header) or self._judge_hold(header)
+
+    def _judge_position(self, header: SequenceHeader) -> Outcome | None:
         sequence, number = self.position
         if header.sequence < sequence:
             return Outcome.STALE_SEQUENCE
@@ -136,7 +151,7 @@ class IncomingSequence(Generic[Context]):
         elif header.previous == 0:
             # Its origin says that nothing before it in this sequence is still to come.
             return Outcome.ACCEPTED
-        return self._judge_hold(header)
+        return None
 
     def _judge_hold(self, header: SequenceHeader) -> Outcome:
         if header.sequence > self._held_sequence:
@@ -183,10 +198,12 @@ class IncomingSequence(Generic[Context]):
             if held is None or held.header.previous != previous:
                 continue
             del self._held[number]
+            self.held_bytes -= len(held.header.body)
             if number > position:
                 return held
         return None
 
     def _forget_held(self) -> None:
         self._held.clear()
+        self.held_bytes = 0
         self._held_order.clear()

@@ -5,7 +5,7 @@ arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes 
 
     WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
     any --the ack that frees the class | removed--> DONE
-    any of these --session closed | resend tier--> WAITING_TO_SEND
+    any of these --session closed | resend tier | held back--> WAITING_TO_SEND
     any --acknowledged, but not all of its message--> KEPT
     any --given up--> GIVEN_UP
     any --rejected by its destination--> REJECTED
@@ -23,6 +23,7 @@ from enum import IntEnum
 from itertools import islice
 
 from triack.base.delivery import FREED_BY, Ack, Delivery
+from triack.ordering.hold import Hold
 from triack.ordering.settings import OrderSettings
 from triack.ordering.tiers import ResendTimer
 
@@ -60,7 +61,7 @@ class EntryEvent(IntEnum):
     RECEIVED_NOT_ORDERED = 2
     """A session ack covers it, and an order ack is to free it."""
     SEND_AGAIN = 3
-    """Its session closed, its resend tier ran out, or the packet before it was removed."""
+    """Its session closed, its resend tier ran out, it was held back, or the packet before it was removed."""
     ACKED = 4
     """The ack that frees its class covers it."""
     GIVEN_UP = 5
@@ -161,7 +162,18 @@ class OutgoingSequence:
         settings: tiers and how often to ask for an order ack.
     """
 
-    __slots__ = ("_ask_in", "_settings", "_to_send", "_whole", "delivery", "entries", "next_number", "sequence", "tier")
+    __slots__ = (
+        "_ask_in",
+        "_settings",
+        "_to_send",
+        "_whole",
+        "delivery",
+        "entries",
+        "hold",
+        "next_number",
+        "sequence",
+        "tier",
+    )
 
     def __init__(self, delivery: Delivery, sequence: int, next_number: int, settings: OrderSettings) -> None:
         self.delivery = delivery
@@ -170,6 +182,7 @@ class OutgoingSequence:
         # Ordered: taking the first of a plain dictionary looks at every one that was freed before it.
         self.entries: OrderedDict[int, Entry] = OrderedDict()
         self.tier = ResendTimer(settings)
+        self.hold = Hold()
         self._settings = settings
         self._to_send: deque[Entry] = deque()
         self._ask_in = settings.order_ack_every
@@ -199,6 +212,7 @@ class OutgoingSequence:
         _move(entry, EntryEvent.SENT)
         entry.sends += 1
         entry.packet = packet
+        self.hold.handle_sent(now_ns)
         if FREED_BY[self.delivery] is Ack.ORDER:
             self.tier.handle_sent(now_ns)
 
@@ -233,12 +247,29 @@ class OutgoingSequence:
             self.tier.handle_progress(now_ns, outstanding=bool(self.entries))
         return freed
 
+    def handle_word(self, turn: int, now_ns: int, *, stop: bool) -> list[int]:
+        """The destination has no room for this stream, or has some again; what it has not acknowledged it did not take.
+
+        Returns:
+            The session's numbers of the packets that go out again: no ack of those sendings says anything any more.
+        """
+        self.hold.handle_word(turn, now_ns, stop=stop)
+        if FREED_BY[self.delivery] is Ack.SESSION:
+            return []
+        again = [entry for entry in self.entries.values() if entry.state in _WAITING_FOR_ACKS]
+        numbers = [entry.packet for entry in again if entry.packet]
+        for entry in again:
+            entry.packet = 0
+        self._send_again(again, EntryEvent.SEND_AGAIN)
+        return numbers
+
     def handle_session_opened(self, now_ns: int) -> None:
         """A new session begins: the first tier again."""
         self.tier.handle_progress(now_ns, outstanding=bool(self.entries) and self.tier.deadline_ns is not None)
 
     def handle_session_closed(self) -> None:
         """The session is gone: everything that is not freed goes out again on the next one, in order."""
+        self.hold.handle_session_closed()
         for entry in self.entries.values():
             entry.packet = 0
             _move(entry, EntryEvent.SEND_AGAIN)
@@ -285,6 +316,8 @@ class OutgoingSequence:
 
     def peek(self) -> Entry | None:
         """The packet that goes next, or None."""
+        if self.hold.stops:
+            return None
         to_send = self._to_send
         while to_send and to_send[0].state is not EntryState.WAITING_TO_SEND:
             to_send.popleft()

@@ -4,6 +4,7 @@
                queue length u8, queue, body
     ORDER_ACK  kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64
     REJECT     the same, then reason length u8, reason
+    HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64; flag 1 says stop, none says go
 
 ``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it.
 ``previous`` is the number before this one that is still wanted: packets that expired leave no false gap ([MS-MQMQ]
@@ -19,10 +20,12 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
+    "HoldPacket",
     "OrderAckPacket",
     "RejectPacket",
     "SequenceHeader",
     "decode",
+    "encode_hold",
     "encode_order_ack",
     "encode_reject",
     "header_bytes",
@@ -30,9 +33,12 @@ __all__ = [
 
 _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
-_KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT = 1, 2, 3
+_HOLD = Struct("!BB16sIQ")
+_KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD = 1, 2, 3, 4
 _FLAG_ASK = 0x01
-"""The only flag there is."""
+"""The only flag of data."""
+_FLAG_STOP = 0x01
+"""The only flag of a hold."""
 
 NUMBER_MAX = 2**63 - 1
 """What SQLite keeps as one integer; no stream gets there."""
@@ -82,6 +88,19 @@ class RejectPacket:
     reason: str
 
 
+@dataclass(slots=True)
+class HoldPacket:
+    """The destination has no room for a stream (``stop``), or has some again.
+
+    Nothing that it has not acknowledged of the stream is there. ``turn`` grows with each change of mind.
+    """
+
+    origin: bytes
+    lane: int
+    turn: int
+    stop: bool
+
+
 def header_bytes(queue: str) -> int:
     """How much of a packet's content the sequence header takes."""
     return _DATA.size + len(queue.encode())
@@ -99,7 +118,12 @@ def encode_reject(header: SequenceHeader, reason: str) -> bytes:
     return head + bytes([len(name)]) + name
 
 
-def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket:
+def encode_hold(origin: bytes, lane: int, turn: int, *, stop: bool) -> bytes:
+    """A hold as the content of an express packet."""
+    return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, lane, turn)
+
+
+def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket:
     """Read a packet's content. Raises ProtocolError ``bad-packet``."""
     try:
         return _DECODERS[content[0]](content)
@@ -129,8 +153,16 @@ def _decode_reject(content: bytes) -> RejectPacket:
     return RejectPacket(origin, lane, sequence, number, reason.decode())
 
 
-_DECODERS: dict[int, Callable[[bytes], SequenceHeader | OrderAckPacket | RejectPacket]] = {
+def _decode_hold(content: bytes) -> HoldPacket:
+    _, flags, origin, lane, turn = _HOLD.unpack(content)
+    if flags & ~_FLAG_STOP or not turn:
+        raise ProtocolError(DropReason.BAD_PACKET, "hold out of range")
+    return HoldPacket(origin, lane, turn, bool(flags & _FLAG_STOP))
+
+
+_DECODERS: dict[int, Callable[[bytes], SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket]] = {
     _KIND_DATA: _decode_data,
     _KIND_ORDER_ACK: _decode_order_ack,
     _KIND_REJECT: _decode_reject,
+    _KIND_HOLD: _decode_hold,
 }

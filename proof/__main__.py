@@ -13,6 +13,8 @@ from rich.markup import escape
 from proof.disk.run import prove_all
 from proof.drains import measure
 from proof.figures import everything
+from proof.flood import DATAGRAMS, flood
+from proof.lies.run import tell_all
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
 from proof.search.run import STATES, run_all
@@ -23,6 +25,8 @@ from triack.tools.commands.common import verbose_option
 __all__ = ["main"]
 
 EXIT_FAIL = 1
+LIES = 20_000
+"""Lies told by ``make lies``: every kind about every event some dozen times, in some minutes."""
 
 _COUNT = click.IntRange(min=1)
 _json_option = click.option("--json", "as_json", is_flag=True, help="End with the figures as one line of JSON.")
@@ -34,7 +38,7 @@ _console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 @click.group()
 def main() -> None:
-    """Known bugs, all states of small worlds, broken disks, figures, and the real thing."""
+    """Known bugs, all states of small worlds, broken disks, floods, figures, and the real thing."""
 
 
 @main.command()
@@ -54,6 +58,23 @@ def planted(seeds: int, jobs: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"planted": len(results), "found": found, "by": {r.bug.name: r.by for r in results}}))
     sys.exit(0 if found == len(results) else EXIT_FAIL)
+
+
+@main.command()
+@click.option("--count", "lies", type=_COUNT, default=LIES, show_default=True, metavar="N", help="How many.")
+@click.option("--seed", type=int, default=1, show_default=True, metavar="S", help="Which ones.")
+@_json_option
+@verbose_option
+def lies(lies: int, seed: int, *, as_json: bool) -> None:
+    """Tell lies about session logs, record by record, and see each one found out or proved harmless."""
+    told = tell_all(lies, seed)
+    for missed in told.missed:
+        _console.print(f"[red]missed:[/] {escape(missed)}")
+    harmless = sum(told.harmless.values())
+    _console.print(f"{told.lies} lies: {len(told.missed)} missed, {harmless} harmless, all others found")
+    if as_json:
+        click.echo(json.dumps(asdict(told)))
+    sys.exit(EXIT_FAIL if told.missed else 0)
 
 
 @main.command()
@@ -118,6 +139,20 @@ def window(counters: int, *, as_json: bool) -> None:
     """Show counters to the replay window and to an oracle."""
     found = compare(counters)
     _console.print(f"{found.counters:,} counters, {found.taken:,} of them taken")
+    _conclude(found._asdict(), as_json=as_json)
+
+
+@main.command(name="flood")
+@click.option("--datagrams", type=_COUNT, default=DATAGRAMS, show_default=True, metavar="N", help="How many.")
+@_json_option
+def flood_command(datagrams: int, *, as_json: bool) -> None:
+    """Junk and spoofed connects, and a peer that must get in meanwhile."""
+    found = flood(datagrams)
+    _console.print(
+        f"{found.datagrams:,} datagrams of strangers, {found.answered:,} answered with {found.amplification} of their"
+        f" length at most; memory grew by {found.memory_bytes:,} bytes;"
+        f" {found.peers_tried - found.peers_failed:,} of {found.peers_tried:,} connects of a peer got in"
+    )
     _conclude(found._asdict(), as_json=as_json)
 
 

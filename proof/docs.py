@@ -1,14 +1,17 @@
 """Writes the parts of docs/ that say what the code says: ``make docs``. A test compares them with the code.
 
-docs/reasons.md is written as a whole; of docs/session-log.md the tables that begin with one of the headings below.
+docs/reasons.md and docs/checks.md are written as a whole; of docs/session-log.md the tables that begin with one of the
+headings below.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 
+from proof.lies.harmless import HARMLESS
 from triack.base.reasons import DeadReason, DropReason, Reason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
 from triack.session.states import FAILURES, CloseReason
+from triack.tools.replay.catalogue import CHECKS, MACHINES
 
 __all__ = ["pages"]
 
@@ -28,7 +31,8 @@ Why something was dropped, refused, given up or closed: each reason by the name 
 
 ## Packets that a destination did not accept
 
-`base/reasons.py`, `RejectReason`. The `reason` of `rejected`. The first three stay at the destination; all others are
+`base/reasons.py`, `RejectReason`. The `reason` of `rejected`. `duplicate`, `stale-sequence`, `hold-full` and
+`held-back` stay at the destination; all others are
 sent to the origin, which moves the packet's messages to its dead-letter queue.
 
 {rejections}
@@ -47,12 +51,50 @@ the next session sends everything unacknowledged again.
 
 {closes}
 """
+CHECKS_PAGE = """\
+# Checks
+
+What `triack replay` proves from [session logs](session-log.md), check by check. `make docs` writes this page from the
+code.
+
+{checks}
+
+## Machines
+
+Each state machine that makes a promise, and the checks that watch what it did. A machine that is added must be added
+here.
+
+{machines}
+
+## Lies
+
+`make lies` takes logs of real nodes in simulated worlds and tells lies about one record at a time: dropped, repeated,
+swapped with the next one, moved in time, each field raised, lowered or replaced; and it splices runs. Serials are
+renumbered, as a liar would. Each lie is found by a check that is about that record, or is of one of these kinds:
+
+{harmless}
+"""
 
 
 def pages() -> dict[Path, str]:
     """Return the pages as they should be."""
     log = ROOT / "docs" / "session-log.md"
-    return {ROOT / "docs" / "reasons.md": _reasons(), log: _with_tables(log.read_text())}
+    return {
+        ROOT / "docs" / "reasons.md": _reasons(),
+        ROOT / "docs" / "checks.md": _checks(),
+        log: _with_tables(log.read_text()),
+    }
+
+
+def _checks() -> str:
+    found = [(f"`{name}`", it.sentence, it.why, it.source, it.evidence) for name, it in CHECKS.items()]
+    machines = [(f"`{name}`", ", ".join(f"`{check}`" for check in checks)) for name, checks in MACHINES.items()]
+    kinds = [(f"`{name}`", kind.why) for name, kind in HARMLESS.items()]
+    return CHECKS_PAGE.format(
+        checks=_table(("check", "what must hold", "why it matters", "the rule is from", "a violation shows"), found),
+        machines=_table(("machine", "watched by"), machines),
+        harmless=_table(("kind", "why no promise depends on it"), kinds),
+    )
 
 
 def _reasons() -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
+from triack.base.peers import Directory
 from triack.base.units import MS, SECOND
 from triack.queues.effects import Send, StartJob
 from triack.queues.engine import Engine
@@ -49,6 +50,7 @@ class _Node:
             settings=SETTINGS,
             queues=None,
             channels=InsecureChannels(),
+            directory=Directory(),
             random=Random(number),
             now_ns=self.now_ns,
             wall_offset_ns=0,

@@ -69,7 +69,7 @@ def left_behind(engine: "Engine", *, durable: bool) -> dict[str, int]:
     for outgoing in engine.outbox.queues:
         if outgoing.busy and outgoing.durable is durable:
             waiting = sum(entry.messages for entry in outgoing.sequence.entries.values())
-            counts[f"{outgoing.address}/{outgoing.queue}"] += waiting + outgoing.submitted - outgoing.stages.queued
+            counts[f"{outgoing.peer}/{outgoing.queue}"] += waiting + outgoing.submitted - outgoing.stages.queued
     return dict(counts)
 
 

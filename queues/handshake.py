@@ -13,15 +13,18 @@ more; the rest of the node goes on, as a peer may lie. What an initiator says of
 id of our present start: a late copy of an older connect does not.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from triack.base.commit import Commit, StoreContent
-from triack.base.datagram import Channel, Channels, Kind
+from triack.base.datagram import Channel, Channels, Header, Kind
 from triack.base.errors import ProtocolError, RollbackDetected
+from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
+from triack.base.units import SECOND
+from triack.queues.conversations import Conversations
 from triack.queues.history import History, Peers, covers
 from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.link import Conversation, Link
@@ -41,14 +44,25 @@ HALTED_MAX = 1_024
 """Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
 the same."""
 
+_IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA})
+"""What belongs to a conversation that there is."""
 _SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
 
 
-def session_settings(settings: NodeSettings, address: str) -> SessionSettings:
-    """The settings of a session with that address."""
-    if address.startswith("udp:"):
-        return settings.session
-    return replace(settings.session, max_datagram_bytes=settings.stream_datagram_bytes)
+def session_settings(settings: NodeSettings, address: str, try_ns: int | None = None) -> SessionSettings:
+    """The settings of a session.
+
+    Args:
+        settings: of the node.
+        address: with whom.
+        try_ns: how long a connection may take, None for what the settings say.
+    """
+    session = settings.session
+    if not address.startswith("udp:"):
+        session = replace(session, max_datagram_bytes=settings.stream_datagram_bytes)
+    if try_ns is not None and try_ns < session.connect_timeout_ns:
+        session = replace(session, connect_timeout_s=try_ns / SECOND)
+    return session
 
 
 class Halted(NamedTuple):
@@ -59,11 +73,13 @@ class Halted(NamedTuple):
 
 
 class Connect(NamedTuple):
-    """A connect that has arrived."""
+    """A connect that has arrived; ``name`` is what this node calls its sender."""
 
     hello: Hello
     peer: Introduction
+    name: str
     channel: Channel
+    counter: int
     sender: str
 
 
@@ -76,15 +92,15 @@ class Handshakes:
         address: where the node listens, empty when it does not.
         settings: limits and timeouts.
         channels: makes the channels of conversations.
+        directory: the peers by name.
         random: for ids.
         outbox: has the links.
         drops: counts what is dropped, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
         report: called with a conversation whose session has something to report.
-        awake: the conversations that have something to do; new ones are put there.
 
     Attributes:
-        conversations: by our connection id.
+        awake: the conversations that have something to do.
         history: of this node's store.
         peers: what is remembered of others.
         halted: peers that are spoken to no more, by node id.
@@ -98,14 +114,14 @@ class Handshakes:
         address: str,
         settings: NodeSettings,
         channels: Channels,
+        directory: Directory,
         random: "Random",
         outbox: Outbox,
         drops: Counter[DropReason],
         record: Callable[..., None],
         report: Callable[[Conversation, int], None],
-        awake: dict[Conversation, None],
     ) -> None:
-        self.conversations: dict[int, Conversation] = {}
+        self._index = Conversations()
         self.history = History(content)
         self.peers = Peers(content.peers.values())
         self.halted: dict[bytes, Halted] = {}
@@ -114,26 +130,56 @@ class Handshakes:
         self._address = address
         self._settings = settings
         self._channels = channels
+        self._directory = directory
         self._random = random
         self._outbox = outbox
         self._drops = drops
         self._record = record
         self._report = report
-        self._awake = awake
-        self._by_peer: dict[bytes, dict[Conversation, None]] = {}
-        self._accepted: dict[tuple[bytes, int], Conversation] = {}
-        self._half_open: OrderedDict[Conversation, None] = OrderedDict()
+        self.awake: dict[Conversation, None] = {}
+        self._leading: dict[bytes, dict[Link, None]] = {}
+        self._accused: set[str] = set()
         self._replies: list[tuple[str, bytes]] = []
         self._detected: list[RollbackDetected] = []
+
+    @property
+    def conversations(self) -> dict[int, Conversation]:
+        """All of them, by our connection id."""
+        return self._index.by_connection
 
     # ---- the initiator
 
     def connect(self, link: Link, now_ns: int) -> None:
-        """Begin a session with whoever is at the link's address."""
-        own = self._introduce(link.address, link.peer_id, self.peers.of(link.peer_id))
-        channel = self._channels.dial(link.address)
-        session_id = self._random.getrandbits(64)
-        link.conversation = self._add_session(channel, session_id, own, link.address, now_ns)
+        """Give a link a session: one that its peer has opened, or one that begins now."""
+        there = next((one for one in self._index.with_peer(link.peer) if one.is_open), None)
+        if there is not None and link.halted is None:
+            self._serve(link, there)
+            self._outbox.handle_session_opened(link, now_ns)
+            return
+        link.calling.known = self._directory.named(link.peer)
+        addresses = self.addresses_of(link.peer, link.calling.learned)
+        if addresses:
+            self._call(link, addresses, now_ns)
+
+    def addresses_of(self, peer: str, learned: str = "") -> tuple[str, ...]:
+        """Where a peer may be: as the directory says, or its name, and where it has said itself that it listens."""
+        known = self._directory.named(peer)
+        addresses = known.addresses if known is not None else (peer,) if "://" in peer else ()
+        return (*addresses, learned) if learned and learned not in addresses else addresses
+
+    def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
+        """Begin a session with whoever is at the next of a link's addresses."""
+        try_ns = link.calling.choose(addresses, now_ns)
+        path = link.calling.address
+        try:
+            channel = self._channels.dial(link.peer, path.partition(":")[0])
+        except ProtocolError as error:
+            self._drops[error.reason] += 1
+            self._outbox.handle_session_closed(link, now_ns, unanswered=False)
+            return
+        own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
+        session = self._make_session(self._random.getrandbits(64), own, path, channel, now_ns, try_ns=try_ns)
+        link.conversation = self._add(Conversation(session, channel, path, link.peer, self.awake, own))
         link.conversation.link = link
 
     def handle_accept(self, conversation: Conversation, hello: Hello, now_ns: int) -> None:
@@ -143,24 +189,24 @@ class Handshakes:
             ProtocolError: ``unexpected-accept``, for one that answers no connect of ours; ``bad-hello``.
         """
         session, peer = conversation.session, Introduction.decode(hello.introduction)
-        if not session.initiator or hello.session_id != session.hello.session_id:
+        if session.state is not State.CONNECTING or hello.session_id != session.hello.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         # A clone of our store has our id, but a start of its own: with ours, too, it is an echo of ourselves.
         own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
         if own_echo or conversation.peer_id not in (b"", peer.node_id):
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
+        self._check_owner(peer.node_id, conversation.channel.peer)
         if conversation.link is not None:
             self._lead(conversation.link, peer.node_id)
         if peer.rolled_back:
-            self._halt(peer, peer.rolled_back.turned, now_ns, told=True)
+            self._halt(peer, conversation.peer_name, peer.rolled_back.turned, now_ns, told=True)
             session.close(CloseReason.ROLLBACK)
         elif peer.node_id in self.halted or not self._is_true(peer):
-            self._halt(peer, RolledBack.SENDER, now_ns)
+            self._halt(peer, conversation.peer_name, RolledBack.SENDER, now_ns)
             start = HistoryPoint(peer.point.start, 0)
             self._connect_again(conversation, peer.node_id, start, self.halted[peer.node_id].rolled_back)
-        elif session.state is not State.CONNECTING or self._has_enough(peer):
-            if session.state is State.CONNECTING:
-                conversation.peer = peer
+        elif self._has_enough(peer):
+            conversation.peer = peer
             session.handle_hello(hello, now_ns)
         else:
             self._connect_again(conversation, peer.node_id, self.peers.of(peer.node_id), RolledBack.NONE)
@@ -182,44 +228,85 @@ class Handshakes:
 
     # ---- the acceptor
 
-    def handle_connect(self, hello: Hello, channel: Channel, sender: str, now_ns: int) -> None:
+    def handle_connect(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> None:
         """Answer a connect.
 
         Args:
-            hello: what it says.
-            channel: the one that opened it; a conversation keeps it, and a refusal is sealed with it.
+            datagram: all of it.
+            header: what ``read_header`` has read.
             sender: the address that it came from.
             now_ns: the clock.
 
         Raises:
             ProtocolError: with the reason why there will be no session.
         """
-        connect = Connect(hello, Introduction.decode(hello.introduction), channel, sender)
-        peer = connect.peer
+        answer = self._channels.answer(datagram, header, sender, now_ns)
+        if answer.channel is None:
+            self._replies.append((sender, answer.retry))
+            return
+        hello = Hello.decode(answer.payload)
+        peer = Introduction.decode(hello.introduction)
+        self._check_owner(peer.node_id, answer.channel.peer)
+        name = answer.channel.peer or self._name_of(peer)
+        # A conversation keeps the channel, and a refusal is sealed with it.
+        self._handle_hello(Connect(hello, peer, name, answer.channel, header.counter, sender), now_ns)
+
+    def _name_of(self, peer: Introduction) -> str:
+        """What a node is called that proves nothing: by the address that it says, or by its own name if it has none."""
+        if peer.address:
+            there = self._directory.at(peer.address)
+            return peer.address if there is None else there.name
+        named = self._directory.named(peer.name)
+        return named.name if named is not None and not named.addresses else ""
+
+    def _check_owner(self, node_id: bytes, name: str) -> None:
+        """A node stays the peer's that has proved first to be it, for as long as there is that peer."""
+        owner = self.peers.owner(node_id)
+        if name and owner not in ("", name) and self._directory.named(owner) is not None:
+            raise ProtocolError(DropReason.FOREIGN_NODE_ID, f"{name} says that it is a node of {owner}")
+
+    def _handle_hello(self, connect: Connect, now_ns: int) -> None:
+        hello, peer = connect.hello, connect.peer
         if peer.node_id == self._node_id:
             self._handle_own_connect(connect, now_ns)
             raise ProtocolError(DropReason.OWN_NODE)
         if self._is_told(peer):
-            self._halt(peer, peer.rolled_back.turned, now_ns, told=True)
-            self._refuse(connect, peer.rolled_back.turned)
+            self._halt(peer, connect.name, peer.rolled_back.turned, now_ns, told=True)
+            self._refuse(connect, peer.rolled_back.turned, now_ns)
         if peer.receiver == self._node_id and not self.history.has(peer.remembered):
-            self._halt(peer, RolledBack.SENDER, now_ns)
-            self._refuse(connect, RolledBack.SENDER)
+            self._halt(peer, connect.name, RolledBack.SENDER, now_ns)
+            self._refuse(connect, RolledBack.SENDER, now_ns)
         if peer.node_id in self.halted:
-            self._refuse(connect, self.halted[peer.node_id].rolled_back)
-        conversation = self._accepted.get((peer.node_id, hello.session_id))
+            self._refuse(connect, self.halted[peer.node_id].rolled_back, now_ns)
+        conversation = self._index.accepted(peer.node_id, hello.session_id)
         if conversation is not None:
-            # A connect with nothing to check, a late copy perhaps, takes nothing back.
-            conversation.introduce(self._check(conversation.own, peer))
-            conversation.session.handle_hello(hello, now_ns)
-            conversation.wake()
+            self._answer_again(conversation, connect, now_ns)
             return
-        link = self._outbox.links.get(peer.address)
-        if link is not None and link.is_connecting and self._node_id > peer.node_id:
+        link = self._outbox.links.get(connect.name)
+        if link is not None and link.insists(now_ns) and self._node_id > peer.node_id:
             # Both ends connect at once: the greater node id wins, and both know it.
             raise ProtocolError(DropReason.CONNECTING_OURSELVES)
         self._make_room()
-        self._add_session(channel, hello.session_id, self._answer(peer), sender, now_ns, connect)
+        self._accept(connect, now_ns)
+
+    def _accept(self, connect: Connect, now_ns: int) -> None:
+        channel, hello, own = connect.channel, connect.hello, self._answer(connect.peer)
+        session = self._make_session(hello.session_id, own, connect.sender, channel, now_ns, peer=hello)
+        conversation = self._add(
+            Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
+        )
+        conversation.answer(channel, connect.counter)
+        for oldest in self._index.add_accepted(conversation, channel.peer or connect.sender):
+            self._give_way(oldest)
+
+    def _answer_again(self, conversation: Conversation, connect: Connect, now_ns: int) -> None:
+        if conversation.session.state is not State.ACCEPTING:
+            raise ProtocolError(DropReason.LATE_CONNECT)
+        # A connect with nothing to check, a late copy perhaps, takes nothing back.
+        conversation.introduce(self._check(conversation.own, connect.peer))
+        self._index.answer(conversation, connect.channel, connect.counter, connect.sender)
+        conversation.session.handle_hello(connect.hello, now_ns)
+        conversation.wake()
 
     def _is_told(self, peer: Introduction) -> bool:
         """Whether the initiator says, having heard of our present start, that a store was rolled back."""
@@ -228,12 +315,12 @@ class Handshakes:
             self.history.start,
         )
 
-    def _refuse(self, connect: Connect, rolled_back: RolledBack) -> None:
+    def _refuse(self, connect: Connect, rolled_back: RolledBack, now_ns: int) -> None:
         """Tell who connects that there will be no session. It needs none: each connect is answered by itself."""
-        self._reply(connect, rolled_back)
+        self._reply(connect, rolled_back, now_ns)
         raise ProtocolError(DropReason.ROLLBACK)
 
-    def _reply(self, connect: Connect, rolled_back: RolledBack) -> None:
+    def _reply(self, connect: Connect, rolled_back: RolledBack, now_ns: int) -> None:
         hello = Hello.of(
             self._settings.session,
             session_id=connect.hello.session_id,
@@ -241,9 +328,8 @@ class Handshakes:
             sent_at_ns=connect.hello.sent_at_ns,
             introduction=replace(self._answer(connect.peer), rolled_back=rolled_back).encode(),
         )
-        # Counters of such answers are drawn: nobody counts them, and no two may be the same.
-        counter = self._random.getrandbits(63)
-        answer = connect.channel.seal(Kind.ACCEPT, connect.hello.connection_id, counter, hello.encode())
+        receiver, payload = connect.hello.connection_id, hello.encode()
+        answer = connect.channel.seal(Kind.ACCEPT, receiver, connect.counter, payload, now_ns)
         self._replies.append((connect.sender, answer))
 
     def _handle_own_connect(self, connect: Connect, now_ns: int) -> None:
@@ -251,11 +337,11 @@ class Handshakes:
         if peer.point.start == self.history.start:
             self._handle_own_address(connect, now_ns)
         elif self._is_told(peer):
-            self._halt(peer, RolledBack.SENDER, now_ns)
-            self._refuse(connect, RolledBack.SENDER)
+            self._halt(peer, connect.name, RolledBack.SENDER, now_ns)
+            self._refuse(connect, RolledBack.SENDER, now_ns)
         else:
             # A late copy of a connect of ours, or a clone: only the clone will answer, and say what we are.
-            self._reply(connect, RolledBack.NONE)
+            self._reply(connect, RolledBack.NONE, now_ns)
 
     def _handle_own_address(self, connect: Connect, now_ns: int) -> None:
         """We have dialled ourselves, by another name: what waits there can never be delivered."""
@@ -269,13 +355,15 @@ class Handshakes:
     def _make_room(self) -> None:
         if len(self.conversations) < self._settings.max_sessions:
             return
-        # Connects cost a stranger nothing: they may drive out each other, but nobody who has spoken.
-        for conversation in self._half_open:
-            if conversation.session.state is State.ACCEPTING:
-                self._forget(conversation)
-                self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
-                return
-        raise ProtocolError(DropReason.TOO_MANY_SESSIONS)
+        oldest = self._index.oldest_half_open
+        if oldest is None:
+            raise ProtocolError(DropReason.TOO_MANY_SESSIONS)
+        self._give_way(oldest)
+
+    def _give_way(self, half_open: Conversation) -> None:
+        """A connect costs its sender nothing: it may drive out another, but nobody who has spoken."""
+        self._index.remove(half_open)
+        self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
 
     def confirm(self, conversation: Conversation, now_ns: int) -> None:
         """The initiator has spoken on a session that is not open yet: may it open?
@@ -316,31 +404,31 @@ class Handshakes:
     def _connection_id(self) -> int:
         return self._random.getrandbits(63) + 1
 
-    def _add_session(
+    def _make_session(
         self,
-        channel: Channel,
         session_id: int,
         own: Introduction,
         path: str,
+        channel: Channel,
         now_ns: int,
-        connect: Connect | None = None,
-    ) -> Conversation:
-        session = Session(
-            session_settings(self._settings, path),
+        *,
+        peer: Hello | None = None,
+        try_ns: int | None = None,
+    ) -> Session:
+        return Session(
+            session_settings(self._settings, path, try_ns),
             session_id=session_id,
             connection_id=self._connection_id(),
             introduction=own.encode(),
-            peer=None if connect is None else connect.hello,
+            peer=peer,
             overhead_bytes=channel.overhead_bytes,
             shares_network=path.startswith("udp:"),
             now_ns=now_ns,
         )
-        conversation = Conversation(session, channel, path, self._awake, own, None if connect is None else connect.peer)
-        self.conversations[session.hello.connection_id] = conversation
+
+    def _add(self, conversation: Conversation) -> Conversation:
+        self._index.add(conversation)
         conversation.wake()
-        if connect is not None:
-            self._accepted[(connect.peer.node_id, session_id)] = conversation
-            self._half_open[conversation] = None
         return conversation
 
     def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
@@ -350,18 +438,19 @@ class Handshakes:
 
     def handle_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A session is open: it takes the place of older ones, and serves our link to the peer."""
-        session, peer = conversation.session, conversation.peer
+        session, peer, proved = conversation.session, conversation.peer, conversation.channel.peer
         assert peer is not None
-        conversation.known = self.peers.meet(peer.node_id, peer.point)
+        conversation.known = self.peers.meet(peer.node_id, peer.point, proved)
         conversation.known.handle_serial(session.peer_mark)
-        self._by_peer.setdefault(peer.node_id, {})[conversation] = None
+        self._index.handle_opened(conversation)
         self._supersede(conversation, now_ns)
         if not session.initiator:
-            del self._half_open[conversation]
             self._adopt(conversation, now_ns)
+        if conversation.link is not None and proved:
+            conversation.link.calling.learned = peer.address
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
-        """A node that connects again to the same address has lost its older session; one that restarted, all."""
+        """A node that connects again by the same name has lost its older session; one that restarted, all."""
         for older in self.with_peer(newer.peer_id):
             if older is newer or older.session.is_closed:
                 continue
@@ -376,9 +465,8 @@ class Handshakes:
                 self._close(older, CloseReason.SUPERSEDED, now_ns)
 
     def _adopt(self, conversation: Conversation, now_ns: int) -> None:
-        """The peer has connected first: its session serves our link to it, too."""
-        peer = conversation.peer
-        link = self._outbox.links.get(peer.address) if peer is not None and peer.address else None
+        """The peer has connected: its session serves our link to it, unless that has one."""
+        link = self._outbox.links.get(conversation.peer_name)
         if link is None:
             return
         ours = link.conversation
@@ -386,6 +474,9 @@ class Handshakes:
             if ours.is_open:
                 return
             self._close(ours, CloseReason.LOCAL_STOP, now_ns)
+        self._serve(link, conversation)
+
+    def _serve(self, link: Link, conversation: Conversation) -> None:
         self._lead(link, conversation.peer_id)
         link.conversation = conversation
         conversation.link = link
@@ -393,12 +484,30 @@ class Handshakes:
     def handle_closed(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
         """A session is over; a peer that closed it for a rollback is halted."""
         peer = conversation.peer
+        self._index.forget_half_open(conversation)
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
-            self._halt(peer, RolledBack.UNKNOWN, now_ns, told=True)
+            self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
 
     def with_peer(self, node_id: bytes) -> list[Conversation]:
         """The conversations with a node that have been open."""
-        return list(self._by_peer.get(node_id, ()))
+        return self._index.with_node(node_id)
+
+    def at(self, path: str) -> list[Conversation]:
+        """The conversations whose datagrams go to an address."""
+        return self._index.at(path)
+
+    def move(self, conversation: Conversation, path: str) -> None:
+        """The peer is somewhere else now."""
+        self._index.move(conversation, path)
+
+    def of(self, header: Header) -> Conversation:
+        """Whose datagram it is. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
+        conversation = self.conversations.get(header.connection_id)
+        if conversation is None:
+            raise ProtocolError(DropReason.UNKNOWN_CONNECTION)
+        if header.kind not in _IN_CONVERSATION:
+            raise ProtocolError(DropReason.UNKNOWN_KIND)
+        return conversation
 
     def has(self, conversation: Conversation) -> bool:
         """Whether a conversation is not gone."""
@@ -406,18 +515,23 @@ class Handshakes:
 
     def remove(self, conversation: Conversation) -> None:
         """A closed conversation has said its last word."""
-        self._forget(conversation)
-        others = self._by_peer.get(conversation.peer_id, {})
-        others.pop(conversation, None)
-        if not others:
-            self._by_peer.pop(conversation.peer_id, None)
-            if self.peers.crowded:
-                self.peers.part(conversation.peer_id)
+        self._index.remove(conversation)
+        if self.peers.crowded and not self.with_peer(conversation.peer_id):
+            self.peers.part(conversation.peer_id)
 
-    def _forget(self, conversation: Conversation) -> None:
-        del self.conversations[conversation.session.hello.connection_id]
-        self._half_open.pop(conversation, None)
-        self._accepted.pop((conversation.peer_id, conversation.session.hello.session_id), None)
+    def handle_directory_changed(self, now_ns: int) -> None:
+        """The directory has changed: who is trusted no more goes at once, and links look for their peers again."""
+        for conversation in list(self.conversations.values()):
+            channel = conversation.channel
+            if channel.peer and not self._directory.trusts(channel.peer, channel.peer_key):
+                self._close(conversation, CloseReason.REVOKED, now_ns)
+        for link in self._outbox.links.values():
+            ours, changed = link.conversation, link.calling.known != self._directory.named(link.peer)
+            if ours is not None and link.is_connecting and changed:
+                self._close(ours, CloseReason.LOCAL_STOP, now_ns)
+            if link.conversation is None:
+                link.retry_at_ns = now_ns
+                link.wake()
 
     def number(self, commit: Commit) -> None:
         """A commit goes to the store: it says what it depends on, and gets its serial."""
@@ -426,30 +540,38 @@ class Handshakes:
 
     # ---- rollbacks
 
-    def _halt(self, peer: Introduction, rolled_back: RolledBack, now_ns: int, *, told: bool = False) -> None:
+    def _halt(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int, *, told: bool = False) -> None:
         """Speak to a peer no more, but to tell it, unless it told us."""
         node_id = peer.node_id
         if node_id == self._node_id:
             rolled_back = RolledBack.SENDER
-        links = [link for link in self._outbox.links.values() if link.peer_id == node_id]
+        links = list(self._leading.get(node_id, ()))
         if node_id not in self.halted:
-            if len(self.halted) >= HALTED_MAX and not links:
+            # A peer can invent nodes, but its quarrel is told once.
+            if not links and (name in self._accused or len(self.halted) >= HALTED_MAX):
                 self._drops[DropReason.HALTED_OVERFLOW] += 1
                 return
-            halted = self.halted[node_id] = Halted(rolled_back, self._explain(peer, rolled_back))
+            if self._directory.named(name) is not None:
+                self._accused.add(name)
+            halted = self.halted[node_id] = Halted(rolled_back, self._explain(peer, name, rolled_back))
             self._detected.append(halted.error)
-            self._record("rollback_detected", now_ns, peer=node_id.hex(), rolled_back=halted.error.rolled_back)
-            for conversation in list(self.conversations.values()):
-                if conversation.peer_id == node_id:
-                    self._close(conversation, CloseReason.ROLLBACK, now_ns)
+            self._record(
+                "rollback_detected",
+                now_ns,
+                peer=node_id.hex(),
+                peer_name=name,
+                rolled_back=halted.error.rolled_back,
+            )
+            for conversation in self._index.of_node(node_id):
+                self._close(conversation, CloseReason.ROLLBACK, now_ns)
         for link in links:
             link.halt(self.halted[node_id].error, told=told)
 
-    def _explain(self, peer: Introduction, rolled_back: RolledBack) -> RollbackDetected:
+    def _explain(self, peer: Introduction, name: str, rolled_back: RolledBack) -> RollbackDetected:
         side = _SIDES[rolled_back]
-        other = f"node {peer.name} ({peer.node_id.hex()})"
+        other = f"node {name} ({peer.node_id.hex()})" if name else f"node {peer.node_id.hex()}"
         if peer.node_id == self._node_id:
-            what = f"another process, {peer.name}, runs on a copy of this node's store"
+            what = "another process runs on a copy of this node's store"
         elif side == "own":
             what = f"{other} depends on what this node's store does not have: it is an older copy, or runs twice"
         elif side == "peer":
@@ -461,6 +583,11 @@ class Handshakes:
     def _lead(self, link: Link, node_id: bytes) -> None:
         """It has turned out to which node a link leads."""
         if link.peer_id != node_id:
+            before = self._leading.get(link.peer_id, {})
+            before.pop(link, None)
+            if not before:
+                self._leading.pop(link.peer_id, None)
+            self._leading.setdefault(node_id, {})[link] = None
             link.peer_id = node_id
             halted = self.halted.get(node_id)
             link.halt(None if halted is None else halted.error, told=False)

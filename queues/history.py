@@ -77,13 +77,15 @@ class KnownPeer:
 
     Attributes:
         start, serial: the latest point of its store that it told of.
-        written: the same as the own store has it, or will have it with the commits up to the next one.
+        name: the peer that has proved to be this node, by a key; empty when none has.
+        written: the row as the own store has it, or will have it with the commits up to the next one; None for none.
     """
 
     node_id: bytes
     start: int = 0
     serial: int = 0
-    written: HistoryPoint = NO_POINT
+    name: str = ""
+    written: PeerRow | None = None
 
     @property
     def point(self) -> HistoryPoint:
@@ -105,7 +107,7 @@ class Peers:
     __slots__ = ("_known", "_needed")
 
     def __init__(self, rows: Iterable[PeerRow]) -> None:
-        self._known = {row.node_id: KnownPeer(*row, written=HistoryPoint(row.start, row.serial)) for row in rows}
+        self._known = {row.node_id: KnownPeer(*row, written=row) for row in rows}
         self._needed: dict[bytes, KnownPeer] = {}
 
     def of(self, node_id: bytes) -> HistoryPoint:
@@ -113,9 +115,21 @@ class Peers:
         known = self._known.get(node_id)
         return NO_POINT if known is None else known.point
 
-    def meet(self, node_id: bytes, point: HistoryPoint) -> KnownPeer:
-        """A session with a peer opens: its store has all that was remembered of it, and is at least here now."""
+    def owner(self, node_id: bytes) -> str:
+        """Which peer has proved to be that node; empty when none has."""
+        known = self._known.get(node_id)
+        return "" if known is None else known.name
+
+    def meet(self, node_id: bytes, point: HistoryPoint, name: str) -> KnownPeer:
+        """A session with a peer opens: its store has all that was remembered of it, and is at least here now.
+
+        Args:
+            node_id: the node.
+            point: where its store is.
+            name: the peer that it has proved to be, empty when it has not.
+        """
         known = self._known.setdefault(node_id, KnownPeer(node_id))
+        known.name = name or known.name
         if known.start == point.start:
             known.handle_serial(point.serial)
         else:
@@ -129,15 +143,15 @@ class Peers:
     def write_down(self, commit: Commit) -> None:
         """Complete a commit: it says on which points of peers' stores it depends."""
         for node_id, known in self._needed.items():
-            if known.point != known.written:
-                known.written = known.point
-                commit.peers[node_id] = PeerRow(node_id, known.start, known.serial)
+            row = PeerRow(node_id, known.start, known.serial, known.name)
+            if row != known.written:
+                known.written = commit.peers[node_id] = row
         self._needed.clear()
 
     def part(self, node_id: bytes) -> None:
         """The last session with a peer is over: beyond the limit, one that nothing durable depends on is forgotten."""
         known = self._known.get(node_id)
-        if known is not None and known.written == NO_POINT and node_id not in self._needed and self.crowded:
+        if known is not None and known.written is None and node_id not in self._needed and self.crowded:
             del self._known[node_id]
 
     @property

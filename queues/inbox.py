@@ -17,6 +17,7 @@ from triack.base.reasons import DeadReason, DropReason, RejectReason
 from triack.base.units import MS
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import REFUSED, GroupCommit
@@ -24,15 +25,12 @@ from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, messages_in, pack_one, write_properties
+from triack.queues.quotas import NO_LIMIT, Account, Quota
 from triack.queues.redelivery import Return, Wait
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
 
-DEAD_LETTER_QUEUE = "dead-letter"
-"""The one queue that every node has, with the messages that went nowhere."""
-SYSTEM_PREFIX = "$"
-"""Queues whose names begin with it are the node's own, as those of MSMQ's own are in ``system$``."""
 DEAD_LETTER_LANE = 0
 """No outgoing queue has it: dead letters are numbered by their ordinals at their origins."""
 Record = Callable[..., None]
@@ -52,6 +50,7 @@ class Inbox:
 
     Attributes:
         mailboxes: the queues of this node, by name.
+        admission: who may put what into them, and when.
     """
 
     def __init__(
@@ -65,8 +64,6 @@ class Inbox:
     ) -> None:
         self._settings = settings
         self._wall_offset_ns = wall_offset_ns
-        self._fixed = queues is not None
-        self._directory = directory
         self._drops = drops
         self._record = record
         self.mailboxes: dict[str, Mailbox] = {}
@@ -75,16 +72,31 @@ class Inbox:
         self._owing: dict[IncomingTransfer, None] = {}
         self._due: dict[IncomingTransfer, None] = {}
         self._deadlines = Deadlines[IncomingTransfer]()
-        self._notices = Notices(drops)
+        self._notices = Notices(
+            drops,
+            disk=Account(settings.limits.peer_quota_bytes, settings.limits.node_quota_bytes),
+            express=Account(settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4),
+        )
+        self._removed: list[int] = []
+        self.admission = Admission(
+            settings,
+            self.mailboxes,
+            fixed=queues is not None,
+            directory=directory,
+            notices=self._notices,
+            make_room=self._make_room,
+        )
         self._fetching: Mailbox | None = None
         self._declared = queues or []
+        self.dead_letters: Counter[str] = Counter()
 
     # ---- starting
 
     def restore(self, content: StoreContent, group: GroupCommit, now_ns: int) -> None:
         """Take what the store has, and make the declared queues."""
+        self.admission.handle_start(content.node_id)
         for queue_id, name in content.queues:
-            self.mailboxes[name] = Mailbox(queue_id, name, self._notices)
+            self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
         by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
         for name in (*self._declared, DEAD_LETTER_QUEUE):
@@ -143,29 +155,26 @@ class Inbox:
         """The queue of that name, made in the next commit if there is none."""
         mailbox = self.mailboxes.get(name)
         if mailbox is None:
-            mailbox = self.mailboxes[name] = Mailbox(self._next_queue_id, name, self._notices)
+            # One that was removed comes back under a new number: its rows under the old one may still have to go.
+            mailbox = self.mailboxes[name] = self._new_mailbox(self._next_queue_id, name)
             self._next_queue_id += 1
             group.commit.queues.append((mailbox.queue_id, name))
         return mailbox
 
-    def _refusal(self, transfer: IncomingTransfer, conversation: Conversation) -> RejectReason | None:
-        """Why nothing more of a stream is taken now, or None."""
-        name = transfer.queue
-        if transfer.may_send is None:
-            transfer.may_send = self._may_send(conversation, name)
-        if not transfer.may_send:
-            return RejectReason.ACCESS_DENIED
-        if name in self.mailboxes:
-            return None
-        if self._fixed:
-            return RejectReason.QUEUE_NOT_FOUND
-        return RejectReason.TOO_MANY_QUEUES if len(self.mailboxes) >= self._settings.max_queues else None
+    def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
+        quota = Quota(NO_LIMIT, NO_LIMIT) if name == DEAD_LETTER_QUEUE else self._settings.limits.quota_of(name)
+        return Mailbox(queue_id, name, self._notices, quota)
 
-    def _may_send(self, conversation: Conversation, queue: str) -> bool:
-        if queue == DEAD_LETTER_QUEUE or queue.startswith(SYSTEM_PREFIX):
+    def _make_room(self) -> bool:
+        """Remove the queues that are empty and that nobody waits for. Returns whether there were any."""
+        if not self._notices.emptied:
             return False
-        peer = self._directory.named(conversation.peer_name)
-        return peer is None or peer.may_send_to(queue)
+        self._notices.emptied = False
+        kept = (DEAD_LETTER_QUEUE, *self._declared)
+        idle = [name for name, mailbox in self.mailboxes.items() if mailbox.is_idle and name not in kept]
+        for name in idle:
+            self._removed.append(self.mailboxes.pop(name).queue_id)
+        return bool(idle)
 
     def handle_directory_changed(self) -> None:
         """Ask again who may send where, when the next packet of each stream comes."""
@@ -173,17 +182,29 @@ class Inbox:
             for transfer in transfers.values():
                 transfer.may_send = None
 
+    def has_room(self, name: str, *, durable: bool) -> bool:
+        """Whether a queue takes one message more of this node itself."""
+        mailbox = self.mailboxes.get(name)
+        return mailbox is None or self.admission.has_room(mailbox, durable=durable)
+
+    def refuses(self, name: str, *, durable: bool) -> bool:
+        """Whether a queue takes no message more of this node, and is set not to let it wait."""
+        return self._settings.limits.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
+
     def put_local(self, name: str, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
         """Put a packet of this node itself into one of its queues, in the next commit."""
         mailbox = self.make_queue(name, group)
+        mailbox.charge(packet, body[:HEAD_BYTES])
         if packet.delivery == Delivery.EXPRESS:
             mailbox.put(packet, body[:HEAD_BYTES])
             return
+        self.admission.waiting.add(packet.origin, len(body))
         self._add_row(mailbox, packet, body, group)
 
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
         properties = message.properties or {}
+        self.dead_letters[str(properties["dead_reason"])] += 1
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
@@ -226,8 +247,29 @@ class Inbox:
         if transfer.rejections.full or (not transfer.ordered and transfer.filter.full):
             self._record_rejected(header, delivery, RejectReason.HOLD_FULL, now_ns)
             return
+        if self._holds_back(transfer, (conversation, packet), header, now_ns):
+            return
         handle = self._handle_ordered if transfer.ordered else self._handle_unordered
         handle(transfer, (conversation, packet), header, now_ns, group)
+
+    def _holds_back(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
+        """Whether a packet is not taken now, as there is no room for it."""
+        admission = self.admission
+        if transfer.delivery not in DURABLE or not transfer.is_fresh(header):
+            return False
+        if transfer.ordered and admission.early.is_full(header.origin) and not transfer.sequence.is_next(header):
+            self._record_rejected(header, transfer.delivery, RejectReason.HOLD_FULL, now_ns)
+            return True
+        if not admission.must_wait(transfer, header) or admission.refusal(transfer, arrival[0], header.body):
+            return False
+        self._record_rejected(header, transfer.delivery, RejectReason.HELD_BACK, now_ns)
+        if transfer.ordered:
+            # What came before it is all that there is to acknowledge for a while.
+            transfer.sequence.ack.handle_packet(now_ns, asks=header.asks)
+            self._owe(transfer)
+        if not admission.stop(transfer, arrival[0], (arrival[1],)):
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+        return True
 
     def _transfer_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
         """The stream of a packet, made when it is new; or why there can be none, as long as this process lives."""
@@ -252,6 +294,9 @@ class Inbox:
         self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, group: GroupCommit
     ) -> None:
         outcome, accepted = transfer.sequence.handle_packet(header, arrival, now_ns)
+        if transfer.sequence.held_bytes != transfer.early_bytes:
+            self.admission.early.add(transfer.origin, transfer.sequence.held_bytes - transfer.early_bytes)
+            transfer.early_bytes = transfer.sequence.held_bytes
         self._owe(transfer)
         for item, its_arrival in accepted:
             self._take(transfer, item, its_arrival, now_ns, group)
@@ -288,7 +333,7 @@ class Inbox:
         self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, now_ns: int, group: GroupCommit
     ) -> None:
         """A packet's turn has come, once and for all: it goes into its queue, or is refused."""
-        reason = self._refusal(transfer, arrival[0])
+        reason = self.admission.refusal(transfer, arrival[0], header.body)
         if reason is None:
             self._accept(transfer, header, arrival, group)
         else:
@@ -300,9 +345,13 @@ class Inbox:
         packet = QueuedPacket(
             [], header.origin, header.lane, header.sequence, header.number, transfer.delivery, 1, len(body), [body]
         )
+        if transfer.queue not in self.mailboxes:
+            self.admission.handle_made(transfer.origin)
         if transfer.delivery in DURABLE:
             group.arrivals.store_ack(*arrival)
         self.put_local(transfer.queue, packet, body, group)
+        if transfer.delivery not in DURABLE:
+            self.admission.stop_express(transfer, arrival[0])
 
     def complete(self, group: GroupCommit) -> None:
         """Complete the commit before it goes to the disk: positions of streams, acknowledged messages."""
@@ -317,6 +366,11 @@ class Inbox:
                 else:
                     group.commit.progress[packet.keys[0]] = packet.encode_progress()
         self._notices.dirty.clear()
+        if self._removed:
+            commit, removed = group.commit, self._removed
+            commit.queues = [row for row in commit.queues if row[0] not in removed]
+            commit.queue_deletes += removed
+            self._removed = []
 
     # ---- bodies that only the disk has
 
@@ -398,7 +452,9 @@ class Inbox:
                 self._owe(transfer)
         self._record_accepted(group.arrivals.accepted, now_ns)
         for mailbox, packet, head in group.arrivals.queued:
+            self.admission.waiting.add(packet.origin, -packet.size_bytes)
             mailbox.put(packet, head)
+        self._notices.relieved = self._notices.relieved or bool(group.arrivals.queued)
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
         for conversation, numbers in group.arrivals.stored.items():
@@ -477,8 +533,10 @@ class Inbox:
     def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation with its origin's side.
 
-        Without one it waits until a session opens, which asks for all of them.
+        Without one it waits until a session opens, which asks for all of them. Before that, streams for which there is
+        room again are told so.
         """
+        self.admission.go()
         due, self._due = self._due, {}
         for transfer in due:
             conversation = route(transfer) if transfer.owes_ack else None

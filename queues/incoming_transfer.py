@@ -34,9 +34,24 @@ class IncomingTransfer:
         may_send: whether its origin may send to the queue; None while nobody has asked.
         acked: what the last order ack said.
         via: the conversation that its newest packet came by.
+        turn: how often its origin was told to stop, or to go on; odd while it is to stop.
+        early_bytes: of the packets that came too early, as they were counted last.
     """
 
-    __slots__ = ("acked", "delivery", "filter", "lane", "may_send", "origin", "queue", "rejections", "sequence", "via")
+    __slots__ = (
+        "acked",
+        "delivery",
+        "early_bytes",
+        "filter",
+        "lane",
+        "may_send",
+        "origin",
+        "queue",
+        "rejections",
+        "sequence",
+        "turn",
+        "via",
+    )
 
     def __init__(self, origin: bytes, lane: int, queue: str, delivery: Delivery, settings: OrderSettings) -> None:
         self.origin = origin
@@ -49,6 +64,8 @@ class IncomingTransfer:
         self.may_send: bool | None = None
         self.acked: Position = (0, 0)
         self.via: Conversation | None = None
+        self.turn = 0
+        self.early_bytes = 0
 
     @classmethod
     def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingTransfer":
@@ -73,6 +90,15 @@ class IncomingTransfer:
     def ordered(self) -> bool:
         """Whether it is a sequence with positions."""
         return self.delivery is Delivery.TRANSACTIONAL
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its origin was told to wait."""
+        return bool(self.turn & 1)
+
+    def is_fresh(self, header: SequenceHeader) -> bool:
+        """Whether a packet was neither taken nor refused before."""
+        return self.sequence.is_fresh(header) if self.ordered else self.filter.is_fresh(header)
 
     @property
     def claimable(self) -> Position:

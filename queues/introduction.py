@@ -64,8 +64,8 @@ class Introduction:
         node_id: 16 bytes that name the queue manager for ever.
         name: a label for people.
         address: where it listens, empty when it does not.
-        dialled: the address that the initiator connected to, echoed by the acceptor; a newer session from the same node
-            to the same address takes the place of an older one.
+        dialled: what the initiator calls the acceptor, echoed; it has one link by that name, so that a newer session
+            from the same node to the same name takes the place of an older one.
         point: where the sender's store is now, on its disk.
         receiver: whom the sender takes the receiver for, by node id; ``NO_NODE`` when it does not know.
         remembered: the latest point of the receiver that the sender knows of.

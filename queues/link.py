@@ -1,11 +1,13 @@
-"""Sessions with their paths (conversations), and the way to one address (links)."""
+"""Sessions with their paths (conversations), and the way to one peer (links)."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from triack.base.datagram import Channel
-from triack.base.errors import RollbackDetected
+from triack.base.datagram import Channel, Header, Kind
+from triack.base.errors import ProtocolError, RollbackDetected
+from triack.base.reasons import DropReason
+from triack.queues.calling import Calling
 from triack.queues.control import Control
 from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
@@ -17,43 +19,52 @@ from triack.session.states import State
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Conversation", "Link"]
+__all__ = ["Conversation", "Link", "Links"]
 
 QUEUE_TURN_PACKETS = 16
 """Packets that one outgoing queue gives before the next one has its turn: a quarter of a window, so that each of a few
 has some in every window."""
 CONTROL_MAX = 8_192
 """Order acks and rejections that wait for one peer to take them: twice as many as it may have streams."""
+PENDING_MAX = 4
+"""Connects of one session whose answers may still be on their way: what an initiator remembers of its own."""
 
 
 @dataclass(slots=True, eq=False)
 class Conversation:
     """A session, and where its datagrams go.
 
+    Every connect of a session is a handshake of its own, so one that accepts has a channel for each that it answered,
+    until the initiator speaks with the keys of one of them.
+
     Attributes:
-        channel: what protects its datagrams.
+        channel: what protects its datagrams; of one that accepts, that of the newest connect.
         path: the address to send to; follows the peer when it moves.
+        peer_name: what this node calls the peer; empty for one that it has no name for.
         awake: the conversations of this node that have something to do; it adds itself.
         own: what this node said of itself last.
         peer: what the other node said of itself; None for an initiator that has not been answered.
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
+        pending: the channels of one that accepts, before the initiator has spoken; newest last.
+        connect_counter: that of the newest connect, for the accept that answers it.
         known: what is remembered of the peer; None before the session was open.
-        peer_name: what the directory of this node calls the peer; empty when it does not know it.
         label: the session's id as the log writes it.
     """
 
     session: Session
     channel: Channel
     path: str
+    peer_name: str
     awake: dict["Conversation", None]
     own: Introduction
     peer: Introduction | None = None
     link: "Link | None" = None
     control: OrderedDict[tuple[int, int], Control] = field(default_factory=OrderedDict)
     highest_counter: int = 0
+    pending: list[Channel] = field(default_factory=list)
+    connect_counter: int = 0
     known: KnownPeer | None = None
-    peer_name: str = ""
     label: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,6 +73,33 @@ class Conversation:
     def wake(self) -> None:
         """Something was said to the session, or for it: it must be looked at before the node rests."""
         self.awake[self] = None
+
+    def answer(self, channel: Channel, counter: int) -> None:
+        """Answer the connect with that counter, with its channel."""
+        self.pending = [*self.pending[1 - PENDING_MAX :], channel]
+        self.channel, self.connect_counter = channel, counter
+
+    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
+        """The payload of a datagram; the first of the initiator's settles which channel it is to be.
+
+        Raises:
+            ProtocolError: as ``Channel.open``; ``not-open``: nothing but data settles it.
+        """
+        if not self.pending:
+            return self.channel.open(datagram, header, now_ns)
+        if header.kind is not Kind.DATA:
+            raise ProtocolError(DropReason.NOT_OPEN, "the initiator has not spoken yet")
+        error = ProtocolError(DropReason.BAD_TAG)
+        for channel in reversed(self.pending):
+            try:
+                payload = channel.open(datagram, header, now_ns)
+            except ProtocolError as cause:
+                error = cause
+            else:
+                self.channel = channel
+                self.pending.clear()
+                return payload
+        raise error
 
     def put_control(self, key: tuple[int, int], control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
@@ -77,6 +115,13 @@ class Conversation:
         self.control[key] = control
         self.wake()
         return True
+
+    @property
+    def peer_label(self) -> str:
+        """What people are told: the peer by name, or what its node says of itself when it has none here."""
+        if self.peer is None or (self.peer_name and "://" not in self.peer_name):
+            return self.peer_name
+        return self.peer.name
 
     @property
     def peer_id(self) -> bytes:
@@ -102,18 +147,21 @@ class Conversation:
 
 
 class Link:
-    """All outgoing queues to one address, and the session that serves them, if there is one.
+    """All outgoing queues to one peer, and the session that serves them, if there is one.
 
-    Reconnects with a jittered wait that doubles up to ``reconnect_max_s``; after a success it begins small again.
+    Reconnects with a jittered wait that doubles up to ``reconnect_max_s``; after a success it begins small again. Each
+    attempt that nobody answers is followed by one at the peer's next address.
 
     Args:
-        address: where it leads.
+        peer: to whom it leads, by name.
         settings: how long to wait before another attempt.
         random: for jitter.
         awake: the links of this node that have something to do; it adds itself.
+        calls: whether to keep in touch with the peer, which cannot call this node.
 
     Attributes:
         queues: all of them.
+        calling: where the peer is looked for.
         peer_id: the node that was found there last, so that it can be told at once what is remembered of it.
         halted: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
@@ -125,14 +173,16 @@ class Link:
     __slots__ = (
         "_attempts",
         "_awake",
+        "_calls",
         "_random",
         "_sending",
         "_settings",
         "_told",
         "_turn_packets",
-        "address",
+        "calling",
         "conversation",
         "halted",
+        "peer",
         "peer_id",
         "queues",
         "resends",
@@ -142,9 +192,16 @@ class Link:
     )
 
     def __init__(
-        self, address: str, settings: NodeSettings, random: "Random", awake: dict["Link", None] | None = None
+        self,
+        peer: str,
+        settings: NodeSettings,
+        random: "Random",
+        awake: dict["Link", None] | None = None,
+        *,
+        calls: bool = False,
     ) -> None:
-        self.address = address
+        self.peer = peer
+        self.calling = Calling()
         self.queues: list[OutgoingQueue] = []
         self.conversation: Conversation | None = None
         self.peer_id = NO_NODE
@@ -154,6 +211,7 @@ class Link:
         self.sessions = 0
         self.resends = 0
         self._attempts = 0
+        self._calls = calls
         self._awake = {} if awake is None else awake
         self._random = random
         # Ordered: taking the first of a plain dictionary looks at every one that was removed before it.
@@ -164,10 +222,13 @@ class Link:
 
     @property
     def busy(self) -> bool:
-        """Whether there is a reason to connect: something to send, or a rollback that the peer may not know of yet."""
+        """Whether there is a reason to connect.
+
+        Something to send, or to be fetched because the peer cannot call, or a rollback that it may not know of yet.
+        """
         if self.halted is not None:
             return not self._told
-        return self._first_sending() is not None
+        return self._calls or self._first_sending() is not None
 
     @property
     def is_connecting(self) -> bool:
@@ -182,9 +243,11 @@ class Link:
             self._awake[self] = None
 
     def add(self, outgoing: OutgoingQueue) -> None:
-        """One more outgoing queue to that address."""
+        """One more outgoing queue to that peer."""
         self.queues.append(outgoing)
         outgoing.stages.halt(self.halted)
+        if self._calls:
+            self.wake()
 
     def offer(self, outgoing: OutgoingQueue) -> None:
         """An outgoing queue has something to send; its turn comes after all that wait already."""
@@ -224,9 +287,14 @@ class Link:
             outgoing.stages.halt(error)
         self.wake()
 
+    def insists(self, now_ns: int) -> bool:
+        """Whether a connect of ours is on its way that may well be answered."""
+        return self.is_connecting and self.calling.is_fresh(now_ns)
+
     def handle_opened(self) -> None:
         """A session is open."""
         self._attempts = 0
+        self.calling.handle_opened()
         self.silent = False
         self.sessions += 1
 
@@ -240,6 +308,8 @@ class Link:
         """
         if self.conversation is not None:
             self.resends += self.conversation.session.window.resends
+            if self.conversation.known is None:
+                self.calling.handle_missed()
         self.conversation = None
         settings = self._settings
         wait_ns = min(settings.reconnect_min_ns << min(self._attempts, 16), settings.reconnect_max_ns)
@@ -254,4 +324,32 @@ class Link:
         """Forget how long it has waited, for searches that keep the clock still and let any moment come at any time."""
         self._attempts = 0
         self.silent = False
+        if not self.is_connecting:
+            self.calling.forget_waits()
         self.retry_at_ns = retry_at_ns if self.retry_at_ns and self.conversation is None else 0
+
+
+class Links(dict[str, Link]):
+    """The links of a node by peer, each made when it is asked for first.
+
+    Args:
+        settings: how long to wait before another attempt.
+        random: for jitter.
+        calls: whether nobody can call this node, so that it must keep in touch with all to whom it has a link.
+
+    Attributes:
+        awake: those that have something to do; each adds itself.
+    """
+
+    __slots__ = ("_calls", "_random", "_settings", "awake")
+
+    def __init__(self, settings: NodeSettings, random: "Random", *, calls: bool) -> None:
+        super().__init__()
+        self.awake: dict[Link, None] = {}
+        self._settings = settings
+        self._random = random
+        self._calls = calls
+
+    def __missing__(self, peer: str) -> Link:
+        link = self[peer] = Link(peer, self._settings, self._random, self.awake, calls=self._calls)
+        return link

@@ -11,109 +11,31 @@ handed out. A message of a packet is WAITING, then OUT, then DONE; or OUT and WA
 is given back with a ``Wait`` comes no earlier than that ends, and nothing younger before it unless the wait says so.
 """
 
-import json
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from triack.base.delivery import Delivery
-from triack.base.errors import StoreDamaged
+from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import Unpacked, count_of, fragment_range, join_fragments, read_fragment, sent_at_of, unpack
+from triack.queues.packing import count_of, fragment_range, sent_at_of
+from triack.queues.queued_packet import Lease, QueuedPacket, merge
+from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
 
 __all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Bodies that one queue keeps in memory: a burst of a second or so. What is beyond waits on the disk alone."""
+CACHES_BYTES = 64 * 1024 * 1024
+"""The same for all queues of a node: four that are busy at once."""
+EXPRESS_OVERHEAD_BYTES = 1_024
+"""What an express packet takes in memory beside its body, measured, with room for what is measured elsewhere."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
 """Bodies fetched from the store at a time: enough that reading costs more than asking, little beside the cache."""
 PARTIAL_MAX = 256
 """Unfinished large express messages of one stream: nobody sends their lost pieces again, so the oldest give way."""
-
-
-@dataclass(slots=True, eq=False)
-class QueuedPacket:
-    """One packet of messages, or one large message of several packets.
-
-    Attributes:
-        keys: store keys of its rows; empty for express.
-        count: how many messages it holds.
-        pieces: bodies of its rows; empty while only the disk has them.
-        next_index: the first message that was never handed out; while a run is open, where that run began.
-        acked: bit i is set when message i is done.
-        failures: how often message i was given back as failed.
-        waits: what keeps message i back, or did so last.
-        redelivered: whether its messages may have been handed out before, in an earlier life of the process.
-        place: where it stands in the queue; nothing else in the queue has that number, ever.
-        sent_at_ms: wall clock of its sender.
-    """
-
-    keys: list[int]
-    origin: bytes
-    lane: int
-    sequence: int
-    number: int
-    delivery: int
-    count: int
-    size_bytes: int
-    pieces: list[bytes]
-    next_index: int = 0
-    acked: int = 0
-    failures: dict[int, int] = field(default_factory=dict)
-    waits: dict[int, Wait] = field(default_factory=dict)
-    redelivered: bool = False
-    place: int = 0
-    content: Unpacked | None = None
-    sent_at_ms: int = 0
-
-    @property
-    def done(self) -> bool:
-        """Whether every message is acknowledged."""
-        return self.acked == (1 << self.count) - 1
-
-    def open(self) -> Unpacked:
-        """The messages. Raises ProtocolError when pieces do not make a message."""
-        if self.content is None:
-            pieces = self.pieces
-            whole = pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces])
-            self.content = unpack(whole)
-        return self.content
-
-    def encode_progress(self) -> bytes:
-        """What must survive a restart of a packet that is partly done."""
-        return json.dumps([hex(self.acked), self.failures, self.waits]).encode()
-
-    def decode_progress(self, progress: bytes, now_ms: int) -> None:
-        """Take what ``encode_progress`` wrote. Raises StoreDamaged."""
-        try:
-            acked, failures, waits = json.loads(progress)
-            self.acked = int(acked, 16)
-            self.failures = {int(index): times for index, times in failures.items()}
-            self.waits = {int(index): Wait(*wait).after_restart(now_ms) for index, wait in waits.items()}
-        except (ValueError, TypeError, AttributeError, RecursionError) as cause:
-            raise StoreDamaged(f"progress of packet {self.number} cannot be read") from cause
-
-    def wait_of(self, index: int, now_ms: int) -> Wait | None:
-        """What keeps a message back now."""
-        wait = self.waits.get(index)
-        return wait if wait is not None and wait.until_ms > now_ms else None
-
-
-@dataclass(slots=True)
-class Lease:
-    """One message in the hands of the application. ``redelivered``: it may have been handed out before."""
-
-    packet: QueuedPacket
-    index: int
-    redelivered: bool
-
-    @property
-    def body(self) -> bytes:
-        """The message's body. Raises ProtocolError when pieces do not make a message."""
-        return self.packet.open().bodies[self.index]
 
 
 class Run:
@@ -165,16 +87,37 @@ class Notices:
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
         drops: what was given up, by reason.
+        disk: what lies in the queues of this node, express messages left out.
+        express: express messages in memory.
+        cached_bytes: durable bodies in memory, of all queues.
+        relieved: whether some queue has become shorter since somebody looked.
+        emptied: whether some queue has become empty since somebody looked.
     """
 
-    __slots__ = ("dirty", "drops", "read", "resuming", "wanting")
+    __slots__ = (
+        "cached_bytes",
+        "dirty",
+        "disk",
+        "drops",
+        "emptied",
+        "express",
+        "read",
+        "relieved",
+        "resuming",
+        "wanting",
+    )
 
-    def __init__(self, drops: Counter[DropReason]) -> None:
+    def __init__(self, drops: Counter[DropReason], disk: Account | None = None, express: Account | None = None) -> None:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
         self.resuming = Deadlines[Mailbox]()
         self.drops = drops
+        self.disk = disk or Account(NO_LIMIT, NO_LIMIT)
+        self.express = express or Account(NO_LIMIT, NO_LIMIT)
+        self.cached_bytes = 0
+        self.relieved = False
+        self.emptied = False
 
 
 @dataclass(slots=True)
@@ -183,6 +126,8 @@ class _Partial:
     rows: dict[int, QueuedPacket]
     have_bytes: int = 0
     last_number: int = 0
+    cached_bytes: int = 0
+    begun_by: int = 0
 
 
 class Mailbox:
@@ -192,6 +137,7 @@ class Mailbox:
         queue_id: its number in the store.
         name: its name.
         notices: where it tells its owner what it has.
+        quota: how much it takes.
 
     Attributes:
         next_position: where in the store the next packet goes.
@@ -200,6 +146,7 @@ class Mailbox:
         cached_bytes: bodies in memory that were not handed out.
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
+        fill: what counts against its quota.
     """
 
     __slots__ = (
@@ -215,6 +162,7 @@ class Mailbox:
         "_runs",
         "cached_bytes",
         "fetching",
+        "fill",
         "length",
         "listeners",
         "name",
@@ -223,7 +171,7 @@ class Mailbox:
         "size_bytes",
     )
 
-    def __init__(self, queue_id: int, name: str, notices: Notices) -> None:
+    def __init__(self, queue_id: int, name: str, notices: Notices, quota: Quota | None = None) -> None:
         self.queue_id = queue_id
         self.name = name
         self.next_position = 1
@@ -232,6 +180,7 @@ class Mailbox:
         self.cached_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
+        self.fill = Fill(quota or Quota())
         self._notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
@@ -253,19 +202,72 @@ class Mailbox:
             head: the first bytes of its body, enough to know what it is.
         """
         packet.sent_at_ms = sent_at_of(head)
+        self.charge(packet, head)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(packet, fragment[0] if fragment else None)
         if fragment is None:
-            packet.count = count_of(head)
             self._add(packet)
         else:
             self._put_fragment(packet, *fragment)
 
+    # ---- quotas
+
+    def expects(self, origin: bytes, lane: int, ordinal: int) -> bool:
+        """Whether a large message was begun. Room for all of it was taken then."""
+        return ordinal in self._partials.get((origin, lane), ())
+
+    def awaits_beyond(self, origin: bytes, lane: int, number: int) -> bool:
+        """Whether a large message was begun by a packet of a higher number, and more of it is to come."""
+        return any(partial.begun_by > number for partial in self._partials.get((origin, lane), {}).values())
+
+    def charge(self, packet: QueuedPacket, head: bytes) -> None:
+        """Count a packet that is to be put against the quotas; a large message as a whole, with its first packet."""
+        if packet.charged_bytes:
+            return
+        packet.charged_bytes = packet.size_bytes
+        fragment = fragment_range(head, packet.size_bytes)
+        if fragment is None:
+            packet.count = count_of(head)
+            self._count(packet, packet.count - packet.acked.bit_count(), packet.size_bytes)
+        elif not self.expects(packet.origin, packet.lane, fragment[0]):
+            ordinal, _, _, total_bytes = fragment
+            self._partials.setdefault((packet.origin, packet.lane), {})[ordinal] = _Partial(
+                total_bytes, {}, begun_by=packet.number
+            )
+            self._count(packet, 1, total_bytes)
+
+    def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
+        self.fill.messages.add(messages)
+        if not size_bytes:
+            return
+        self.fill.bytes.add(size_bytes)
+        if packet.delivery in DURABLE:
+            self._notices.disk.add(packet.origin, size_bytes)
+        else:
+            overhead_bytes = EXPRESS_OVERHEAD_BYTES if size_bytes > 0 else -EXPRESS_OVERHEAD_BYTES
+            self._notices.express.add(packet.origin, size_bytes + overhead_bytes)
+
+    def _release(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
+        self._count(packet, -messages, -size_bytes)
+        self._notices.relieved = True
+        self.fill.is_told = self.fill.is_told and self.fill.is_full
+        if not self.fill.bytes.value:
+            self._notices.emptied = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing in it, and nobody waits for it."""
+        return not (self.fill.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
+
+    # ---- putting
+
     def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
         """In an ordered stream, an unfinished message is dead as soon as something else follows: its rest expired."""
         stream = (packet.origin, packet.lane)
-        self._drop_partials(stream, [other for other in self._partials.get(stream, ()) if other != ordinal])
+        partials = self._partials.get(stream, {})
+        # One that has no row yet is younger: its packets wait for their commit.
+        self._drop_partials(stream, [other for other in partials if other != ordinal and partials[other].rows])
 
     def drop_unfinished(self, origin: bytes, lane: int, floor: int) -> None:
         """Drop unfinished messages of which nobody sends a packet any more, all being numbered up to ``floor``."""
@@ -279,7 +281,11 @@ class Mailbox:
             return
         partials = self._partials[stream]
         for ordinal in ordinals:
-            self._orphans += [key for row in partials.pop(ordinal).rows.values() for key in row.keys]
+            partial = partials.pop(ordinal)
+            rows = list(partial.rows.values())
+            self._orphans += [key for row in rows for key in row.keys]
+            self._cache(-partial.cached_bytes)
+            self._release(rows[0], 1, partial.total_bytes)
         if not partials:
             del self._partials[stream]
         if self._orphans:
@@ -287,21 +293,27 @@ class Mailbox:
 
     def _put_fragment(self, packet: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
         stream = (packet.origin, packet.lane)
-        partials = self._partials.setdefault(stream, {})
-        partial = partials.setdefault(ordinal, _Partial(total_bytes, {}))
-        if offset not in partial.rows and partial.total_bytes == total_bytes:
-            partial.rows[offset] = packet
-            partial.have_bytes += length
-            if offset == 0:
-                partial.last_number = packet.number - 1 - (-total_bytes // length)
-            elif offset + length == total_bytes:
-                partial.last_number = packet.number
+        partials = self._partials.get(stream, {})
+        partial = partials.get(ordinal)
+        if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
+            # Its message was dropped meanwhile, or is no correct sender's: nothing will ever read it.
+            self._orphans += packet.keys
+            self._notices.dirty[self] = None
+            return
+        partial.rows[offset] = packet
+        partial.cached_bytes += self._keep(packet)
+        partial.have_bytes += length
+        if offset == 0:
+            partial.last_number = packet.number - 1 - (-total_bytes // length)
+        elif offset + length == total_bytes:
+            partial.last_number = packet.number
         if partial.have_bytes == partial.total_bytes:
             rows = partial.rows
-            self._add(_merge([rows[at] for at in sorted(rows)]))
+            self._cache(-partial.cached_bytes)
             del partials[ordinal]
             if not partials:
                 del self._partials[stream]
+            self._add(merge([rows[at] for at in sorted(rows)], partial.total_bytes))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
             self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
@@ -312,16 +324,25 @@ class Mailbox:
         self.length += packet.count - packet.acked.bit_count()
         if packet.done:
             self._note_change(packet)
+            self._release(packet, 0, packet.charged_bytes)
             return
-        if packet.pieces:
-            if packet.keys and self.cached_bytes > CACHE_BYTES:
-                packet.pieces = []
-            else:
-                self.cached_bytes += packet.size_bytes
+        self._keep(packet)
         self.size_bytes += packet.size_bytes
         self._ready.append(packet)
-        self._look_ahead()
         self.wake()
+
+    def _keep(self, packet: QueuedPacket) -> int:
+        """Keep the body of a packet in memory, if there is room or nothing else has it. Returns what that takes."""
+        full = self.cached_bytes > CACHE_BYTES or self._notices.cached_bytes > CACHES_BYTES
+        if packet.keys and full:
+            packet.pieces = []
+        size_bytes = packet.size_bytes if packet.pieces else 0
+        self._cache(size_bytes)
+        return size_bytes
+
+    def _cache(self, size_bytes: int) -> None:
+        self.cached_bytes += size_bytes
+        self._notices.cached_bytes += size_bytes
 
     @property
     def oldest_ms(self) -> int | None:
@@ -343,6 +364,7 @@ class Mailbox:
     # ---- bodies that only the disk has
 
     def _look_ahead(self) -> None:
+        """Bodies are fetched for who reads, not for queues that nobody looks at."""
         if not self.fetching and self._ready and not self._ready[0].pieces:
             self._notices.wanting[self] = None
 
@@ -368,8 +390,7 @@ class Mailbox:
                 if any(key not in bodies for key in waiting.keys):
                     break
                 waiting.pieces = [bodies[key] for key in waiting.keys]
-                self.cached_bytes += waiting.size_bytes
-        self._look_ahead()
+                self._cache(waiting.size_bytes)
         self.wake()
 
     # ---- handing out
@@ -393,6 +414,7 @@ class Mailbox:
             if not self._runs:
                 self._notices.read[self] = None
             self._runs.append(run)
+        self._look_ahead()
         return run
 
     def _next_run(self, now_ms: int) -> Run | None:
@@ -450,8 +472,7 @@ class Mailbox:
 
     def _drop_first(self) -> None:
         """The first packet was read out: its leases keep it as long as anyone needs it."""
-        self.cached_bytes -= self._ready.popleft().size_bytes
-        self._look_ahead()
+        self._cache(-self._ready.popleft().size_bytes)
 
     def take_runs(self) -> list[Run]:
         """What was handed out since the last call, in order. Ends the open run."""
@@ -470,6 +491,7 @@ class Mailbox:
         self.length -= 1
         if packet.done:
             self.size_bytes -= packet.size_bytes
+        self._release(packet, 1, packet.charged_bytes if packet.done else 0)
         if packet.keys:
             self._note_change(packet)
 
@@ -536,24 +558,3 @@ def _waiting(packet: QueuedPacket) -> tuple[int, int]:
         first, rest = first + 1, rest >> 1
     end = first + (rest & -rest).bit_length() - 1 if rest else packet.count
     return first, min((index for index in packet.waits if first < index < end), default=end)
-
-
-def _merge(rows: list[QueuedPacket]) -> QueuedPacket:
-    first = rows[0]
-    whole = all(row.pieces for row in rows)
-    return QueuedPacket(
-        keys=[key for row in rows for key in row.keys],
-        origin=first.origin,
-        lane=first.lane,
-        sequence=first.sequence,
-        number=rows[-1].number,
-        delivery=first.delivery,
-        count=1,
-        size_bytes=sum(row.size_bytes for row in rows),
-        pieces=[piece for row in rows for piece in row.pieces] if whole else [],
-        acked=first.acked,
-        failures=first.failures,
-        waits=first.waits,
-        redelivered=first.redelivered,
-        sent_at_ms=first.sent_at_ms,
-    )

@@ -1,5 +1,7 @@
 """What the engine has to tell about the ways to other nodes, until the next poll takes it."""
 
+from collections.abc import Callable
+
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
 from triack.queues.effects import Tell
 from triack.queues.link import Conversation, Link
@@ -14,19 +16,19 @@ class News:
     """Gathers events in the order in which they happened.
 
     Args:
-        links: those of the node, by address.
+        at: the conversations whose datagrams go to an address.
     """
 
-    __slots__ = ("_events", "_links")
+    __slots__ = ("_at", "_events")
 
-    def __init__(self, links: dict[str, Link]) -> None:
-        self._links = links
+    def __init__(self, at: Callable[[str], list[Conversation]]) -> None:
+        self._at = at
         self._events: list[NodeEvent] = []
 
     def handle_opened(self, conversation: Conversation) -> None:
         """A session is open."""
         assert conversation.peer is not None
-        self._events.append(LinkUp(conversation.path, conversation.peer.name, conversation.peer_id.hex()))
+        self._events.append(LinkUp(conversation.path, conversation.peer_label, conversation.peer_id.hex()))
 
     def look_at(self, conversation: Conversation) -> None:
         """Time has passed for a session."""
@@ -37,22 +39,22 @@ class News:
         """A session has ended, or could not be opened."""
         link = conversation.link
         if conversation.known is not None:
-            assert conversation.peer is not None
-            peer = conversation.peer
-            self._events.append(LinkDown(conversation.path, peer.name, peer.node_id.hex(), reason.value))
+            node_id = conversation.peer_id.hex()
+            self._events.append(LinkDown(conversation.path, conversation.peer_label, node_id, reason.value))
         elif not conversation.peer_id and link is not None and reason in _UNANSWERED:
             self._be_silent(link)
 
-    def _be_silent(self, link: Link) -> None:
-        self.handle_trouble(link.address, f"no answer from {link.address}")
-
     def handle_trouble(self, address: str, cause: str) -> None:
         """Nothing reaches an address. Told once, until somebody answers there; and not of addresses nobody wants."""
-        link = self._links.get(address)
-        if link is None or link.silent or (link.conversation is not None and link.conversation.is_open):
-            return
-        link.silent = True
-        self._events.append(PeerSilent(address, cause))
+        for conversation in self._at(address):
+            if conversation.link is not None and not conversation.is_open:
+                self._be_silent(conversation.link, cause)
+
+    def _be_silent(self, link: Link, cause: str = "") -> None:
+        """A peer does not answer where it was called last: told when it was called wherever it may be."""
+        if not link.silent and link.calling.is_last:
+            link.silent = True
+            self._events.append(PeerSilent(link.calling.address, cause or f"no answer from {link.peer}"))
 
     def take(self) -> list[Tell]:
         """Everything since the last call."""

@@ -8,7 +8,6 @@ Only what something happened to is looked at: whoever changes an outgoing queue 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from triack.base.commit import HEAD_BYTES, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
@@ -18,14 +17,11 @@ from triack.ordering.wire import SequenceHeader
 from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox, Record
-from triack.queues.link import Link
+from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing, Unpacked, fragment_range, join_fragments, read_fragment, unpack
 from triack.queues.settings import NodeSettings
-
-if TYPE_CHECKING:
-    from random import Random
 
 __all__ = ["Outbox", "PacketContext"]
 
@@ -80,14 +76,14 @@ class Outbox:
         node_id: this node.
         incarnation: which start of it; express sequences and message ordinals grow with it.
         settings: limits.
-        content_bytes: largest packet content for an address.
+        content_bytes: largest packet content for a peer.
         wall_offset_ns: wall clock minus monotonic clock.
         inbox: where messages for queues of this node go.
-        random: for the jitter of reconnecting.
+        links: by peer, none yet.
         record: writes to the session log.
 
     Attributes:
-        links: by address.
+        links: by peer.
         cached_bytes: bodies of packets that are in memory and on the disk.
     """
 
@@ -100,7 +96,7 @@ class Outbox:
         content_bytes: Callable[[str], int],
         wall_offset_ns: int,
         inbox: Inbox,
-        random: "Random",
+        links: Links,
         record: Record,
     ) -> None:
         self._node_id = node_id
@@ -109,9 +105,8 @@ class Outbox:
         self._content_bytes = content_bytes
         self._wall_offset_ns = wall_offset_ns
         self._inbox = inbox
-        self._random = random
         self._record = record
-        self.links: dict[str, Link] = {}
+        self.links = links
         self.cached_bytes = 0
         self._queues: dict[tuple[str, str, Delivery], OutgoingQueue] = {}
         self._by_lane: dict[int, OutgoingQueue] = {}
@@ -121,7 +116,6 @@ class Outbox:
         self._unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
         self._given_up: list[_GivenUp] = []
-        self._awake_links: dict[Link, None] = {}
         self._deadlines = Deadlines[OutgoingQueue | Link]()
 
     # ---- starting
@@ -138,39 +132,35 @@ class Outbox:
             self._record_queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
             self._look_at(outgoing)
 
-    def outgoing_queue(self, address: str, queue: str, delivery: Delivery, group: GroupCommit) -> OutgoingQueue:
-        """The outgoing queue to a queue, made when there is none; ``address`` empty for a queue of this node."""
-        outgoing = self._queues.get((address, queue, delivery))
+    def outgoing_queue(self, peer: str, queue: str, delivery: Delivery, group: GroupCommit) -> OutgoingQueue:
+        """The outgoing queue to a queue, made when there is none; ``peer`` empty for a queue of this node."""
+        outgoing = self._queues.get((peer, queue, delivery))
         if outgoing is not None:
             return outgoing
         if delivery is Delivery.EXPRESS:
             self._next_express_lane += 1
-            return self._add(OutgoingQueueRow(self._next_express_lane, address, queue, delivery, self._incarnation, 1))
-        row = OutgoingQueueRow(self._next_lane, address, queue, delivery, 1, 1)
+            return self._add(OutgoingQueueRow(self._next_express_lane, peer, queue, delivery, self._incarnation, 1))
+        row = OutgoingQueueRow(self._next_lane, peer, queue, delivery, 1, 1)
         group.commit.lanes[row.lane] = row
         return self._add(row)
 
     def _add(self, row: OutgoingQueueRow) -> OutgoingQueue:
         outgoing = OutgoingQueue(
             row.lane,
-            row.address,
+            row.peer,
             row.queue,
             Delivery(row.delivery),
             sequence=row.sequence,
             next_number=row.next_number,
-            content_bytes=self._content_bytes(row.address),
+            content_bytes=self._content_bytes(row.peer),
             settings=self._settings.order,
         )
-        self._queues[(outgoing.address, outgoing.queue, outgoing.delivery)] = outgoing
+        self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
         self._by_lane[outgoing.lane] = outgoing
         if outgoing.lane < EXPRESS_LANES:
             self._next_lane = max(self._next_lane, outgoing.lane + 1)
-        if outgoing.address:
-            link = self.links.get(outgoing.address)
-            if link is None:
-                link = Link(outgoing.address, self._settings, self._random, self._awake_links)
-                self.links[outgoing.address] = link
-            link.add(outgoing)
+        if outgoing.peer:
+            self.links[outgoing.peer].add(outgoing)
         return outgoing
 
     def _look_at(self, outgoing: OutgoingQueue) -> None:
@@ -180,12 +170,12 @@ class Outbox:
         deadline that comes for nothing does no harm.
         """
         self._set_deadline(outgoing)
-        if outgoing.address and outgoing not in self._wanting and outgoing.sequence.peek() is not None:
-            self.links[outgoing.address].offer(outgoing)
+        if outgoing.peer and outgoing not in self._wanting and outgoing.sequence.peek() is not None:
+            self.links[outgoing.peer].offer(outgoing)
 
     def _set_deadline(self, outgoing: OutgoingQueue) -> None:
-        tier_ns, expiry_ms = outgoing.sequence.tier.deadline_ns, outgoing.next_expiry_ms
-        deadlines = [] if tier_ns is None else [tier_ns]
+        sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
+        deadlines = [at_ns for at_ns in (sequence.tier.deadline_ns, sequence.hold.deadline_ns) if at_ns is not None]
         if expiry_ms is not None:
             deadlines.append(expiry_ms * 1_000_000 - self._wall_offset_ns)
         self._deadlines.set(outgoing, min(deadlines, default=None))
@@ -202,6 +192,8 @@ class Outbox:
 
     def room(self, outgoing: OutgoingQueue) -> bool:
         """Whether an outgoing queue takes another message without waiting."""
+        if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable):
+            return False
         if outgoing.durable:
             return outgoing.pending_bytes < self._settings.pending_limit_bytes
         return outgoing.pending_bytes + outgoing.unacked_bytes < self._settings.express_limit_bytes
@@ -220,7 +212,7 @@ class Outbox:
         for outgoing in self._take_unpacked(durable=False):
             entries = outgoing.poll_packets(now_ms)
             self._record_queued(outgoing, entries, now_ns)
-            if outgoing.address:
+            if outgoing.peer:
                 outgoing.start(entries)
                 self._look_at(outgoing)
             else:
@@ -233,10 +225,10 @@ class Outbox:
             entries = outgoing.poll_packets(now_ms)
             lane, sequence = outgoing.lane, outgoing.sequence
             group.commit.lanes[lane] = OutgoingQueueRow(
-                lane, outgoing.address, outgoing.queue, outgoing.delivery, sequence.sequence, sequence.next_number
+                lane, outgoing.peer, outgoing.queue, outgoing.delivery, sequence.sequence, sequence.next_number
             )
             group.departures.started.append((outgoing, entries))
-            if outgoing.address:
+            if outgoing.peer:
                 group.commit.outgoing += [
                     OutgoingRow(key_of(lane, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
                     for entry in entries
@@ -256,7 +248,7 @@ class Outbox:
         self._remove_dead_lettered(group)
         for outgoing, entries in group.departures.started:
             self._record_queued(outgoing, entries, now_ns)
-            if not outgoing.address:
+            if not outgoing.peer:
                 self._finish_local(outgoing, entries)
                 self._record_local(outgoing, entries, now_ns)
                 continue
@@ -279,8 +271,8 @@ class Outbox:
 
     def poll_links(self, now_ns: int) -> list[Link]:
         """The links that want a session now."""
-        awake = list(self._awake_links)
-        self._awake_links.clear()
+        awake = list(self.links.awake)
+        self.links.awake.clear()
         wanting: list[Link] = []
         for link in awake:
             if link.conversation is not None:
@@ -332,6 +324,8 @@ class Outbox:
         """A store ack covers the packet."""
         outgoing, entry = context.outgoing, context.entry
         freed = outgoing.sequence.handle_store_ack(entry)
+        if outgoing.sequence.hold.handle_progress():
+            self._look_at(outgoing)
         if freed:
             self._free(outgoing, freed, group)
         else:
@@ -340,7 +334,7 @@ class Outbox:
     def leads(self, lane: int, peer_id: bytes) -> bool:
         """Whether that node is where a lane leads, as far as we know: nobody else has a say in its packets."""
         outgoing = self._by_lane.get(lane)
-        link = self.links.get(outgoing.address) if outgoing is not None else None
+        link = self.links.get(outgoing.peer) if outgoing is not None else None
         return link is not None and link.peer_id == peer_id
 
     def handle_order_ack(self, lane: int, sequence: int, number: int, group: GroupCommit, now_ns: int) -> None:
@@ -351,7 +345,10 @@ class Outbox:
         self._record(
             "order_ack_received", now_ns, origin=self._node_id.hex(), lane=lane, sequence=sequence, number=number
         )
-        self._free(outgoing, outgoing.sequence.handle_order_ack(sequence, number, now_ns), group)
+        freed = outgoing.sequence.handle_order_ack(sequence, number, now_ns)
+        if freed:
+            outgoing.sequence.hold.handle_progress()
+        self._free(outgoing, freed, group)
         self._look_at(outgoing)
 
     def handle_reject(self, lane: int, sequence: int, number: int, reason: str) -> None:
@@ -367,6 +364,16 @@ class Outbox:
         outgoing.sequence.reject(entries)
         self._given_up.append(_GivenUp(outgoing, entries, reason, rejected=True))
         self._forget_sent(outgoing, entries)
+
+    def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool) -> None:
+        """The destination has no room for a stream, or has some again."""
+        outgoing = self._by_lane[lane]
+        sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop)
+        conversation = self.links[outgoing.peer].conversation
+        if conversation is not None:
+            conversation.session.handle_freed(sendings)
+            conversation.wake()
+        self._look_at(outgoing)
 
     def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
         if not entries:
@@ -385,7 +392,7 @@ class Outbox:
 
     def _forget_sent(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
         """Let the session wait for no more store acks of these packets."""
-        conversation = self.links[outgoing.address].conversation
+        conversation = self.links[outgoing.peer].conversation
         if conversation is not None and entries:
             conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
             conversation.wake()
@@ -419,6 +426,7 @@ class Outbox:
             if isinstance(key, Link):
                 key.wake()
                 continue
+            key.sequence.hold.handle_timer(now_ns)
             again = key.sequence.handle_timer(now_ns)
             if again:
                 self._record_resend(key, again, now_ns)
@@ -427,7 +435,7 @@ class Outbox:
             self._look_at(key)
 
     def give_up(self, link: Link, reason: str) -> None:
-        """Nothing that waits for that address can ever be delivered."""
+        """Nothing that waits for that peer can ever be delivered."""
         for outgoing in link.queues:
             for entry in list(outgoing.sequence.entries.values()):
                 self._give_up(outgoing, entry, reason)
@@ -458,7 +466,7 @@ class Outbox:
         outgoing, entries = item.outgoing, item.entries
         added = {
             "dead_reason": item.reason,
-            "dead_destination": f"{outgoing.address}/{outgoing.queue}",
+            "dead_destination": f"{outgoing.peer}/{outgoing.queue}",
             "dead_maybe_delivered": not item.rejected and any(entry.sends for entry in entries),
         }
         for index, body in enumerate(content.bodies):
@@ -557,7 +565,7 @@ class Outbox:
     def _record_queued(
         self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int, *, recovered: bool = False
     ) -> None:
-        more: dict[str, object] = {"queue": outgoing.queue, "peer_address": outgoing.address}
+        more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer}
         if recovered:
             more["recovered"] = True
         for first, last, count in _runs(entries):

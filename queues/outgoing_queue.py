@@ -1,4 +1,4 @@
-"""One outgoing queue of this node: messages for one queue at one address in one class.
+"""One outgoing queue of this node: messages for one queue of one peer in one class.
 
 It packs what is submitted into packets, gives them to the outgoing sequence, and knows how far each message has come.
 """
@@ -20,7 +20,7 @@ class OutgoingQueue:
 
     Args:
         lane: its number, unique in this node for ever.
-        address: where its queue is; empty for a queue of this node.
+        peer: whose its queue is, by name; empty for a queue of this node.
         queue: name of the destination queue.
         delivery: class of all its messages.
         sequence: id of the sequence.
@@ -33,12 +33,12 @@ class OutgoingQueue:
         "_blocks",
         "_body_bytes",
         "_expiries",
-        "address",
         "committing",
         "delivery",
         "durable",
         "lane",
         "numbered",
+        "peer",
         "pending",
         "pending_bytes",
         "queue",
@@ -51,7 +51,7 @@ class OutgoingQueue:
     def __init__(
         self,
         lane: int,
-        address: str,
+        peer: str,
         queue: str,
         delivery: Delivery,
         *,
@@ -61,7 +61,7 @@ class OutgoingQueue:
         settings: OrderSettings,
     ) -> None:
         self.lane = lane
-        self.address = address
+        self.peer = peer
         self.queue = queue
         self.delivery = delivery
         self.durable = delivery in DURABLE

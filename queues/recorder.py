@@ -11,13 +11,14 @@ from typing import Any
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DropReason
 from triack.base.session_log import SCHEMA_VERSION
-from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
+from triack.ordering.wire import HoldPacket, OrderAckPacket, RejectPacket, SequenceHeader
 from triack.queues.outbox import PacketContext
 from triack.queues.packing import messages_in
+from triack.queues.settings import NodeSettings
 from triack.session.events import PacketArrived, Transmit
 from triack.session.sending import SessionPacket
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "start_record"]
 
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are written down once a second."""
@@ -94,7 +95,11 @@ class Recorder:
         )
 
     def add_received(
-        self, session: str, event: PacketArrived, packet: SequenceHeader | OrderAckPacket | RejectPacket, now_ns: int
+        self,
+        session: str,
+        event: PacketArrived,
+        packet: SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket,
+        now_ns: int,
     ) -> None:
         """Record a packet that arrived."""
         fields = (
@@ -120,6 +125,23 @@ class Recorder:
         lines, self._lines = self._lines, []
         lines.append("")
         return "\n".join(lines).encode()
+
+
+def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
+    """Where a node listens, and the settings that it keeps to (``base.session_log.SETTINGS``)."""
+    session, order = settings.session, settings.order
+    return {
+        **({"address": address} if address else {}),
+        "max_unacked_packet": session.max_unacked_packet,
+        "idle_ack_delay_ns": session.trigger.delay_ns,
+        "ack_threshold": session.trigger.count or 0,
+        "ack_timeout_min_ns": session.ack_timeout_min_ns if session.ack_timeout_ns is None else session.ack_timeout_ns,
+        "seq_max_ack_delay_ns": order.seq_max_ack_delay_ns,
+        "seq_resend_13_ns": order.seq_resend_13_ns,
+        "seq_resend_46_ns": order.seq_resend_46_ns,
+        "seq_resend_79_ns": order.seq_resend_79_ns,
+        "seq_resend_10_ns": order.seq_resend_10_ns,
+    }
 
 
 def _ranges(ranges: list[Range]) -> str:

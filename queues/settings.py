@@ -7,6 +7,7 @@ from triack.base.checks import check_datagram, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 from triack.ordering.settings import OrderSettings
+from triack.queues.quotas import Limits
 from triack.queues.redelivery import Redelivery
 from triack.session.settings import SessionSettings
 
@@ -30,8 +31,9 @@ class NodeSettings:
         max_redeliveries: a message that failed more often goes to the dead-letter queue.
         redelivery: how long a message that failed waits before it comes again.
         queue_redelivery: the same for some queues, by name.
+        limits: how much may lie in the node, and what its peers may fill of it.
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
-        max_queues: queues that arrivals may create.
+        max_queues: queues that arrivals may create; beyond it empty ones that nobody reads are removed.
         max_streams: incoming streams of one origin.
         close_timeout_s: how long ``close`` waits for the last acks.
     """
@@ -47,6 +49,7 @@ class NodeSettings:
     max_redeliveries: int = 10
     redelivery: Redelivery = field(default_factory=Redelivery)
     queue_redelivery: Mapping[str, Redelivery] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
     max_sessions: int = 16_384
     max_queues: int = 10_000
     max_streams: int = 4_096

@@ -53,7 +53,10 @@ class StoreAckSent:
 
 @dataclass(slots=True)
 class Transmit:
-    """One datagram to seal and send, and what is in it, for the session log."""
+    """One datagram to seal and send, and what is in it, for the session log.
+
+    The counter of an accept means nothing: the owner puts that of the connect which it answers in its place.
+    """
 
     kind: TransmitKind
     connection_id: int

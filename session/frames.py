@@ -36,7 +36,6 @@ __all__ = [
     "CLOSE_BYTES",
     "MARK_MAX",
     "MAX_ACK_RANGES",
-    "NO_ECHO",
     "PACKET_HEADER_BYTES",
     "PING_BYTES",
     "AckFrame",
@@ -46,6 +45,7 @@ __all__ = [
     "PacketFrame",
     "PingFrame",
     "StoreAckFrame",
+    "content_limit_bytes",
     "decode_frames",
     "encode_ack",
     "encode_close",
@@ -65,6 +65,8 @@ PACKET_HEADER_BYTES = _PACKET.size
 """Before the content of a packet."""
 PING_BYTES = CLOSE_BYTES = _SHORT.size
 """Whole frames, for whoever asks whether one still fits."""
+ACK_ROOM_BYTES = 24
+"""Left free in a full packet's datagram, so that an ack without ranges can ride on it."""
 MAX_ACK_RANGES = 64
 """Ranges in one ack, and thereby the work that one ack can ask for. With all of them it has 536 bytes, and still fits
 the smallest datagram, 576 bytes less the 36 of the insecure channel."""
@@ -125,9 +127,6 @@ class CloseFrame:
     reason: CloseReason
 
 
-NO_ECHO = (1 << 64) - 1
-"""In place of a time: what has waited here would count as round trip."""
-
 Frame = PacketFrame | AckFrame | StoreAckFrame | PingFrame | CloseFrame
 
 
@@ -138,8 +137,7 @@ class Hello:
     Attributes:
         session_id: chosen by the initiator, the same at both ends.
         connection_id: where the sender of this hello wants to get the session's datagrams.
-        sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp);
-            ``NO_ECHO`` when the acceptor repeats itself unasked.
+        sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp).
         window: packets the sender of this hello is ready to have unacknowledged towards it ([MS-MQQB] 2.2.2.1
             WindowSize).
         max_datagram_bytes: largest datagram it takes.
@@ -203,6 +201,16 @@ class Hello:
         ):
             raise ProtocolError(DropReason.BAD_HELLO, "value out of range")
         return hello
+
+
+def content_limit_bytes(max_datagram_bytes: int, overhead_bytes: int) -> int:
+    """The largest packet content that fits a datagram of that size.
+
+    Args:
+        max_datagram_bytes: the datagram, all of it.
+        overhead_bytes: what its channel takes of it.
+    """
+    return max_datagram_bytes - overhead_bytes - PACKET_HEADER_BYTES - ACK_ROOM_BYTES
 
 
 def encode_packet(number: int, delivery: Delivery, ask: bool, content: bytes, mark: int = 0) -> bytes:

@@ -1,16 +1,19 @@
 """The opening of a session: what this end says of itself, and when it says so again.
 
-Promise: our hello is said at once, and again whenever there is something new in it. An initiator repeats it, more and
-more patiently, until the session opens or ends; an acceptor repeats itself a few times unasked, then only when asked: a
+Promise: an initiator says its hello at once, again whenever there is something new in it, and repeats it, more and more
+patiently, until the session opens or ends. An acceptor speaks when a connect has come, once for each, never unasked: a
 stranger could have faked the connect, and would make us send to somebody else (RFC 9000 section 8.1).
 
-    DUE --said--> SAID --resend timer | another connect | something new--> DUE
+    DUE --said--> SAID --initiator: resend timer | something new; acceptor: another connect--> DUE
+
+An initiator that opens has heard the acceptor, which does not know that yet, and will not open before it does. So the
+initiator asks until it hears again.
 """
 
 from dataclasses import replace
 
 from triack.base.units import MS
-from triack.session.frames import NO_ECHO, Hello
+from triack.session.frames import Hello
 
 __all__ = ["Opening"]
 
@@ -19,8 +22,6 @@ CONNECT_RESEND_NS = 200 * MS
 repaired."""
 CONNECT_RESEND_MAX_NS = 500 * MS
 """The wait doubles no further: a peer that starts while we call should not have to wait for us."""
-ACCEPT_RESENDS_MAX = 3
-"""An acceptor repeats itself this often unasked; after that only another connect makes it speak."""
 UNANSWERED_SENDS = 4
 """An initiator that has said its hello so often has waited for a second: several losses in a row, or nobody there."""
 _DOUBLINGS_MAX = 8
@@ -38,38 +39,37 @@ class Opening:
         hello: ours, as it was said last.
         initiator: whether this end began the session.
         due: whether the hello is to be said now.
+        unconfirmed: whether the session is open here, and nothing shows that it is so at the other end.
+        times_said: how often the hello was said.
     """
 
-    __slots__ = ("_echo_ns", "_sends", "due", "hello", "initiator")
+    __slots__ = ("due", "hello", "initiator", "times_said", "unconfirmed")
 
     def __init__(self, hello: Hello, peer: Hello | None) -> None:
         self.initiator = peer is None
-        self._echo_ns = 0 if peer is None else peer.sent_at_ns
-        self.hello = replace(hello, sent_at_ns=self._echo_ns)
+        self.hello = hello if peer is None else replace(hello, sent_at_ns=peer.sent_at_ns)
         self.due = True
-        self._sends = 0
+        self.unconfirmed = False
+        self.times_said = 0
 
     def introduce(self, introduction: bytes) -> None:
-        """There is something new to say."""
+        """There is something new to say; an acceptor says it when it is asked."""
         self.hello = replace(self.hello, introduction=introduction)
-        self.due = True
+        self.due = self.due or self.initiator
 
     def handle_connect(self, peer: Hello) -> None:
-        """The initiator has said its hello once more: echo the latest of its times."""
-        self._echo_ns = max(self._echo_ns, peer.sent_at_ns)
-        self.hello = replace(self.hello, sent_at_ns=self._echo_ns)
+        """The initiator has said its hello once more: echo the time of this one."""
+        self.hello = replace(self.hello, sent_at_ns=peer.sent_at_ns)
         self.due = True
 
-    def handle_timer(self) -> None:
-        """Nobody has answered in time."""
-        if not self.initiator and not self.due:
-            self.hello = replace(self.hello, sent_at_ns=NO_ECHO)
+    def repeat(self) -> None:
+        """Nobody has answered in time, or somebody wants to hear it once more."""
         self.due = True
 
     def say(self, now_ns: int) -> Hello:
         """The hello that leaves now."""
         self.due = False
-        self._sends += 1
+        self.times_said += 1
         if self.initiator:
             self.hello = replace(self.hello, sent_at_ns=now_ns)
         return self.hello
@@ -77,18 +77,15 @@ class Opening:
     @property
     def wait_ns(self) -> int | None:
         """How long to wait for an answer to what was said last; None for as long as it takes."""
-        if not self.initiator and self._sends > ACCEPT_RESENDS_MAX:
+        if not self.initiator:
             return None
-        return min(CONNECT_RESEND_NS << min(self._sends - 1, _DOUBLINGS_MAX), CONNECT_RESEND_MAX_NS)
+        return min(CONNECT_RESEND_NS << min(self.times_said - 1, _DOUBLINGS_MAX), CONNECT_RESEND_MAX_NS)
 
     @property
     def is_unanswered(self) -> bool:
         """Whether the hello of an initiator was said often enough for people to be told."""
-        return self.initiator and self._sends >= UNANSWERED_SENDS
+        return self.initiator and self.times_said >= UNANSWERED_SENDS
 
     def normalize(self) -> None:
-        """For searches that keep the clock still: how often it was said only sets the wait.
-
-        An acceptor that says hello once more of its own says nothing that is not in the network already.
-        """
-        self._sends = min(self._sends, 1)
+        """For searches that keep the clock still: how often it was said only sets the wait."""
+        self.times_said = min(self.times_said, 1)

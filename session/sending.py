@@ -249,6 +249,8 @@ class SendWindow:
         if sent is None:
             return
         self._move(sent, PacketEvent.ACKED)
+        # It is not sent again, and may wait for its store ack for long.
+        sent.content = b""
         acked.append(sent)
 
     def _move(self, packet: SessionPacket, event: PacketEvent) -> None:

@@ -42,9 +42,9 @@ from triack.session.events import (
     Transmit,
     TransmitKind,
 )
-from triack.session.frames import NO_ECHO, Hello
+from triack.session.frames import Hello
 from triack.session.idle import Idle
-from triack.session.opening import Opening
+from triack.session.opening import CONNECT_RESEND_NS, Opening
 from triack.session.pacing import NetworkShare
 from triack.session.probing import PROBE_PACKETS, Probing
 from triack.session.rtt import RoundTrip
@@ -56,22 +56,10 @@ from triack.session.store_ack import StoreAck
 from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
-__all__ = ["Session", "content_limit_bytes"]
+__all__ = ["Session"]
 
-ACK_ROOM_BYTES = 24
-"""Left free in a full packet's datagram, so that an ack without ranges can ride on it."""
 TIMEOUT_PROBES = 8
 """The adaptive ack timeout in probe times, and the probes that fit into it."""
-
-
-def content_limit_bytes(max_datagram_bytes: int, overhead_bytes: int) -> int:
-    """The largest packet content that fits a datagram of that size.
-
-    Args:
-        max_datagram_bytes: the datagram, all of it.
-        overhead_bytes: what its channel takes of it.
-    """
-    return max_datagram_bytes - overhead_bytes - wire.PACKET_HEADER_BYTES - ACK_ROOM_BYTES
 
 
 class Session:
@@ -214,24 +202,29 @@ class Session:
         self._events.append(SessionClosed(reason, self.window.unacked))
 
     def introduce(self, introduction: bytes) -> None:
-        """The owner has something else to say to the peer's: say hello again, now, if the session is not open yet."""
+        """The owner has something else to say to the peer's, if the session is not open yet; see ``Opening``."""
         if self.state in (State.CONNECTING, State.ACCEPTING):
             self._opening.introduce(introduction)
 
     # ---- inputs
 
     def handle_hello(self, peer: Hello, now_ns: int) -> None:
-        """Take the peer's hello: the accept (initiator) or one more copy of the connect (acceptor)."""
+        """Take the peer's hello: the accept (initiator) or one more connect (acceptor)."""
         if self.state is State.CONNECTING:
             self._take_peer(peer)
-            if peer.sent_at_ns != NO_ECHO:
-                self.rtt.update(now_ns - peer.sent_at_ns)
+            self.rtt.update(now_ns - peer.sent_at_ns)
             self._open(Move.ACCEPTED, now_ns)
+            # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
+            self._opening.unconfirmed = True
+            self._session_ack.handle_request(now_ns)
+            self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
+            self._timers.start(Timer.CONNECT_LIMIT, now_ns + self._settings.connect_timeout_ns)
         elif self.state is State.ACCEPTING:
             self._opening.handle_connect(peer)
-        if self.initiator and self.state is State.OPEN:
-            # One more accept: the acceptor waits for our first datagram, which was lost, so anything must go.
-            self._session_ack.handle_request(now_ns)
+
+    def handle_retry(self) -> None:
+        """The acceptor wants the connect once more."""
+        self._opening.repeat()
 
     def handle_datagram(self, payload: bytes, counter: int, now_ns: int) -> None:
         """Take the frames of the datagram with that counter.
@@ -247,6 +240,7 @@ class Session:
             frames = wire.decode_frames(payload)
         else:
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
+        self._confirm()
         if self._timers.runs(Timer.ACK_LIMIT):
             # Any sign of life counts: only a peer that is silent is given up.
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
@@ -305,8 +299,9 @@ class Session:
 
     def _transmit(self, kind: TransmitKind, payload: bytes) -> Transmit:
         self._counter += 1
-        connection_id = self.peer.connection_id if self.peer is not None else 0
-        return Transmit(kind, connection_id, self._counter, payload)
+        # A connect says where the answer is to go.
+        receiver = self.hello if self.peer is None else self.peer
+        return Transmit(kind, receiver.connection_id, self._counter, payload)
 
     def _transmit_goodbye(self, reason: CloseReason, now_ns: int) -> Transmit:
         self._goodbye = None
@@ -433,11 +428,17 @@ class Session:
 
     def _open(self, move: Move, now_ns: int) -> None:
         self.state = next_state(self.state, move)
-        self._timers.stop(Timer.CONNECT_RESEND)
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + self._settings.cleanup_interval_ns)
         self._idle.handle_packet(now_ns)
         self._events.append(SessionOpened())
+
+    def _confirm(self) -> None:
+        """The peer has spoken on the session, so that it is open at both ends."""
+        if self._opening.unconfirmed:
+            self._opening.unconfirmed = False
+            self._timers.stop(Timer.CONNECT_RESEND)
+            self._timers.stop(Timer.CONNECT_LIMIT)
 
     def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
@@ -534,11 +535,16 @@ class Session:
         if deadline_ns is not None:
             self._timers.start_if_stopped(Timer.ACK_DELAY, deadline_ns)
 
-    def _on_connect_resend(self, _now_ns: int) -> None:
-        self._opening.handle_timer()
+    def _on_connect_resend(self, now_ns: int) -> None:
+        if self.state is State.CONNECTING:
+            self._opening.repeat()
+        else:
+            # What is in flight is asked for already.
+            self._probing.ping_due = not self.window.in_flight
+            self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
 
     def _on_connect_limit(self, _now_ns: int) -> None:
-        self.close(CloseReason.CONNECT_TIMEOUT)
+        self.close(CloseReason.ACK_TIMEOUT if self._opening.unconfirmed else CloseReason.CONNECT_TIMEOUT)
 
     def _on_ack_delay(self, now_ns: int) -> None:
         self._session_ack.handle_timer(now_ns)

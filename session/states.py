@@ -57,6 +57,8 @@ class CloseReason(Reason):
     STORE_FAILED = "store-failed", "Our store failed, so nothing more may be acknowledged."
     PROTOCOL_ERROR = "protocol-error", "The peer broke the protocol."
     ROLLBACK = "rollback", "One of the two stores is an older copy of itself, or runs twice."
+    REVOKED = "revoked", "The peer, or the key that it showed, is trusted no more."
+    TOO_MANY_FORGERIES = "too-many-forgeries", "So many forged datagrams came that its keys can bear no more."
 
 
 class Move(Enum):
@@ -90,6 +92,8 @@ _ANY_TIME = {
     CloseReason.STORE_FAILED,
     CloseReason.PROTOCOL_ERROR,
     CloseReason.ROLLBACK,
+    CloseReason.REVOKED,
+    CloseReason.TOO_MANY_FORGERIES,
 }
 
 MOVES: dict[State, dict[Move | CloseReason, State]] = {

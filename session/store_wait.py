@@ -7,7 +7,9 @@ The session ack frees room in the window; it does not end this wait ([MS-MQQB] 3
 stored stays). The owner may end it with ``forget``, when another acknowledgement says as much.
 """
 
-from triack.base.ranges import NumberSet, Range
+from itertools import takewhile
+
+from triack.base.ranges import Range
 from triack.base.units import MS
 from triack.session.rtt import RoundTrip
 from triack.session.sending import SessionPacket
@@ -60,8 +62,13 @@ class StoreWait:
 
     def handle_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
         """Take a store ack. Returns the packets that it newly covers, in the order in which they were sent first."""
-        covered, waiting = NumberSet(cumulative, ranges), self._packets
-        stored = [waiting.pop(number) for number in list(waiting) if number in covered]
+        waiting = self._packets
+        # Numbers are first sent in order, so those at the front are the lowest.
+        covered = list(takewhile(lambda number: number <= cumulative, waiting))
+        for first, last in ranges:
+            few = last - first < len(waiting)
+            covered += [number for number in (range(first, last + 1) if few else waiting) if first <= number <= last]
+        stored = [waiting.pop(number) for number in covered if number in waiting]
         # The last one waited least, and of one that was sent twice nobody knows how long.
         if stored and stored[-1].sends == 1:
             self._delay.update(now_ns - stored[-1].sent_at_ns)

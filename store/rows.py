@@ -102,11 +102,11 @@ TABLES = {
     table.name: table
     for table in (
         Table("starts", "incarnation INTEGER", "start INTEGER", "serial INTEGER"),
-        Table("peers", "node_id BLOB", "start INTEGER", "serial INTEGER", rowid=False),
+        Table("peers", "node_id BLOB", "start INTEGER", "serial INTEGER", "name TEXT", rowid=False),
         Table(
             "lanes",
             "lane INTEGER",
-            "address TEXT",
+            "peer TEXT",
             "queue TEXT",
             "delivery INTEGER",
             "sequence INTEGER",

@@ -45,8 +45,8 @@ __all__ = ["STORE_FILE", "Store", "make_folder", "sync_folder"]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
-SCHEMA_VERSION = 4
-"""Version 4 keeps the waits of messages that failed, and the keys of messages (docs/decisions/0025)."""
+SCHEMA_VERSION = 5
+"""Version 5 keeps streams by the names of peers, and whose a node is (docs/decisions/0019)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
@@ -307,6 +307,8 @@ class Store:
             raise self._failure
 
     def _apply(self, commit: Commit) -> None:
+        if commit.queue_deletes:
+            self._delete("queues", TABLES["queues"].delete, [(number,) for number in commit.queue_deletes])
         if commit.queues:
             self._put("queues", commit.queues)
         if commit.lanes:

@@ -11,6 +11,7 @@ import click
 
 import triack
 from triack.base.errors import TriackError, UsageError
+from triack.base.names import nearest
 from triack.base.printable import printable
 
 __all__ = ["main"]
@@ -30,6 +31,7 @@ COMMANDS = {
     "chaos": ("triack.tools.chaos.command:chaos", "Break everything in a simulated world, and check every promise."),
     "demo": ("triack.tools.demo.command:demo", "Send messages over a bad network and prove that they arrived."),
     "replay": ("triack.tools.replay.command:command", "Check session logs: nothing lost, repeated or reordered."),
+    "completion": ("triack.tools.commands.completion:completion", "Let the shell complete commands and options."),
 }
 
 
@@ -46,12 +48,21 @@ class _Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            meant = nearest(name, COMMANDS)
+            raise click.UsageError(f"no such command {name}{f'; did you mean {meant}?' if meant else ''}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.group(cls=_Commands, no_args_is_help=False)
+@click.group(cls=_Commands, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(triack.__version__, prog_name="triack", message="%(prog)s %(version)s")
 def cli() -> None:
     """Messages from machine to machine, exactly once, in order and durably, with no broker."""
@@ -70,6 +81,9 @@ def _run(arguments: list[str] | None) -> int:
         return EXIT_FAILED
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
+    except click.UsageError as error:
+        path = "triack" if error.ctx is None else error.ctx.command_path
+        return _fail(f"{error.format_message().removesuffix('.')}; see {path} --help", error.exit_code)
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except (TriackError, OSError) as error:

@@ -18,6 +18,8 @@ connect is never shorter than what answers it, and one datagram at most does.
                  a later accept takes the place of an earlier one until data is sealed; none does afterwards
     who answers  ASKED --accept sealed--> TALKING
 
+In a child that the process forks every channel has ended: two that seal with the same keys and counters give all away.
+
 Pure, but for what ``entropy`` gives: the clock is an argument.
 """
 
@@ -35,6 +37,7 @@ from triack.base.units import SECOND
 from triack.transport.admission import Admission
 from triack.transport.cookies import COOKIE_LIFE_NS, MAC_BYTES, Cookies, Entropy, mac, mac_fits, mac_key
 from triack.transport.data_keys import OVERHEAD_BYTES, OpeningKeys, SealingKeys
+from triack.transport.forking import end_in_children
 from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, TAG_BYTES, Handshake, KeyPair, Pattern, Suite
 
 __all__ = ["CONNECT_BYTES", "SecureChannels"]
@@ -207,7 +210,7 @@ class SecureChannels:
 class _Secured:
     """What both ends do once there are keys."""
 
-    __slots__ = ("_entropy", "_opening", "_sealing", "_suite", "peer", "peer_key")
+    __slots__ = ("__weakref__", "_entropy", "_has_ended", "_opening", "_sealing", "_suite", "peer", "peer_key")
 
     def __init__(self, suite: Suite, entropy: Entropy, peer: str, peer_key: bytes) -> None:
         self._suite = suite
@@ -216,6 +219,13 @@ class _Secured:
         self.peer_key = peer_key
         self._sealing: SealingKeys | None = None
         self._opening: OpeningKeys | None = None
+        self._has_ended = False
+        end_in_children(self)
+
+    def end(self) -> None:
+        """Seal and open nothing any more: the keys are another process's."""
+        self._has_ended = True
+        self._sealing = self._opening = None
 
     @property
     def overhead_bytes(self) -> int:
@@ -233,6 +243,10 @@ class _Secured:
 
     def _open_hello(self, _datagram: bytes, header: Header, _now_ns: int) -> bytes:
         raise ProtocolError(DropReason.UNEXPECTED_ACCEPT, header.kind.name)
+
+    def _refuse(self, what: str, why: str) -> UsageError:
+        """What cannot be sealed."""
+        return UsageError(f"seal {what}: {'the session is that of the parent process' if self._has_ended else why}")
 
     def _have(self, sealing: bytes, opening: bytes, now_ns: int) -> None:
         self._sealing = SealingKeys(self._suite, sealing, now_ns)
@@ -271,15 +285,20 @@ class _Caller(_Secured):
         if kind is _CONNECT:
             return self._connect(connection_id, counter, payload, now_ns)
         if self._sealing is None:
-            raise UsageError(f"seal {kind.name}: no accept has been opened")
+            raise self._refuse(kind.name, "no accept has been opened")
         if not self._is_talking:
             self._is_talking = True
             self._attempts.clear()
         return self._sealing.seal(kind, connection_id, counter, payload, now_ns)
 
+    def end(self) -> None:
+        """Seal and open nothing any more, accepts neither."""
+        super().end()
+        self._attempts.clear()
+
     def _connect(self, connection_id: int, counter: int, hello: bytes, now_ns: int) -> bytes:
-        if self._is_talking or counter in self._attempts:
-            raise UsageError(f"seal CONNECT {counter}: data has been sealed, or a connect of that number")
+        if self._has_ended or self._is_talking or counter in self._attempts:
+            raise self._refuse(f"CONNECT {counter}", "data has been sealed, or a connect of that number")
         header = Header(_CONNECT, connection_id, counter).encode()
         # Whoever does not answer may not know this key yet, or have lost that one: the next connect has others.
         choice = self._choices[self._turn % len(self._choices)]
@@ -352,12 +371,17 @@ class _Answerer(_Secured):
         if kind is _ACCEPT:
             return self._accept(connection_id, counter, payload, now_ns)
         if self._sealing is None:
-            raise UsageError(f"seal {kind.name}: the accept has not been sealed")
+            raise self._refuse(kind.name, "the accept has not been sealed")
         return self._sealing.seal(kind, connection_id, counter, payload, now_ns)
+
+    def end(self) -> None:
+        """Seal and open nothing any more, and no accept."""
+        super().end()
+        self._handshake = None
 
     def _accept(self, connection_id: int, counter: int, hello: bytes, now_ns: int) -> bytes:
         if self._handshake is None:
-            raise UsageError(f"seal ACCEPT {counter}: one connect has one accept")
+            raise self._refuse(f"ACCEPT {counter}", "one connect has one accept")
         header = Header(_ACCEPT, connection_id, counter).encode()
         message = self._handshake.write(hello, self._entropy(KEY_BYTES))
         if len(header) + len(message) + MAC_BYTES > self._connect_bytes:

@@ -1,10 +1,12 @@
 """Messages by the batch: the first is waited for, the others are those that are there already."""
 
+from typing import Any
+
 from triack.base.errors import WaitTimeout
 from triack.node.consumer import Consumer
 from triack.node.message import Message
 
-__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "take_batch"]
+__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "describe", "take_batch"]
 
 BATCH_MESSAGES = 1_000
 """As many as a chunk of lines has on its way in (``tools.commands.pipes``): what a commit and a screen take easily."""
@@ -33,3 +35,15 @@ async def take_batch(consumer: Consumer, *, timeout: float | None = None, most: 
         batch.append(message)
         size_bytes += len(message.body)
     return batch
+
+
+def describe(message: Message) -> dict[str, Any]:
+    """What there is to know of a message beside its body, as JSON has it."""
+    return {
+        "id": message.id,
+        "queue": message.queue,
+        "sent_at": message.sent_at,
+        "redelivered": message.redelivered,
+        "failures": message.failures,
+        "properties": message.properties,
+    }

@@ -24,8 +24,8 @@ SOCKET_FILE = "control"
 """The one file in its folder."""
 SOCKET_FOLDER_PREFIX = "triack-"
 """So that a folder that was left behind says whose it was."""
-SOCKET_PATH_BYTES_MAX = 107
-"""What Linux takes for the path of a socket: 108 bytes with the zero at its end (unix(7))."""
+SOCKET_PATH_BYTES_MAX = 103
+"""What every system takes for the path of a socket: macOS 104 bytes with the zero at its end, Linux 108 (unix(7))."""
 RETRY_S = 0.05
 """Between looks for a serving process: people do not notice it, nor does the processor."""
 SOON_S = 1.0
@@ -52,7 +52,7 @@ def read(data: Path) -> Served | None:
     try:
         found = json.loads((data / NODE_FILE).read_bytes())
         return Served(str(found["control"]), int(found["pid"]), str(found["listen"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

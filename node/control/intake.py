@@ -15,6 +15,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, ProtocolError
 from triack.base.reasons import DropReason
 from triack.node.control.host import Host
+from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Receipt
 from triack.queues.stages import Stage
 
@@ -33,7 +34,7 @@ Failure = tuple[int, int, str]
 
 @dataclass(slots=True)
 class Chunk:
-    """Some successive lines; ``first`` is the number of the first, from 1."""
+    """Some successive lines, or files; ``first`` is the number of the first, from 1."""
 
     first: int
     lines: list[bytes]
@@ -62,6 +63,7 @@ class Intake:
         destination: where they go.
         delivery: their class.
         until: the stage that counts.
+        properties: what each of the messages has beside its body.
         producer: names the producer for ever; None when nobody would resume.
         on_finished: called when ``finished`` has grown, with the new failures.
     """
@@ -73,6 +75,7 @@ class Intake:
         delivery: Delivery,
         until: Stage,
         *,
+        properties: MessageProperties,
         producer: str | None,
         on_finished: Callable[[int, list[Failure]], None],
     ) -> None:
@@ -80,6 +83,7 @@ class Intake:
         self._destination = destination
         self._delivery = delivery
         self._until = until
+        self._properties = properties
         self._key = None if producer is None or delivery is Delivery.EXPRESS else f"producer:{producer}"
         self._on_finished = on_finished
         self._following: asyncio.Queue[tuple[Chunk, list[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
@@ -118,11 +122,14 @@ class Intake:
             StoreFailed: the node has ended.
         """
         if self._delivery is Delivery.EXPRESS:
-            receipts = [await self._node.send(self._destination, line, delivery=self._delivery) for line in chunk.lines]
+            receipts = [
+                await self._node.send(self._destination, line, delivery=self._delivery, **self._properties)
+                for line in chunk.lines
+            ]
         else:
             transaction = self._node.transaction()
             for line in chunk.lines:
-                await transaction.send(self._destination, line, delivery=self._delivery)
+                await transaction.send(self._destination, line, delivery=self._delivery, **self._properties)
             # Another connection of the same producer may have been faster; nothing can come between this look and the
             # commit, which takes everything before it waits.
             if self._known() >= chunk.last:

@@ -4,7 +4,7 @@ A connection is one conversation, opened by a ``hello`` frame that says which:
 
     call     hello -> welcome; see ``triack.node.control.calls``
     send     hello -> welcome(accepted); chunk... -> safe(last)..., finished(last, failures)...; forget -> forgotten
-    receive  hello -> welcome; messages(serial, ids, sizes)..., empty...; ack(serial)... -> confirmed(serial)...
+    receive  hello -> welcome; messages(serial, ids, sizes, about)..., empty...; ack(serial)... -> confirmed(serial)...
 
 An error ends the conversation with an ``error`` frame.
 """
@@ -14,20 +14,22 @@ import contextlib
 import os
 from collections import deque
 from pathlib import Path
+from typing import cast
 
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.consumer import Consumer
-from triack.node.control.batches import take_batch
+from triack.node.control.batches import describe, take_batch
 from triack.node.control.calls import Calls
-from triack.node.control.frames import VERSION, Header, Link, number_of
+from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.handover import Served, make_socket_path, publish, retract
 from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
 from triack.node.control.tasks import first_of
 from triack.node.message import Message
+from triack.node.outgoing_message import MessageProperties
 from triack.queues.stages import Stage
 
 __all__ = ["ControlServer"]
@@ -137,11 +139,15 @@ class _Sending:
             delivery, until = Delivery[str(hello["delivery"])], Stage[str(hello["until"])]
         except KeyError as cause:
             raise ProtocolError(DropReason.BAD_HELLO, f"class or stage {cause}") from cause
+        properties = hello.get("properties", {})
+        if not isinstance(properties, dict):
+            raise ProtocolError(DropReason.BAD_HELLO, f"properties are {properties!r}")
         self._intake = Intake(
             node,
             str(hello.get("destination")),
             delivery,
             until,
+            properties=cast("MessageProperties", properties),
             producer=str(hello.get("producer")),
             on_finished=self._handle_finished,
         )
@@ -178,10 +184,9 @@ class _Sending:
 
 
 def _read_chunk(header: Header, body: bytes) -> Chunk:
-    chunk = Chunk(number_of(header, "first"), body.split(b"\n"))
-    if header["op"] != "chunk" or len(chunk.lines) != number_of(header, "count"):
-        raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} with {len(chunk.lines)} lines")
-    return chunk
+    if header["op"] != "chunk":
+        raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in place of a chunk")
+    return Chunk(number_of(header, "first"), cut(body, header.get("sizes")))
 
 
 class _Receiving:
@@ -191,6 +196,7 @@ class _Receiving:
         self._node = node
         self._link = link
         self._queue = str(hello.get("queue"))
+        self._with_properties = hello.get("about") is True
         self._out: deque[Message] = deque()
         self._out_bytes = 0
         self._handed = 0
@@ -222,6 +228,7 @@ class _Receiving:
                 serial=serial,
                 ids=[message.id for message in batch],
                 sizes=[len(message.body) for message in batch],
+                about=[describe(message) for message in batch] if self._with_properties else [],
             )
 
     async def _take_acks(self) -> None:

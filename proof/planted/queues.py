@@ -42,7 +42,7 @@ def _early_packets(patch: Patch) -> None:
     def hasty(self: Outbox, group: GroupCommit, now_ms: int) -> None:
         pack_durable(self, group, now_ms)
         for outgoing, entries in group.departures.started:
-            if outgoing.address:
+            if outgoing.peer:
                 outgoing.start(entries)
                 self._look_at(outgoing)
 
@@ -136,7 +136,7 @@ def _state_missing(patch: Patch) -> None:
     set_state = Engine.set_state
 
     def forgetful(self: Engine, key: str, value: bytes | None) -> None:
-        if value is None or len(self._group.commit.state) % 2:
+        if value is None or len(self._jobs.group.commit.state) % 2:
             set_state(self, key, value)
 
     patch.setattr(Engine, "set_state", forgetful)
@@ -231,7 +231,7 @@ def _no_record(patch: Patch) -> None:
 @BUGS.by_seeds("a node whose disk failed spins")
 def _spins(patch: Patch) -> None:
     def too_soon(self: Engine) -> int | None:
-        deadlines = (self._deadlines.earliest(), self.inbox.next_deadline(), self.outbox.next_deadline())
+        deadlines = (self._transmitter.deadlines.earliest(), self.inbox.next_deadline(), self.outbox.next_deadline())
         return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
 
     patch.setattr(Engine, "next_deadline", too_soon)

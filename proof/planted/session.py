@@ -2,11 +2,10 @@
 
 from proof.planted.bug import Bugs, Patch
 from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
-from triack.base.datagram import Channel
+from triack.base.datagram import Header
 from triack.queues.handshake import Handshakes
 from triack.queues.link import Link
 from triack.session import session
-from triack.session.frames import Hello
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import SessionAck
 from triack.session.states import State
@@ -64,8 +63,8 @@ def _silence(patch: Patch) -> None:
 def _open_with_connect(patch: Patch) -> None:
     handle_connect = Handshakes.handle_connect
 
-    def eager(self: Handshakes, hello: Hello, channel: Channel, sender: str, now_ns: int) -> None:
-        handle_connect(self, hello, channel, sender, now_ns)
+    def eager(self: Handshakes, datagram: bytes, header: Header, sender: str, now_ns: int) -> None:
+        handle_connect(self, datagram, header, sender, now_ns)
         for conversation in self.conversations.values():
             if conversation.session.state is State.ACCEPTING:
                 conversation.session.state = State.OPEN

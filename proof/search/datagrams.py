@@ -7,7 +7,7 @@ datagram.
 
 from dataclasses import dataclass
 
-from triack.base.datagram import HEADER_BYTES, Channel, Header, Kind, read_header
+from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, read_header
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.queues.packing import unpack
@@ -28,14 +28,18 @@ __all__ = ["BareChannels", "Datagram", "Datagrams", "describe_packet"]
 class Bare:
     """A channel that seals nothing: damage to datagrams is no subject of a search."""
 
-    __slots__ = ()
+    __slots__ = ("peer", "peer_key")
     overhead_bytes = HEADER_BYTES
 
-    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
+    def __init__(self) -> None:
+        self.peer = ""
+        self.peer_key = b""
+
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:  # noqa: ARG002
         """Header and payload."""
         return Header(kind, connection_id, counter).encode() + payload
 
-    def open(self, datagram: bytes) -> bytes:
+    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:  # noqa: ARG002
         """The payload."""
         return datagram[HEADER_BYTES:]
 
@@ -46,13 +50,13 @@ class BareChannels:
     __slots__ = ()
     overhead_bytes = HEADER_BYTES
 
-    def dial(self, _address: str) -> Channel:
+    def dial(self, peer: str, scheme: str) -> Channel:  # noqa: ARG002
         """For one that begins here."""
         return Bare()
 
-    def answer(self, datagram: bytes) -> tuple[Channel, bytes]:
+    def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:  # noqa: ARG002
         """For one that a connect asks for, and the payload of that."""
-        return Bare(), datagram[HEADER_BYTES:]
+        return Answer(Bare(), datagram[HEADER_BYTES:])
 
 
 @dataclass(slots=True)
@@ -63,7 +67,7 @@ class Datagram:
         to: the side that it is for, 0 or 1.
         data: its bytes.
         session: the session that sent it, by the id in its hello; 0 when nobody knows.
-        connection: the receiver's connection id, 0 for a connect.
+        connection: the receiver's connection id; of a connect, the sender's.
         frames: what a DATA datagram carries.
     """
 
@@ -179,5 +183,7 @@ def describe_packet(content: bytes) -> str:
         return f"order ack to {packet.number}"
     if isinstance(packet, wire.RejectPacket):
         return f"reject of {packet.number}: {packet.reason}"
+    if isinstance(packet, wire.HoldPacket):
+        return f"hold of lane {packet.lane}, turn {packet.turn}: {'stop' if packet.stop else 'go'}"
     said = b" ".join(unpack(packet.body).bodies).decode()
     return f"number {packet.number} after {packet.previous} of sequence {packet.sequence}, {said}"

@@ -23,6 +23,7 @@ from proof.search.witness import Witness
 from triack.base.commit import split_key
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, RollbackDetected
+from triack.base.peers import Directory
 from triack.base.units import SECOND
 from triack.queues.effects import Job
 from triack.queues.engine import Engine
@@ -270,6 +271,7 @@ class Host(EngineHost):
             settings=settings_of(self.scope),
             queues=[QUEUE],
             channels=BareChannels(),
+            directory=Directory(),
             random=cast("Random", self.ids),
             now_ns=self.now_ns,
             wall_offset_ns=0,

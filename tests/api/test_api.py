@@ -312,3 +312,25 @@ async def test_settings_of_either_end_may_differ() -> None:
             await b.send(f"{a.address}/q", b"%d" % number * 100)
         wanted = [b"%d" % number * 100 for number in range(100)]
         assert await bodies(b, "q", 100) == await bodies(a, "q", 100) == wanted
+
+
+async def test_a_full_queue_of_the_node_itself_lets_senders_wait_or_refuses() -> None:
+    """As it is set; whoever waits goes on when something was read, and costs nothing until then."""
+    quotas = {"slow": triack.Quota(messages=3), "strict": triack.Quota(messages=3, when_full="reject")}
+    async with make("a", settings=quick(limits=triack.Limits(queue_quota=quotas))) as a:
+        for queue in quotas:
+            for _ in range(3):
+                await a.send(queue, b"x")
+        await a.flush()
+        with pytest.raises(triack.QueueFull, match="strict"):
+            await a.send("strict", b"x")
+        with pytest.raises(triack.WouldBlock):
+            a.send_nowait("slow", b"x")
+        assert a.stats().queues["slow"].is_full
+        sending = asyncio.create_task(a.send("slow", b"last"))
+        used_s = time.process_time()
+        await asyncio.sleep(SOON)
+        assert time.process_time() - used_s < SOON / 2
+        assert not sending.done()
+        assert len(await bodies(a, "slow", 3)) == 3
+        await asyncio.wait_for(sending, WAIT)

@@ -8,10 +8,9 @@ import pytest
 from tests.queues.rollbacks import both_know, deliver, pair, put_back
 from tests.queues.test_recorder import busy_world
 from tests.queues.world import SimNode
-from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION
+from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION, SETTINGS
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.files import parse_records
-from triack.tools.replay.schema import COLUMNS, UNREAD
 
 SEEDS = 12
 
@@ -63,7 +62,7 @@ def test_everything_in_the_schema_is_written(records: list[dict[str, Any]]) -> N
     """Every event, and each group of fields that it may have; all these nodes listen, though."""
     written = {(record["event"], frozenset(record.keys() - COMMON.keys())) for record in records}
     listed = {(name, frozenset(event.fields + group)) for name, event in EVENTS.items() for group in event.variants}
-    assert listed - written <= {("node_started", frozenset({"name"}))}
+    assert listed - written <= {("node_started", frozenset({"name", *SETTINGS}))}
 
 
 def test_every_field_is_used_and_explained() -> None:
@@ -74,12 +73,6 @@ def test_every_field_is_used_and_explained() -> None:
     assert used == set(FIELDS)
     assert COMMON.keys().isdisjoint(FIELDS)
     assert {field.type for field in (COMMON | FIELDS).values()} == {str, int, bool, list}
-
-
-def test_replay_reads_the_fields_of_the_schema() -> None:
-    """All but the named ones, which exist."""
-    assert set(UNREAD) < FIELDS.keys()
-    assert set(COLUMNS) == (COMMON | FIELDS).keys() - set(UNREAD)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,11 @@ from triack.base.datagram import Header, Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.ranges import NumberSet
+from triack.node.keys import Identity, KeyKind, encode_key
+from triack.node.trust import encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
+from triack.ordering.rejections import Rejections
 from triack.queues import packing
 from triack.queues.introduction import HistoryPoint, Introduction, RolledBack
 from triack.session import frames
@@ -22,6 +25,7 @@ from triack.session.states import CloseReason
 from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
 from triack.transport.frames import frame
 from triack.transport.invitation import Invitation
+from triack.transport.noise import KeyPair
 from triack.transport.secure import SecureChannels
 
 NODE = bytes(range(16))
@@ -105,6 +109,10 @@ def control_frames() -> list[bytes]:
     return [*each, b"".join(each)]
 
 
+def keys() -> list[bytes]:
+    return [encode_key(kind, A_KEY).encode() for kind in KeyKind]
+
+
 def inputs() -> Iterator[tuple[str, list[bytes]]]:
     """For each target, what it starts from."""
     told = hellos()
@@ -120,15 +128,26 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "ordering", sequences()
     yield "body", bodies()
     yield "properties", [b"", b'{"a":1}', b'{"a":[1.5,null,"\\ud800"],"b":{"c":true}}']
-    seen = DuplicateFilter()
+    seen, refused = DuplicateFilter(), Rejections()
     for number in (1, 2, 5, 9):
-        seen.handle_packet(wire.SequenceHeader(NODE, 1, 2, number, 0, "q", asks=False, body=b""))
+        header = wire.SequenceHeader(NODE, 1, 2, number, 0, "q", asks=False, body=b"")
+        seen.handle_packet(header)
+        refused.add(header, "access-denied" if number < 9 else "queue-not-found")
     yield "duplicate_filter", [seen.encode(), DuplicateFilter().encode()]
+    yield "rejections", [refused.encode()]
+    length = len(refused.encode())
+    yield "stream_row", [length.to_bytes(4) + refused.encode() + seen.encode(), bytes(4) + seen.encode()]
     yield "progress", [b'["0x5", {"1": 2}, {}]', b'["0x5", {"1": 2}, {"1": [1, 2, 3]}]']
     yield "row", [b"\0iii|snn|bytes|body", b"\3i|i|i|f|body", b"\5s|bytes|i|i|i|i|n|body"]
     yield "session_log", session_logs()
+    peers = [Peer("b", (public(B_KEY),), ("udp://b:1",), bytes(range(32)), ("orders", "in-*")), Peer("c")]
+    yield "trust_file", [encode_trust(peers), encode_trust([])]
+    yield "identity_file", [Identity(tuple(KeyPair.of(key).private for key in (A_KEY, B_KEY))).encode()]
     yield "control", control_frames()
-    yield "text", [A_ADDRESS.encode(), b"tcp://[::1]:1/orders", b"b/orders", Invitation(SECRET, 0).code.encode()]
+    yield (
+        "text",
+        [A_ADDRESS.encode(), b"tcp://[::1]:1/orders", b"b/orders", Invitation(SECRET, 0).code.encode(), *keys()],
+    )
 
 
 def write(to: Path = CORPUS) -> None:

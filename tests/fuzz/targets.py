@@ -13,13 +13,30 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from triack.base.commit import HEAD_BYTES as HEAD_BYTES_OF_BODY
+from triack.base.commit import PositionRow
 from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
-from triack.base.errors import AddressError, ProtocolError, ReplayError, StoreDamaged, TriackError, UsageError
+from triack.base.delivery import Delivery
+from triack.base.errors import (
+    AddressError,
+    IdentityError,
+    KeyUnreadable,
+    ProtocolError,
+    ReplayError,
+    StoreDamaged,
+    TriackError,
+    UsageError,
+)
 from triack.base.peers import NO_PSK, Directory, Peer
+from triack.base.printable import printable
 from triack.node.control.frames import Link, cut, number_of
+from triack.node.keys import Identity, KeyKind, decode_key, encode_key
+from triack.node.trust import decode_trust, encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
+from triack.ordering.rejections import Rejections
+from triack.ordering.settings import OrderSettings
 from triack.queues import packing
+from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.introduction import Introduction
 from triack.queues.mailbox import QueuedPacket
 from triack.session.frames import Hello, decode_frames
@@ -223,6 +240,18 @@ def duplicate_filter(data: bytes) -> None:
         assert DuplicateFilter.decode(data).encode() == data
 
 
+def rejections(data: bytes) -> None:
+    """What a stream has refused."""
+    with refusing(StoreDamaged):
+        assert Rejections.decode(Rejections.decode(data).encode()).spans == Rejections.decode(data).spans
+
+
+def stream_row(data: bytes) -> None:
+    """What the store keeps of an incoming stream that has no order."""
+    with refusing(StoreDamaged):
+        IncomingTransfer.restore(PositionRow(bytes(16), 1, Delivery.RECOVERABLE, "q", 1, 1, data), OrderSettings())
+
+
 def progress(data: bytes) -> None:
     """How far a packet has been read."""
     with refusing(StoreDamaged):
@@ -249,6 +278,20 @@ def session_log(data: bytes) -> None:
             for log in find_logs([path]):
                 for record in read_records(log):
                     assert isinstance(record, dict)
+
+
+def trust_file(data: bytes) -> None:
+    """The file with a node's peers; what is read is written the same way ever after."""
+    with refusing(IdentityError):
+        peers = decode_trust(data, "trust.json")
+        assert decode_trust(encode_trust(peers), "trust.json") == peers
+
+
+def identity_file(data: bytes) -> None:
+    """The file with a node's own keys."""
+    with refusing(IdentityError):
+        identity = Identity.decode(data, "identity")
+        assert Identity.decode(identity.encode(), "identity").public == identity.public
 
 
 # ---- what other processes and people say
@@ -285,7 +328,7 @@ def control(data: bytes) -> None:
 
 
 def text(data: bytes) -> None:
-    """An address, a destination, a code: what is read is written the same way ever after."""
+    """An address, a destination, a code, a key: what is read is written the same way ever after."""
     said = data.decode("utf-8", "replace")
     with refusing(AddressError):
         address = Address.parse(said)
@@ -293,6 +336,10 @@ def text(data: bytes) -> None:
     with refusing(AddressError):
         destination = Destination.parse(said)
         assert Destination.parse(str(destination)) == destination
+    for kind in KeyKind:
+        with refusing(KeyUnreadable):
+            assert decode_key(kind, encode_key(kind, decode_key(kind, said))) == decode_key(kind, said)
+    assert printable(said).isprintable()
     with refusing(UsageError):
         assert decode_code(Invitation(decode_code(said), 0).code) == decode_code(said)
 
@@ -313,9 +360,13 @@ TARGETS: dict[str, Target] = {
         body,
         properties,
         duplicate_filter,
+        rejections,
+        stream_row,
         progress,
         row,
         session_log,
+        trust_file,
+        identity_file,
         control,
         text,
     )

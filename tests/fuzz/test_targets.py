@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from tests.fuzz.corpus import inputs, write
 from tests.fuzz.targets import CORPUS, TARGETS
 from triack.base.delivery import Delivery
+from triack.base.peers import Peer
+from triack.node.trust import encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
 from triack.queues import packing
@@ -62,7 +64,7 @@ DEEP = [b"[" * 100_000, b'{"a":' * 50_000, b"[" + b"1" * 5_000 + b"]"]
 
 
 @pytest.mark.parametrize("text", DEEP, ids=["lists", "objects", "digits"])
-@pytest.mark.parametrize("name", ["control", "progress", "properties", "session_log"])
+@pytest.mark.parametrize("name", ["control", "progress", "properties", "session_log", "trust_file"])
 def test_json_that_no_reader_bears_is_refused(name: str, text: bytes) -> None:
     """Nested without end, and a number without end: Python's own errors for these do not come out."""
     TARGETS[name](frame([text + b"\n"]) if name == "control" else text + b"\n")
@@ -95,6 +97,8 @@ GROWING: list[tuple[str, Callable[[int], bytes]]] = [
     ("progress", lambda count: b'["0x1",{' + b",".join(b'"%d":1' % n for n in range(count)) + b"},{}]"),
     ("row", lambda count: b"\0" + b"i|" * count),
     ("session_log", lambda count: b'{"v":1,"node":"a","incarnation":1,"n":1}\n' * count),
+    ("trust_file", lambda count: encode_trust(Peer(f"p{n}", (n.to_bytes(32),)) for n in range(9, count))),
+    ("identity_file", lambda count: b"# nothing\n" * count),
     ("control", lambda count: frame([b'{"op":"x"}\n'] * count)),
     ("control", lambda count: frame([b'{"op":"x","s":[' + b",".join([b"1"] * count) + b"]}\n" + b"x" * count])),
     ("text", lambda count: b"udp://" + b"a." * count + b":1"),

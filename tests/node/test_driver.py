@@ -13,7 +13,7 @@ import pytest
 from tests.node.nodes import WAIT, until
 from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.node.driver import Driver
 from triack.node.platform import Platform, ThreadWorker
@@ -260,6 +260,7 @@ async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
 EVENTS = [
     (LinkUp("udp://b:1", "b", "0b"), logging.INFO, "link to b at udp://b:1 is up"),
     (LinkDown("udp://b:1", "b", "0b", "idle"), logging.INFO, "link to b at udp://b:1 is down: idle"),
+    (QueueOverQuota("q", 3, 900), logging.WARNING, "queue q is over its quota"),
     (PeerSilent("udp://b:1", "cannot resolve b"), logging.WARNING, "cannot resolve b; trying on"),
     (PeerHalted("0b", "peer", "it is older"), logging.ERROR, "rollback detected: it is older"),
 ]

@@ -10,7 +10,7 @@ from tests.node.nodes import WAIT, make, until
 async def test_a_queue_has_depth_bytes_and_age() -> None:
     """Also while readers have it in hand, and after they gave it back."""
     async with make() as node:
-        assert node.stats().queues == {"dead-letter": triack.QueueStats(0, 0, None)}
+        assert node.stats().queues == {"dead-letter": triack.QueueStats(0, 0, None, is_full=False)}
         for _ in range(3):
             await (await node.send("q", b"x" * 100)).queued(WAIT)
         await asyncio.sleep(0.05)
@@ -22,7 +22,7 @@ async def test_a_queue_has_depth_bytes_and_age() -> None:
             for message in [await reader.get(WAIT) for _ in range(3)]:
                 message.ack()
             await node.flush()
-        assert node.stats().queues["q"] == triack.QueueStats(0, 0, None)
+        assert node.stats().queues["q"] == triack.QueueStats(0, 0, None, is_full=False)
 
 
 async def test_links_and_sessions_are_seen_from_both_ends() -> None:

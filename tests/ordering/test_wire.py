@@ -12,7 +12,12 @@ from triack.ordering import wire
 from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader, decode
 
 HEADER = make_header(9, 7, 3, asks=True)
-CONTENTS = [HEADER.encode(), wire.encode_order_ack(ORIGIN, 1, 3, 9), wire.encode_reject(HEADER, "queue-not-found")]
+CONTENTS = [
+    HEADER.encode(),
+    wire.encode_order_ack(ORIGIN, 1, 3, 9),
+    wire.encode_reject(HEADER, "queue-not-found"),
+    wire.encode_hold(ORIGIN, 1, 5, stop=True),
+]
 NUMBER = st.integers(1, 2**64 - 1)
 
 
@@ -44,6 +49,8 @@ def test_acks_and_rejections_read_back() -> None:
     """Both name the stream, the sequence and the number."""
     assert decode(CONTENTS[1]) == OrderAckPacket(ORIGIN, 1, 3, 9)
     assert decode(CONTENTS[2]) == RejectPacket(ORIGIN, 1, 3, 9, "queue-not-found")
+    assert decode(CONTENTS[3]) == wire.HoldPacket(ORIGIN, 1, 5, stop=True)
+    assert decode(wire.encode_hold(ORIGIN, 1, 6, stop=False)) == wire.HoldPacket(ORIGIN, 1, 6, stop=False)
 
 
 def test_layout_is_as_documented() -> None:
@@ -51,6 +58,7 @@ def test_layout_is_as_documented() -> None:
     stream = "6f" * 16 + "00000001" + "0000000000000003" + "0000000000000009"
     assert CONTENTS[0].hex() == "0101" + stream + "0000000000000007" + "06" + b"orders9".hex()
     assert CONTENTS[1].hex() == "0200" + stream
+    assert CONTENTS[3].hex() == "0401" + "6f" * 16 + "00000001" + "0000000000000005"
     assert wire.encode_reject(HEADER, "no").hex() == "0300" + stream + "02" + b"no".hex()
 
 
@@ -79,7 +87,7 @@ def test_malformed_contents_are_refused(content: bytes, why: str) -> None:
     assert caught.value.reason == "bad-packet"
 
 
-@pytest.mark.parametrize("content", CONTENTS, ids=["data", "order-ack", "reject"])
+@pytest.mark.parametrize("content", CONTENTS, ids=["data", "order-ack", "reject", "hold"])
 def test_damage_is_read_or_refused(content: bytes) -> None:
     """Every truncation and every flipped bit gives a value or a ProtocolError, nothing else."""
     flips = [

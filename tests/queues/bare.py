@@ -6,6 +6,7 @@ from typing import Any
 
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
+from triack.base.peers import Directory
 from triack.base.units import SECOND
 from triack.queues.effects import Effect, Job, Send, StartJob, WriteRecords
 from triack.queues.engine import Engine
@@ -26,6 +27,7 @@ class Bare:
 
     def __init__(self, name: str = "a", settings: NodeSettings | None = None) -> None:
         self.address = f"memory://{name}"
+        self.directory = Directory()
         self.now_ns = SECOND
         self.job: Job | None = None
         self.effects: list[Effect] = []
@@ -37,6 +39,7 @@ class Bare:
             settings=settings or NodeSettings(),
             queues=None,
             channels=InsecureChannels(),
+            directory=self.directory,
             random=Random(name),
             now_ns=self.now_ns,
             wall_offset_ns=0,

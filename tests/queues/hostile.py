@@ -39,7 +39,13 @@ class Opened(NamedTuple):
 def open_datagram(datagram: bytes) -> Opened:
     """Open a datagram."""
     header = read_header(datagram)
-    return Opened(header.kind, header.connection_id, header.counter, CHANNEL.open(datagram))
+    return Opened(header.kind, header.connection_id, header.counter, CHANNEL.open(datagram, header, 0))
+
+
+def make_connect(introduction: Introduction, session_id: int, counter: int = 1) -> bytes:
+    """A connect that says what the test wants said."""
+    hello = make_hello(introduction, session_id)
+    return CHANNEL.seal(Kind.CONNECT, hello.connection_id, counter, hello.encode(), 0)
 
 
 def make_hello(introduction: Introduction, session_id: int, connection_id: int = 6) -> Hello:
@@ -76,7 +82,7 @@ class Hostile:
     def seal(self, kind: Kind, payload: bytes, connection_id: int) -> bytes:
         """A datagram with a good tag."""
         self._counter += 1
-        return CHANNEL.seal(kind, connection_id, self._counter, payload)
+        return CHANNEL.seal(kind, connection_id, self._counter, payload, 0)
 
     def raw(self, data: bytes) -> None:
         """Throw bytes at the victim."""
@@ -97,7 +103,14 @@ class Hostile:
         return encode_packet(self.packets, delivery, False, content)
 
     def message(
-        self, number: int, *, previous: int | None = None, queue: str = "q", lane: int = 1, **more: object
+        self,
+        number: int,
+        *,
+        previous: int | None = None,
+        queue: str = "q",
+        lane: int = 1,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **more: object,
     ) -> bytes:
         """The next packet of the session with a message of a stream, as a frame."""
         header = SequenceHeader(
@@ -105,7 +118,7 @@ class Hostile:
         )
         for name, value in more.items():
             setattr(header, name, value)
-        return self.packet(header.encode())
+        return self.packet(header.encode(), delivery)
 
 
 def batch(*bodies: bytes) -> bytes:
@@ -125,7 +138,7 @@ def without_order_acks(datagram: bytes, _sender: str = "", _to: str = "") -> byt
             if isinstance(packet, OrderAckPacket):
                 emptied = encode_order_ack(packet.origin, packet.lane, packet.sequence, 0)
                 payload = payload.replace(frame.content, emptied)
-    return CHANNEL.seal(opened.kind, opened.connection_id, opened.counter, payload)
+    return CHANNEL.seal(opened.kind, opened.connection_id, opened.counter, payload, 0)
 
 
 def mangle(datagram: bytes, random: Random) -> bytes:

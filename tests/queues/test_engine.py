@@ -454,14 +454,14 @@ def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.Monk
 
     def watch(engine: Engine, now_ns: int) -> list[Effect]:
         effects = poll(engine, now_ns)
-        assert not engine._awake  # noqa: SLF001 - who is in it waits for the next poll
+        assert not engine.handshakes.awake
         for conversation in engine.handshakes.conversations.values():
             assert conversation.session.poll_event() is None
             at_ns = conversation.session.next_deadline()
             due_ns = engine.next_deadline()
             assert at_ns is None or (due_ns is not None and due_ns <= at_ns)
         for outgoing in engine.outbox.queues:
-            link = engine.outbox.links.get(outgoing.address)
+            link = engine.outbox.links.get(outgoing.peer)
             may_send = link is not None and outgoing.sequence.peek() is not None
             wants_bodies = outgoing in engine.outbox._wanting  # noqa: SLF001 - the disk answers, then it is in line
             assert not may_send or wants_bodies or (link is not None and link.busy)

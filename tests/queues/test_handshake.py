@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from tests.queues.hostile import CHANNEL, Hostile, make_hello, open_datagram
+from tests.queues.hostile import Hostile, make_connect, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.world import SimNode, World
-from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
+from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
@@ -248,7 +248,7 @@ def test_what_was_checked_stays_so_for_an_older_connect() -> None:
     first = Introduction(b"n" * 16, "n", "", node.address)
     again = replace(first, receiver=node.live.node_id, remembered=node.live.handshakes.history.point)
     for own in (first, again, first):
-        throw(world, node, CHANNEL.seal(Kind.CONNECT, 0, 1, make_hello(own, 5).encode()))
+        throw(world, node, make_connect(own, 5))
     assert [open_datagram(answer).introduction.checked for answer in answers] == [
         NO_POINT,
         again.remembered,
@@ -262,7 +262,7 @@ def test_what_was_checked_stays_so_for_an_older_connect() -> None:
 def claim(victim: SimNode, node_id: bytes, remembered: HistoryPoint, session_id: int = 5) -> bytes:
     """A connect of some node that says what it remembers of the victim."""
     own = Introduction(node_id, "evil", "", victim.address, receiver=victim.live.node_id, remembered=remembered)
-    return CHANNEL.seal(Kind.CONNECT, 0, 1, make_hello(own, session_id).encode())
+    return make_connect(own, session_id)
 
 
 def throw(world: World, victim: SimNode, data: bytes) -> None:
@@ -339,18 +339,19 @@ class Keyed:
     """A toy with a handshake: the connect brings the key of all that follows."""
 
     overhead_bytes = HEADER_BYTES + 20
+    peer, peer_key = "", b""
 
     def __init__(self, key: bytes) -> None:
         self.key = key
 
-    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes) -> bytes:
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
         said = Header(kind, connection_id, counter).encode() + (self.key if kind is Kind.CONNECT else b"") + payload
         return said + blake2b(said, key=self.key, digest_size=20).digest()
 
-    def open(self, datagram: bytes) -> bytes:
+    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
         if blake2b(datagram[:-20], key=self.key, digest_size=20).digest() != datagram[-20:]:
             raise ProtocolError(DropReason.BAD_TAG)
-        return datagram[HEADER_BYTES + (8 if read_header(datagram).kind is Kind.CONNECT else 0) : -20]
+        return datagram[HEADER_BYTES + (8 if header.kind is Kind.CONNECT else 0) : -20]
 
 
 class KeyedChannels:
@@ -359,12 +360,12 @@ class KeyedChannels:
     overhead_bytes = Keyed.overhead_bytes
     keys = count(1)
 
-    def dial(self, _address: str) -> Keyed:
+    def dial(self, peer: str, scheme: str) -> Keyed:
         return Keyed(next(self.keys).to_bytes(8, "big"))
 
-    def answer(self, datagram: bytes) -> tuple[Keyed, bytes]:
+    def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:
         channel = Keyed(datagram[HEADER_BYTES : HEADER_BYTES + 8])
-        return channel, channel.open(datagram)
+        return Answer(channel, channel.open(datagram, header, now_ns))
 
 
 @pytest.fixture
@@ -416,8 +417,9 @@ def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
     world.network.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
     lie = Introduction(b"n" * 16, "evil", "", node.address, NO_POINT, node.live.node_id, HistoryPoint(7, 1))
     channel = Keyed(b"evil key")
-    throw(world, node, channel.seal(Kind.CONNECT, 0, 1, make_hello(lie, 5).encode()))
+    throw(world, node, channel.seal(Kind.CONNECT, 6, 3, make_hello(lie, 5).encode(), 0))
     (answer,) = answers
-    said = Hello.decode(channel.open(answer))
-    assert read_header(answer).connection_id == 6
+    header = read_header(answer)
+    said = Hello.decode(channel.open(answer, header, 0))
+    assert (header.connection_id, header.counter) == (6, 3)
     assert Introduction.decode(said.introduction).rolled_back is RolledBack.SENDER

@@ -84,19 +84,19 @@ def test_a_peer_is_known_by_the_latest_point() -> None:
     """The serial grows within a start; another start takes its place, whatever its serial."""
     peers = Peers([PeerRow(B, 5, 50)])
     assert (peers.of(A), peers.of(B)) == (NO_POINT, HistoryPoint(5, 50))
-    known = peers.meet(B, HistoryPoint(5, 40))
+    known = peers.meet(B, HistoryPoint(5, 40), "")
     assert peers.of(B) == HistoryPoint(5, 50)
     known.handle_serial(60)
     known.handle_serial(55)
     assert peers.of(B) == HistoryPoint(5, 60)
-    assert peers.meet(B, HistoryPoint(6, 3)) is known
+    assert peers.meet(B, HistoryPoint(6, 3), "") is known
     assert peers.of(B) == HistoryPoint(6, 3)
 
 
 def test_only_what_a_commit_depends_on_is_written_and_only_once() -> None:
     """A peer that was merely met costs no row, nor does one that has not moved on."""
     peers = Peers([PeerRow(B, 5, 50)])
-    a, b = peers.meet(A, HistoryPoint(1, 1)), peers.meet(B, HistoryPoint(5, 51))
+    a, b = peers.meet(A, HistoryPoint(1, 1), ""), peers.meet(B, HistoryPoint(5, 51), "")
     assert sealed(peers) == {}
     peers.depend(b)
     b.handle_serial(52)
@@ -122,7 +122,7 @@ def test_strangers_are_forgotten_only_when_there_are_too_many(monkeypatch: pytes
     monkeypatch.setattr(history, "STRANGERS_MAX", 3)
     peers = Peers([PeerRow(B, 5, 50)])
     ids = [bytes([number]) * 16 for number in range(4)]
-    met = [peers.meet(node_id, HistoryPoint(1, 1)) for node_id in ids]
+    met = [peers.meet(node_id, HistoryPoint(1, 1), "") for node_id in ids]
     peers.depend(met[0])
     for node_id in (B, *ids, b"?" * 16):
         peers.part(node_id)

@@ -1,7 +1,9 @@
 """The engine tells of links what programs can use, once."""
 
 from tests.queues.bare import Bare, settle
+from triack.base.delivery import Delivery
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
+from triack.base.peers import Peer
 from triack.base.units import SECOND
 from triack.queues.effects import Tell
 
@@ -25,7 +27,8 @@ def test_trouble_with_an_address_is_told_once_and_only_of_links() -> None:
     """A name that is not known any more does no harm while the link is up."""
     a, b = Bare("a"), Bare("b")
     a.engine.news.handle_trouble(b.address, "nobody wants to send there")
-    a.submit(b.address, b"x")
+    a.submit(b.address, b"x", delivery=Delivery.EXPRESS)
+    a.poll()
     for cause in ("cannot resolve b", "no answer"):
         a.engine.news.handle_trouble(b.address, cause)
     a.poll()
@@ -35,6 +38,18 @@ def test_trouble_with_an_address_is_told_once_and_only_of_links() -> None:
     a.engine.news.handle_trouble(b.address, "cannot resolve b")
     a.poll()
     assert told(a) == []
+
+
+def test_a_peer_is_silent_when_it_is_so_everywhere() -> None:
+    """Trouble with the first of its addresses is nothing to tell; the name is told with the last."""
+    a = Bare("a")
+    a.directory.replace([Peer("b", addresses=("memory://x", "memory://y"))])
+    a.submit("b", b"x", delivery=Delivery.EXPRESS)
+    a.poll()
+    a.engine.news.handle_trouble("memory://x", "cannot resolve x")
+    for _ in range(25):
+        a.poll(100_000_000)
+    assert told(a) == [PeerSilent("memory://y", "no answer from b")]
 
 
 def test_silence_is_told_after_a_second_or_two() -> None:

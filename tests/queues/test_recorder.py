@@ -23,7 +23,7 @@ FIELDS = {
     "node_started": {"name", "address"},
     "node_stopped": set(),
     "position_recovered": STREAM,
-    "queued": STREAM | {"first", "last", "count", "queue", "peer_address"},
+    "queued": STREAM | {"first", "last", "count", "queue", "peer_name"},
     "session_opened": {"session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"},
     "session_closed": {"session", "peer", "reason", "unacked"},
     "packet_sent": PACKET | {"resend"},

@@ -11,6 +11,7 @@ from triack.session.frames import CloseFrame, Hello, decode_frames
 from triack.session.session import Session
 from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
+from triack.session.timers import Timer
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network, Port
 from triack.tools.sim.world import World
@@ -99,6 +100,11 @@ class Pair:
         pair.run(3 * rtt_ns // 2)
         assert pair.a.state is pair.b.state is State.OPEN
         return pair
+
+    def confirm(self) -> None:
+        """Let the initiator hear that the acceptor has opened, too."""
+        self.b.ping()
+        self.run_until(lambda: Timer.CONNECT_LIMIT not in self.a.timers)
 
     @property
     def b(self) -> Session:

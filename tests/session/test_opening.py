@@ -2,7 +2,6 @@
 
 from tests.session.pair import make_hello
 from triack.base.units import MS
-from triack.session.frames import NO_ECHO
 from triack.session.opening import Opening
 
 CONNECT = make_hello(1, sent_at_ns=100)
@@ -17,42 +16,30 @@ def test_an_initiator_speaks_at_once_and_more_and_more_patiently() -> None:
         assert opening.say(at_ns).sent_at_ns == at_ns
         assert not opening.due
         waits.append(opening.wait_ns)
-        opening.handle_timer()
+        opening.repeat()
     assert waits == [200 * MS, 400 * MS, 500 * MS, 500 * MS, 500 * MS]
 
 
-def test_an_acceptor_echoes_the_time_that_it_heard() -> None:
-    """What it repeats unasked has none, as it has waited here."""
+def test_an_acceptor_answers_each_connect_once() -> None:
+    """With the time of that one, and never unasked: nobody else's wait is its own."""
     opening = Opening(make_hello(2), CONNECT)
     assert not opening.initiator
-    assert opening.say(5_000).sent_at_ns == 100
-    opening.handle_timer()
-    assert opening.say(6_000).sent_at_ns == NO_ECHO
-    opening.handle_connect(make_hello(1, sent_at_ns=300))
-    assert opening.say(7_000).sent_at_ns == 300
-    opening.handle_connect(make_hello(1, sent_at_ns=200))
-    assert opening.say(8_000).sent_at_ns == 300
+    for sent_at_ns in (100, 300, 200):
+        assert opening.due
+        assert opening.say(5_000).sent_at_ns == sent_at_ns
+        assert not opening.due
+        assert opening.wait_ns is None
+        opening.handle_connect(make_hello(1, sent_at_ns={100: 300}.get(sent_at_ns, 200)))
 
 
-def test_an_answer_that_is_due_keeps_its_echo() -> None:
-    """A timer that runs out before the answer has left takes nothing away from it."""
+def test_an_acceptor_keeps_what_is_new_until_it_is_asked() -> None:
+    """A connect brings it out."""
     opening = Opening(make_hello(2), CONNECT)
-    opening.handle_timer()
-    assert opening.say(0).sent_at_ns == 100
-
-
-def test_an_acceptor_falls_silent_until_it_is_asked() -> None:
-    """Three times it repeats itself; to a connect it always answers."""
-    opening, waits = Opening(make_hello(2), CONNECT), []
-    for _ in range(4):
-        opening.say(0)
-        waits.append(opening.wait_ns)
-        opening.handle_timer()
-    assert waits == [200 * MS, 400 * MS, 500 * MS, None]
-    opening.handle_connect(CONNECT)
-    assert opening.due
     opening.say(0)
-    assert opening.wait_ns is None
+    opening.introduce(b"something else")
+    assert not opening.due
+    opening.handle_connect(CONNECT)
+    assert opening.say(0).introduction == b"something else"
 
 
 def test_something_new_is_said_at_once() -> None:

@@ -31,6 +31,8 @@ ANY_TIME = {
     CloseReason.STORE_FAILED,
     CloseReason.PROTOCOL_ERROR,
     CloseReason.ROLLBACK,
+    CloseReason.REVOKED,
+    CloseReason.TOO_MANY_FORGERIES,
 }
 TIMEOUTS = {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT}
 CLOSES = {
@@ -87,7 +89,7 @@ def test_their_codes_on_the_wire_stay() -> None:
         "drained",
         "idle",
     ]
-    names = [*first, "local-stop", "store-failed", "protocol-error", "rollback"]
+    names = [*first, "local-stop", "store-failed", "protocol-error", "rollback", "revoked", "too-many-forgeries"]
     codes = {reason.value: encode_close(reason) for reason in CloseReason}
     assert codes == {name: bytes([5, code]) for code, name in enumerate(names, 1)}
     assert decode_frames(bytes([5, 12])) == [CloseFrame(CloseReason.ROLLBACK)]

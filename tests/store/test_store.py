@@ -214,11 +214,11 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
 def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
     """Afterwards it opens again."""
     Store(tmp_path).close()
-    for version in (1, 2, 3, 99):
+    for version in (1, 2, 3, 4, 99):
         edit(tmp_path, f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 4"):
+        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 5"):
             Store(tmp_path)
-    edit(tmp_path, "PRAGMA user_version = 4")
+    edit(tmp_path, "PRAGMA user_version = 5")
     Store(tmp_path).close()
 
 
@@ -289,8 +289,8 @@ def test_a_damaged_row_is_found(tmp_path: Path, table: str, damage: str) -> None
 
 COLUMNS = {
     "starts": ("incarnation", "start", "serial", "checksum"),
-    "peers": ("node_id", "start", "serial", "checksum"),
-    "lanes": ("lane", "address", "queue", "delivery", "sequence", "next_number", "checksum"),
+    "peers": ("node_id", "start", "serial", "name", "checksum"),
+    "lanes": ("lane", "peer", "queue", "delivery", "sequence", "next_number", "checksum"),
     "outgoing": ("key", "messages", "reach_by_ms", "body_checksum", "checksum"),
     "queues": ("id", "name", "checksum"),
     "messages": ("key", "origin", "lane", "sequence", "number", "body_checksum", "checksum"),

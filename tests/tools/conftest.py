@@ -14,6 +14,6 @@ def spark() -> Iterator["SparkSession"]:
     pytest.importorskip("pyspark")
     from triack.tools.replay.spark_engine import open_spark
 
-    session = open_spark(None, size_bytes=0)
+    session = open_spark(None)
     yield session
     session.stop()

@@ -104,7 +104,9 @@ def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> Non
         "send", f"{address}/orders", "--data", tmp_path / "s", "--insecure", "--timeout", "0.5", stdin=b"1\n2\n"
     )
     assert late.returncode == 1
-    assert message_of(late) == "lines 1-2 not ordered: not after 0.5 s"
+    *warnings, last = late.stderr.decode().splitlines()
+    assert last == "triack: lines 1-2 not ordered: not after 0.5 s"
+    assert f"stored until it is opened again: 2 messages for {address}/orders" in warnings[-1]
     with Server(tmp_path / "b", listen=address), Server(tmp_path / "s"):
         got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "20")
     assert got.stdout == b"1\n2\n"
@@ -150,12 +152,21 @@ def test_a_queue_that_does_not_exist_is_told(tmp_path: Path, through: str) -> No
         (["receive", "a queue", "--insecure"], 2, "' ' is not a letter"),
         (["receive", "q"], 2, "say insecure=True (--insecure)"),
         (["receive", "q", "--count", "0"], 2, "0 is not in the range"),
-        (["dance"], 2, "No such command 'dance'"),
+        (["dance"], 2, "no such command dance; see triack --help"),
+        (["recieve"], 2, "no such command recieve; did you mean receive?; see triack --help"),
+        (["send", "udp://127.0.0.1:1/q", "--lable", "x"], 2, "'--label'"),
+        (["send", "udp://127.0.0.1:1/q", "--header", "x", "--insecure"], 2, "--header x: it must be NAME=VALUE"),
+        (
+            ["send", "udp://127.0.0.1:1/q", "--file", "nowhere"],
+            2,
+            "File 'nowhere' does not exist; see triack send --help",
+        ),
+        (["send", "c/q", "--peer", "b=udp://127.0.0.1:1", "--insecure"], 2, "unknown peer c"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_clear_line(tmp_path: Path, arguments: list[str], code: int, reason: str) -> None:
     """And it comes before anything is read: standard input stays open here."""
-    data = [] if arguments == ["dance"] else ["--data", str(tmp_path / "d")]
+    data = [] if len(arguments) == 1 else ["--data", str(tmp_path / "d")]
     asked = start(*arguments, *data, stdin=subprocess.PIPE)
     assert asked.stderr is not None
     complaint = asked.stderr.read().decode()
@@ -262,7 +273,7 @@ def test_an_interrupted_send_says_what_is_missing(tmp_path: Path) -> None:
     sender.terminate()
     assert sender.wait(timeout=20) == 143
     _, complaints = sender.communicate()
-    assert complaints.decode().splitlines() == [
+    assert complaints.decode().splitlines()[-2:] == [
         "triack: lines 1-2 not ordered: interrupted",
         "triack: what follows line 2 was not sent: interrupted",
     ]
@@ -279,7 +290,9 @@ async def test_other_versions_are_refused(server: Server) -> None:
 def test_version_and_help() -> None:
     assert triack("--version").stdout.decode() == f"triack {library.__version__}\n"
     shown = triack("--help").stdout.decode()
-    assert all(name in shown for name in ("serve", "send", "receive", "demo", "replay"))
+    assert all(name in shown for name in ("serve", "send", "receive", "demo", "replay", "completion"))
+    assert triack("-h").stdout.decode() == shown
+    assert "--header NAME=VALUE" in triack("send", "-h").stdout.decode()
 
 
 def test_an_address_that_does_not_answer_is_named(tmp_path: Path) -> None:
@@ -287,3 +300,62 @@ def test_an_address_that_does_not_answer_is_named(tmp_path: Path) -> None:
     sent = triack("send", "tcp://127.0.0.1:9/q", "--data", tmp_path, "--insecure", "--timeout", "1", stdin=b"1\n")
     assert sent.returncode == 1
     assert [b"tcp://127.0.0.1:9" in line for line in sent.stderr.splitlines() if b"nobody listens at" in line] == [True]
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_reader_who_takes_one_line_takes_one_message(tmp_path: Path, served: bool) -> None:
+    """``triack receive | head -1``: the others are still there, in order."""
+    data = tmp_path / "b"
+    with Server(data) if served else nullcontext():
+        assert triack("send", "orders", "--data", data, "--insecure", stdin=text(numbered(500))).returncode == 0
+        reader = start("receive", "orders", "--data", data, "--insecure")
+        head = subprocess.run(["head", "-1"], stdin=reader.stdout, capture_output=True, check=True, timeout=20)
+        assert reader.stdout is not None
+        reader.stdout.close()
+        _, complaints = reader.communicate(timeout=20)
+        assert (reader.returncode, complaints, head.stdout) == (1, b"", b"line 0\n")
+        rest = triack("receive", "orders", "--data", data, "--insecure", "--timeout", "0.3")
+        assert rest.stdout.splitlines() == numbered(500)[1:]
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_file_is_sent_whole_with_all_that_was_said_of_it(tmp_path: Path, served: bool) -> None:
+    """And it is received as JSON with its properties; the peer is given by its name."""
+    (tmp_path / "photo").write_bytes(b"\xff\n\x00")
+    (tmp_path / "note").write_bytes(b"one\ntwo\n")
+    files: list[str | Path] = ["--file", tmp_path / "photo", "--file", tmp_path / "note"]
+    said = [
+        "--label",
+        "spring",
+        "--ttl",
+        "60",
+        "--reply-to",
+        "a/answers",
+        "--header",
+        "kind=picture",
+        "--header",
+        "n=1",
+    ]
+    with Server(tmp_path / "b") as server, Server(tmp_path / "a") if served else nullcontext():
+        peer: list[str | Path] = ["--peer", f"plant={server.address}", "--data", tmp_path / "a", "--insecure"]
+        sent = triack("send", "plant/album", *files, *said, *peer, "--json")
+        assert json.loads(sent.stdout) == {"read": 2, "stage": "ordered", "reached": 2, "failures": []}, sent.stderr
+        got = triack("receive", "album", "--data", server.data, "--count", "2", "--json")
+    first, second = map(json.loads, got.stdout.splitlines())
+    assert (first["body_base64"], second["body"]) == ("/woA", "one\ntwo\n")
+    assert first["id"].partition("-")[0] == second["id"].partition("-")[0]
+    assert first["queue"] == "album"
+    assert first["properties"].pop("receive_by_ms") > first["sent_at"] * 1_000
+    told = {"label": "spring", "reply_to": "a/answers", "headers": {"kind": "picture", "n": "1"}}
+    assert first["properties"] == told
+
+
+def test_a_server_says_where_it_listens_as_json(tmp_path: Path) -> None:
+    serving = start("serve", "--name", "x", "--listen", "udp://127.0.0.1:0", "--data", tmp_path, "--insecure", "--json")
+    assert serving.stdout is not None
+    ready = json.loads(serving.stdout.readline())
+    assert ready["name"] == "x"
+    assert ready["listening"].startswith("udp://127.0.0.1:")
+    assert len(ready["node_id"]) == 32
+    serving.terminate()
+    serving.communicate(timeout=20)

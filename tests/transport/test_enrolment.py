@@ -239,6 +239,7 @@ def test_what_was_lost_is_said_again_in_the_same_words() -> None:
     assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == welcome
     assert b.poll_enrolled() is None
     assert why_not(b, proof, "udp://192.0.2.66:1") == "unknown-connection"
+    assert why_not(b, proof[:-1] + bytes([proof[-1] ^ 1])) == "replayed"
 
 
 # ---- what strangers get
@@ -255,6 +256,14 @@ def test_without_an_invitation_or_the_code_there_is_silence() -> None:
     assert snapshot(b) == before
     assert b.open_invitations(NOW_NS) == [INVITATION]
     assert ask(b, hello)
+
+
+@pytest.mark.parametrize("length", [100, 255, 257])
+def test_a_hello_of_another_length_is_not_answered(length: int) -> None:
+    """Also of one who knows the code: its answers would be longer."""
+    said = Header(Kind.ENROL, 1, 1).encode().ljust(length - 16, b"\0")
+    hello = said + mac(mac_key(b"triack enrol hello", INVITATION.secret), said)
+    assert why_not(server(INVITATION), hello) == "too-short"
 
 
 def test_nothing_is_kept_until_the_cookie_comes_back() -> None:

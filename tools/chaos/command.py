@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from triack.base.errors import UsageError
-from triack.tools.commands.common import verbose_option
+from triack.tools.commands.common import console_on, verbose_option
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from triack.tools.chaos.campaign import Campaign
     from triack.tools.chaos.plan import Plan
     from triack.tools.chaos.run import Outcome
@@ -66,7 +67,7 @@ def chaos(
     byte for byte. The exit status is 0 if every promise was kept and 1 if one was broken.
     """
     _check_options()
-    console = Console(stderr=True)
+    console = console_on(stderr=True)
     if seed is not None:
         return _one(seed, console, small=small, log=log, as_json=as_json)
     count = SEEDS if seeds is None and minutes is None else seeds

@@ -152,7 +152,7 @@ class _Scene:
             if engine is None or engine.failure is not None or engine.busy_storing:
                 return False
             if any(
-                outgoing.durable and outgoing.busy and self._reaches(index, outgoing.address)
+                outgoing.durable and outgoing.busy and self._reaches(index, outgoing.peer)
                 for outgoing in engine.outbox.queues
             ):
                 return False

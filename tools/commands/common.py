@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,13 +15,33 @@ from triack.base.errors import AddressError, KeyUnreadable
 from triack.base.names import check_name
 from triack.node import operator_log
 from triack.node.keys import KeyKind, decode_key
+from triack.transport.address import Address
 
-__all__ = ["PublicKey", "data_option", "log_to_stderr", "name_for", "node_options", "run", "verbose_option"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "PublicKey",
+    "console_on",
+    "data_option",
+    "json_option",
+    "log_to_stderr",
+    "name_for",
+    "node_options",
+    "on_signals",
+    "peer_option",
+    "read_pairs",
+    "read_peers",
+    "run",
+    "verbose_option",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXIT_SIGNAL = 128
 """As shells have it: a command that a signal ended exits with 128 and the number of the signal."""
+PIPED_COLUMNS = 100_000
+"""Wider than any table: whoever reads a pipe line by line wants lines as they are."""
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -88,6 +108,10 @@ data_option = click.option(
 verbose_option = click.option(
     "-v", "--verbose", count=True, expose_value=False, callback=_set_level, help="More of what happens; twice for all."
 )
+json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON: one object a line.")
+peer_option = click.option(
+    "--peer", "peers", multiple=True, metavar="NAME=URL", help="A name for an address, for NAME/queue; may be repeated."
+)
 _log_option = click.option(
     "--log", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Record a session log for `replay`."
 )
@@ -99,6 +123,33 @@ def node_options(command: F) -> F:
     for option in (verbose_option, _insecure_option, _log_option, data_option):
         command = option(command)
     return command
+
+
+def console_on(*, stderr: bool = False) -> "Console":
+    """Where text for people goes. It breaks lines for a terminal only."""
+    from rich.console import Console
+
+    console = Console(stderr=stderr)
+    if not console.is_terminal:
+        console.soft_wrap = True
+        console.width = PIPED_COLUMNS
+    return console
+
+
+def read_pairs(option: str, values: tuple[str, ...]) -> dict[str, str]:
+    """The ``NAME=VALUE`` of an option that may be repeated. Raises click's UsageError for what is none."""
+    pairs: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not name or not equals:
+            raise click.UsageError(f"{option} {value}: it must be NAME=VALUE", click.get_current_context(silent=True))
+        pairs[name] = text
+    return pairs
+
+
+def read_peers(values: tuple[str, ...]) -> dict[str, str]:
+    """Addresses by name, of ``--peer``. Raises AddressError for a name or an address that cannot be."""
+    return {check_name(name): str(Address.parse(url)) for name, url in read_pairs("--peer", values).items()}
 
 
 def name_for(name: str | None, data: Path) -> str:
@@ -116,6 +167,13 @@ def run(work: Coroutine[Any, Any, int]) -> int:
     return asyncio.run(_until_signal(work))
 
 
+def on_signals(stop: Callable[[int], object]) -> None:
+    """Call this with the number of each SIGINT and SIGTERM. On Windows, Ctrl-C cancels the command by itself."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+
+
 async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
     loop = asyncio.get_running_loop()
     task = loop.create_task(work)
@@ -127,8 +185,7 @@ async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
             came.append(number)
             task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop, number)
+    on_signals(stop)
     with contextlib.suppress(asyncio.CancelledError):
         code = await task
         if not came:

@@ -6,16 +6,22 @@ write never returns.
 
 import asyncio
 import contextlib
+import mmap
 import os
+import select
+import stat
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from queue import SimpleQueue
 
 from triack.base.errors import TriackError
 from triack.node.control.intake import Chunk
 
-__all__ = ["CHUNK_BYTES", "CHUNK_LINES", "LineSink", "LineSource", "LineTooLong"]
+__all__ = ["CHUNK_BYTES", "CHUNK_LINES", "FileSource", "LineSink", "LineSource", "LineTooLong"]
 
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 1024 * 1024
@@ -23,6 +29,8 @@ CHUNK_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 64 * 1024
 """What a pipe of Linux holds (pipe(7)): a write in the hands of a slow reader is not longer than it has to be."""
+PACE_S = 0.05
+"""Into a pipe that is read message by message, so much time goes by before what was taken is told."""
 CHUNKS_AHEAD = 8
 """Chunks that were read and not asked for: so that reading goes on during a commit, and memory stays bounded."""
 
@@ -104,6 +112,35 @@ class LineSource:
             yield Chunk(first, [b"".join(parts)], held_bytes)
 
 
+class FileSource:
+    """Gives each file as one message; ``-`` is standard input."""
+
+    def __init__(self, paths: list[Path], body_bytes_max: int) -> None:
+        self._paths = paths
+        self._max = body_bytes_max
+        self._next = 0
+
+    async def next(self) -> Chunk | LineTooLong | None:
+        """The next file, None at the end.
+
+        Raises:
+            TriackError: it cannot be read.
+        """
+        if self._next == len(self._paths):
+            return None
+        path = self._paths[self._next]
+        self._next += 1
+        try:
+            body = await asyncio.to_thread(self._read, path)
+        except OSError as error:
+            raise TriackError(f"read {path}: {error.strerror or error}") from error
+        return Chunk(self._next, [body], len(body)) if len(body) <= self._max else LineTooLong(self._next)
+
+    def _read(self, path: Path) -> bytes:
+        with open(0, "rb", closefd=False) if str(path) == "-" else path.open("rb") as file:
+            return file.read(self._max + 1)
+
+
 def _chunks(first: int, lines: list[bytes]) -> Iterator[Chunk]:
     chunk = Chunk(first, [])
     for line in lines:
@@ -117,10 +154,15 @@ def _chunks(first: int, lines: list[bytes]) -> Iterator[Chunk]:
 
 
 class LineSink:
-    """Writes lines. ``error`` is why it cannot write any more."""
+    """Writes lines. ``error`` is why it cannot write any more.
+
+    Into a pipe it writes one line at a time, and a line counts as written when whoever reads the pipe has taken it: so
+    ``head -1`` takes one. Only Linux tells that of a pipe; elsewhere, and into files, written is written.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._paced = _make_small(fd)
         self.error: OSError | None = None
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -130,7 +172,8 @@ class LineSink:
         """Write lines.
 
         Returns:
-            How many were written whole: fewer than given when there is an ``error``.
+            How many were written whole: fewer than given when there is an ``error``, or when the reader takes its time;
+            at least one of them without an error.
         """
         done: asyncio.Future[int] = self._loop.create_future()
 
@@ -139,7 +182,7 @@ class LineSink:
                 done.set_result(count)
 
         def job() -> None:
-            count = self._write(lines)
+            count = self._write_one_by_one(lines) if self._paced else self._write(lines)
             with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
                 self._loop.call_soon_threadsafe(finish, count)
 
@@ -163,3 +206,38 @@ class LineSink:
                 if written < 0:
                     return count
         return len(lines)
+
+    def _write_one_by_one(self, lines: list[bytes]) -> int:
+        end = time.monotonic() + PACE_S
+        for count, line in enumerate(lines):
+            if count and time.monotonic() > end:
+                return count
+            if not (self._write([line]) and self._is_taken()):
+                return count
+        return len(lines)
+
+    def _is_taken(self) -> bool:
+        """Wait until everything in the pipe was read, or nobody is left to read it."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT)
+        ((_, events),) = poll.poll()
+        if not events & select.POLLOUT:
+            self.error = BrokenPipeError("nobody reads the output any more")
+        return self.error is None
+
+
+def _make_small(fd: int) -> bool:
+    """Let a pipe hold one page, the least there is: room in it then means that all was read (pipe(7)).
+
+    Returns:
+        Whether it is a pipe, and could be made so.
+    """
+    if sys.platform != "linux" or not stat.S_ISFIFO(os.fstat(fd).st_mode):
+        return False
+    import fcntl
+
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, mmap.PAGESIZE)
+    except OSError:  # it holds more than that already
+        return False
+    return True

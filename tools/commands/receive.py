@@ -1,8 +1,12 @@
 """``triack receive``: each message of a queue becomes a line on standard output."""
 
 import asyncio
+import base64
+import contextlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,10 +16,10 @@ from triack.base.names import check_name
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.control import handover
-from triack.node.control.batches import BATCH_MESSAGES, take_batch
+from triack.node.control.batches import BATCH_MESSAGES, describe, take_batch
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.tasks import first_of
-from triack.tools.commands.common import name_for, node_options, run
+from triack.tools.commands.common import json_option, name_for, node_options, run
 from triack.tools.commands.pipes import LineSink
 
 __all__ = ["receive"]
@@ -38,6 +42,7 @@ class _Order:
     name: str
     log: Path | None
     insecure: bool
+    as_json: bool = False
 
     def open(self) -> triack.Node:
         return triack.open(self.name, data=self.data, listen=self.listen, log=self.log, insecure=self.insecure)
@@ -67,7 +72,11 @@ class _Output:
         return None if self._count is None else self._count - self.written
 
     async def write(self, bodies: list[bytes]) -> int:
-        """Write messages. Returns how many were written whole."""
+        """Write messages.
+
+        Returns:
+            How many were written whole; the others are for another call, unless ``check`` says why not.
+        """
         job = asyncio.create_task(self._sink.write(bodies))
         try:
             written = await asyncio.shield(job)
@@ -97,6 +106,7 @@ class _Output:
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds."
 )
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
+@json_option
 @node_options
 def receive(
     *,
@@ -105,6 +115,7 @@ def receive(
     count: int | None,
     timeout: float | None,
     name: str | None,
+    as_json: bool,
     data: Path,
     log: Path | None,
     insecure: bool,
@@ -113,9 +124,13 @@ def receive(
 
     Ends with 0 when --count messages were written, or after --timeout seconds without one if there is no --count. If
     another process serves the data directory, its queue is read, and no message is written twice even if that process
-    is killed and started again meanwhile.
+    is killed and started again meanwhile. Into a pipe goes one message at a time, and it leaves the queue when it was
+    read there: `triack receive QUEUE | head -1` takes one.
+
+    With --json a line is an object: the body, as "body" when it is UTF-8 and as "body_base64" when it is not, the id,
+    the properties, and when it was sent.
     """
-    order = _Order(check_name(queue), data, listen, name_for(name, data), log, insecure)
+    order = _Order(check_name(queue), data, listen, name_for(name, data), log, insecure, as_json)
     return run(_receive(order, count, timeout))
 
 
@@ -172,15 +187,29 @@ async def _receive_here(order: _Order, output: _Output, timeout: float | None) -
                 while output.left != 0:
                     most = BATCH_MESSAGES if output.left is None else output.left
                     batch = await take_batch(consumer, timeout=timeout, most=most)
-                    written = await output.write([message.body for message in batch])
-                    for message in batch[:written]:
-                        message.ack()
-                    output.check()
+                    while batch:
+                        written = await output.write([_line(order, message) for message in batch])
+                        for message in batch[:written]:
+                            message.ack()
+                        output.check()
+                        del batch[:written]
 
         async def watch() -> None:
             raise await node.failed()
 
         await first_of(pump(), watch())
+
+
+def _line(order: _Order, message: triack.Message) -> bytes:
+    return _as_json(message.body, describe(message)) if order.as_json else message.body
+
+
+def _as_json(body: bytes, about: dict[str, Any]) -> bytes:
+    try:
+        shown = {"body": body.decode()}
+    except UnicodeDecodeError:
+        shown = {"body_base64": base64.b64encode(body).decode()}
+    return json.dumps(about | shown, ensure_ascii=False).encode()
 
 
 class _HandedOver:
@@ -207,6 +236,9 @@ class _HandedOver:
             except ConnectionError:
                 self._doubtful.update(self._unconfirmed)
                 self._unconfirmed.clear()
+            except (_OutputLost, asyncio.CancelledError):
+                await self._wait_confirmed(link)
+                raise
             else:
                 break
             finally:
@@ -215,6 +247,15 @@ class _HandedOver:
             link = await self._find_again()
         if self._output.left != 0:
             raise WaitTimeout("no message came")
+
+    async def _wait_confirmed(self, link: Link) -> None:
+        """What was written is to leave the queue; a connection that closes at once may swallow its last words."""
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(CONFIRM_S):
+                while self._unconfirmed:
+                    header, _ = await link.receive()
+                    if header["op"] == "confirmed":
+                        self._handle_confirmed(number_of(header, "serial"))
 
     async def _find_again(self) -> Link:
         try:
@@ -227,7 +268,7 @@ class _HandedOver:
             raise _NodeGone("no message came, and the node went away") from None
 
     async def _converse(self, link: Link) -> None:
-        await link.send("hello", v=VERSION, do="receive", queue=self._order.queue)
+        await link.send("hello", v=VERSION, do="receive", queue=self._order.queue, about=self._order.as_json)
         welcome, _ = await link.receive()
         if welcome.get("v") != VERSION:
             raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
@@ -256,31 +297,42 @@ class _HandedOver:
 
     async def _handle(self, link: Link, header: Header, body: bytes) -> None:
         if header["op"] == "messages":
-            await self._handle_messages(link, number_of(header, "serial"), header["ids"], cut(body, header["sizes"]))
+            bodies = cut(body, header["sizes"])
+            if self._order.as_json:
+                bodies = [_as_json(*pair) for pair in zip(bodies, header["about"], strict=True)]
+            await self._handle_messages(link, number_of(header, "serial"), header["ids"], bodies)
         elif header["op"] == "confirmed":
-            serial = number_of(header, "serial")
-            for message_id in [known for known, at in self._unconfirmed.items() if at <= serial]:
-                del self._unconfirmed[message_id]
-                self._doubtful.discard(message_id)
+            self._handle_confirmed(number_of(header, "serial"))
         elif header["op"] == "empty":
             # What has not come again was acknowledged for good before the node died.
             self._doubtful.intersection_update(self._unconfirmed)
+
+    def _handle_confirmed(self, serial: int) -> None:
+        for message_id in [known for known, at in self._unconfirmed.items() if at <= serial]:
+            del self._unconfirmed[message_id]
+            self._doubtful.discard(message_id)
 
     async def _handle_messages(self, link: Link, serial: int, ids: list[str], bodies: list[bytes]) -> None:
         fresh = [at for at, message_id in enumerate(ids) if message_id not in self._doubtful]
         room = 0 if self._ending else self._output.left
         wanted = fresh if room is None else fresh[:room]
-        written = await self._output.write([bodies[at] for at in wanted]) if wanted else 0
-        # Everything up to the first new message that was not written.
-        taken = fresh[written] if written < len(fresh) else len(ids)
-        if written < len(fresh):
-            # Nothing old comes after something new.
-            self._doubtful.intersection_update({*self._unconfirmed, *ids[:taken]})
-        self._unconfirmed.update(zip(ids[:taken], range(serial, serial + taken), strict=True))
-        if taken:
-            await link.send("ack", serial=serial + taken - 1)
-        self._output.check()
-        if written:
-            self._idle_since = asyncio.get_running_loop().time()
+        written = done = 0
+        while True:
+            if wanted:
+                written += await self._output.write([bodies[at] for at in wanted[written:]])
+            # Everything up to the first new message that was not written.
+            taken = fresh[written] if written < len(fresh) else len(ids)
+            if written < len(fresh):
+                # Nothing old comes after something new.
+                self._doubtful.intersection_update({*self._unconfirmed, *ids[:taken]})
+            self._unconfirmed.update(zip(ids[done:taken], range(serial + done, serial + taken), strict=True))
+            if taken > done:
+                await link.send("ack", serial=serial + taken - 1)
+            self._output.check()
+            done = taken
+            if written:
+                self._idle_since = asyncio.get_running_loop().time()
+            if written == len(wanted):
+                break
         if self._output.left == 0 and not self._ending:
             self._end()

@@ -1,6 +1,7 @@
-"""``triack send``: each line of standard input becomes a message."""
+"""``triack send``: each line of standard input, or each file, becomes a message."""
 
 import asyncio
+import json
 import uuid
 from collections import deque
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from triack.node.control import handover
 from triack.node.control.frames import VERSION, Link, number_of
 from triack.node.control.intake import Chunk, Intake
 from triack.node.control.tasks import first_of
+from triack.node.outgoing_message import MessageProperties, with_properties
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.queues.stages import STAGES
-from triack.tools.commands.common import name_for, node_options, run
-from triack.tools.commands.pipes import LineSource
+from triack.tools.commands.common import json_option, name_for, node_options, peer_option, read_pairs, read_peers, run
+from triack.tools.commands.pipes import FileSource, LineSource
 from triack.tools.commands.tally import Tally
 from triack.transport.address import Destination
 
@@ -44,13 +46,29 @@ class _Order:
     name: str
     log: Path | None
     insecure: bool
+    files: list[Path]
+    properties: MessageProperties
 
     def open(self) -> triack.Node:
         return triack.open(self.name, data=self.data, log=self.log, insecure=self.insecure)
 
+    def source(self) -> LineSource | FileSource:
+        return FileSource(self.files, MAX_BODY_BYTES) if self.files else LineSource(STDIN, MAX_BODY_BYTES)
+
+    def tally(self) -> Tally:
+        return Tally(self.until, "file" if self.files else "line")
+
 
 @click.command()
 @click.argument("destination", metavar="DEST")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="Send this file as one message, - for standard input; may be repeated.",
+)
 @click.option(
     "--class",
     "class_name",
@@ -68,36 +86,60 @@ class _Order:
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Give up after so many seconds."
 )
+@click.option("--label", metavar="TEXT", help="A label for people.")
+@click.option("--ttl", type=click.FloatRange(min=0, min_open=True), metavar="S", help="To be received in S seconds.")
+@click.option("--reply-to", metavar="DEST", help="Where replies should go.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
+@peer_option
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
+@json_option
 @node_options
 def send(
     *,
     destination: str,
+    files: tuple[Path, ...],
     class_name: str,
     stage_name: str | None,
     timeout: float | None,
+    label: str | None,
+    ttl: float | None,
+    reply_to: str | None,
+    headers: tuple[str, ...],
+    peers: tuple[str, ...],
     name: str | None,
+    as_json: bool,
     data: Path,
     log: Path | None,
     insecure: bool,
 ) -> int:
     """Send each line of standard input, without its newline, as a message to DEST, such as udp://127.0.0.1:7801/orders.
 
-    Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. What
-    is on the disk of the node by then is sent all the same, when the node runs again. If another process serves the
-    data directory, the lines go through it, once each even if that process is killed and started again meanwhile.
+    --label, --ttl, --reply-to and --header hold for each of the messages. Ends with 0 when every line has come as far
+    as --until says; otherwise it tells which lines have not, and why. What is on the disk of the node by then is sent
+    all the same, when the node runs again. If another process serves the data directory, the lines go through it, once
+    each even if that process is killed and started again meanwhile.
     """
     delivery = triack.Delivery[class_name.upper()]
     until = STAGES[delivery] if stage_name is None else triack.Stage[stage_name.upper()]
     if until > STAGES[delivery]:
         raise click.UsageError(f"--until {stage_name}: {class_name} messages have no such stage")
-    Destination.parse(destination)
-    order = _Order(destination, delivery, until, data, name_for(name, data), log, insecure)
-    return run(_send(order, timeout))
+    destination = _resolve(destination, read_peers(peers))
+    properties = MessageProperties(
+        label=label, time_to_be_received=ttl, reply_to=reply_to, headers=read_pairs("--header", headers) or None
+    )
+    with_properties(destination, b"", properties, 0)  # what cannot be sent is told before anything is read
+    order = _Order(destination, delivery, until, data, name_for(name, data), log, insecure, list(files), properties)
+    return run(_send(order, timeout, as_json=as_json))
 
 
-async def _send(order: _Order, timeout: float | None) -> int:
-    tally = Tally(order.until)
+def _resolve(destination: str, peers: dict[str, str]) -> str:
+    """The destination by address, where ``--peer`` gives one; other names are known to the node, or not."""
+    parsed = Destination.parse(destination)
+    return f"{peers[parsed.peer]}/{parsed.queue}" if parsed.peer in peers else destination
+
+
+async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) -> int:
+    tally = order.tally()
     why = "interrupted"
     try:
         async with asyncio.timeout(timeout):
@@ -112,6 +154,8 @@ async def _send(order: _Order, timeout: float | None) -> int:
         problems = tally.problems(why, MAX_BODY_BYTES)
         for problem in problems if tally.read or tally.ended or why.startswith("not after") else ():
             click.echo(f"triack: {problem}", err=True)
+    if as_json:
+        click.echo(json.dumps(tally.to_json()))
     return 1 if problems else 0
 
 
@@ -133,11 +177,17 @@ async def _send_here(order: _Order, tally: Tally) -> None:
     """Send from a node of our own."""
     async with order.open() as node:
         intake = Intake(
-            node, order.destination, order.delivery, order.until, producer=None, on_finished=tally.handle_finished
+            node,
+            order.destination,
+            order.delivery,
+            order.until,
+            properties=order.properties,
+            producer=None,
+            on_finished=tally.handle_finished,
         )
 
         async def feed() -> None:
-            source = LineSource(STDIN, MAX_BODY_BYTES)
+            source = order.source()
             while not tally.ended:
                 item = await source.next()
                 tally.handle_input(item)
@@ -155,7 +205,7 @@ class _HandedOver:
         self._order = order
         self._tally = tally
         self._producer = uuid.uuid4().hex
-        self._source = LineSource(STDIN, MAX_BODY_BYTES)
+        self._source = order.source()
         self._unsafe: deque[Chunk] = deque()
         self._safe = 0
         self._changed = asyncio.Event()
@@ -186,6 +236,7 @@ class _HandedOver:
             finished=self._tally.finished,
             delivery=order.delivery.name,
             until=order.until.name,
+            properties=order.properties,
         )
         welcome, _ = await link.receive()
         if welcome.get("v") != VERSION:
@@ -236,4 +287,4 @@ class _HandedOver:
 
 
 async def _offer(link: Link, chunk: Chunk) -> None:
-    await link.send("chunk", b"\n".join(chunk.lines), first=chunk.first, count=len(chunk.lines))
+    await link.send("chunk", b"".join(chunk.lines), first=chunk.first, sizes=[len(line) for line in chunk.lines])

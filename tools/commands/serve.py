@@ -1,7 +1,7 @@
 """``triack serve``: a node that runs until it is told to stop."""
 
 import asyncio
-import signal
+import json
 from pathlib import Path
 
 import click
@@ -9,7 +9,7 @@ import click
 import triack
 from triack.base.errors import AddressError, TriackError
 from triack.base.names import check_name
-from triack.tools.commands.common import node_options
+from triack.tools.commands.common import json_option, node_options, on_signals, peer_option, read_peers
 from triack.transport.address import Address
 
 __all__ = ["serve"]
@@ -21,12 +21,25 @@ __all__ = ["serve"]
     "--listen", required=True, metavar="URL", help="udp://host:port or tcp://host:port; port 0 takes a free one."
 )
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="The only queues it has; may be repeated.")
+@peer_option
+@json_option
 @node_options
-def serve(*, name: str, listen: str, queues: tuple[str, ...], data: Path, log: Path | None, insecure: bool) -> int:
+def serve(
+    *,
+    name: str,
+    listen: str,
+    queues: tuple[str, ...],
+    peers: tuple[str, ...],
+    as_json: bool,
+    data: Path,
+    log: Path | None,
+    insecure: bool,
+) -> int:
     """Run a node until SIGTERM or SIGINT.
 
     Prints "listening URL" when it is ready. While it runs, `triack send` and `triack receive` with the same --data work
-    through it. Without --queue, a queue is made when the first message for it arrives.
+    through it. Without --queue, a queue is made when the first message for it arrives. With --json it prints an object
+    with "listening", "name" and "node_id" instead.
     """
     if Address.parse(listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {listen}: other processes cannot reach memory")
@@ -37,16 +50,17 @@ def serve(*, name: str, listen: str, queues: tuple[str, ...], data: Path, log: P
         log=log,
         insecure=insecure,
         queues=[check_name(queue) for queue in queues] or None,
+        peers=read_peers(peers),
     )
-    return asyncio.run(_serve(node))
+    return asyncio.run(_serve(node, as_json=as_json))
 
 
-async def _serve(node: triack.Node) -> int:
+async def _serve(node: triack.Node, *, as_json: bool) -> int:
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    on_signals(lambda _number: stopping.set())
     async with node:
-        click.echo(f"listening {node.address}")
+        ready = {"listening": node.address, "name": node.name, "node_id": node.node_id}
+        click.echo(json.dumps(ready) if as_json else f"listening {node.address}")
         error = await _until(stopping, node)
     if error is not None:
         raise error

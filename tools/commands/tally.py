@@ -1,6 +1,7 @@
 """How far the lines of a ``triack send`` have come, and what to say of those that have not."""
 
 import asyncio
+from typing import Any
 
 import triack
 from triack.node.control.intake import Chunk, Failure, add_failure
@@ -17,6 +18,7 @@ class Tally:
 
     Args:
         until: the stage that counts.
+        unit: what is counted: ``line`` or ``file``.
 
     Attributes:
         read: the last line that was read.
@@ -24,8 +26,9 @@ class Tally:
         done: set when the input has ended and every line is decided.
     """
 
-    def __init__(self, until: triack.Stage) -> None:
+    def __init__(self, until: triack.Stage, unit: str = "line") -> None:
         self._stage = until.name.lower()
+        self._unit = unit
         self._failures: list[Failure] = []
         self._too_long: LineTooLong | None = None
         self.ended = False
@@ -53,6 +56,12 @@ class Tally:
         if self.ended and self.finished >= self.read:
             self.done.set()
 
+    def to_json(self) -> dict[str, Any]:
+        """How it ended: how many were read, and ranges of those that have not reached the stage, with the reason."""
+        failures = [{"first": first, "last": last, "reason": reason} for first, last, reason in self._failures]
+        missing = self.read - self.finished + sum(last - first + 1 for first, last, _ in self._failures)
+        return {"read": self.read, "stage": self._stage, "reached": self.read - missing, "failures": failures}
+
     def problems(self, why_not_yet: str, limit_bytes: int) -> list[str]:
         """What to tell the user; nothing when every line has reached its stage.
 
@@ -65,18 +74,20 @@ class Tally:
             by_reason.setdefault(reason, []).append((first, last))
         if self.finished < self.read:
             by_reason.setdefault(why_not_yet, []).append((self.finished + 1, self.read))
-        found = [f"{_lines(ranges)} not {self._stage}: {reason}" for reason, ranges in by_reason.items()]
+        found = [f"{_ranges(self._unit, ranges)} not {self._stage}: {reason}" for reason, ranges in by_reason.items()]
         if self._too_long is not None:
             line = self._too_long.line
-            found.append(f"line {line} is over the limit of {limit_bytes} bytes; it and what follows was not sent")
+            found.append(
+                f"{self._unit} {line} is over the limit of {limit_bytes} bytes; it and what follows was not sent"
+            )
         elif not self.ended:
-            rest = f"what follows line {self.read}" if self.read else "nothing was read, and what comes"
+            rest = f"what follows {self._unit} {self.read}" if self.read else "nothing was read, and what comes"
             found.append(f"{rest} was not sent: {why_not_yet}")
         return found
 
 
-def _lines(ranges: list[tuple[int, int]]) -> str:
+def _ranges(unit: str, ranges: list[tuple[int, int]]) -> str:
     shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges[:RANGES_SHOWN])
     more = len(ranges) - RANGES_SHOWN
     single = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-    return f"line{'' if single else 's'} {shown}{f' and {more} more ranges' if more > 0 else ''}"
+    return f"{unit}{'' if single else 's'} {shown}{f' and {more} more ranges' if more > 0 else ''}"

@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from triack.base.errors import TriackError
 from triack.queues.packing import MAX_BODY_BYTES
-from triack.tools.commands.common import run, verbose_option
+from triack.tools.commands.common import console_on, run, verbose_option
 from triack.tools.demo.bodies import SIZE_MIN
 from triack.tools.demo.progress import shown
 from triack.tools.demo.run import Plan, Transfer, transfer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from triack.tools.replay.schema import Verdict
 
 __all__ = ["demo"]
@@ -153,7 +154,7 @@ def demo(
     _check_engine(engine)
     page = report or (keep or Path()) / REPORT_FILE
     plan = Plan(messages, size, loss, duplicate, reorder, seed, transport, timeout)
-    console = None if as_json else Console()
+    console = None if as_json else console_on()
     with _folder(keep) as folder:
         page.parent.mkdir(parents=True, exist_ok=True)
         progress = Transfer()

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from triack.base.errors import ReplayError
+from triack.tools.commands.common import console_on
+from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.run import ENGINES, replay
-from triack.tools.replay.schema import CHECKS, Verdict
+from triack.tools.replay.schema import Verdict
 
-_EXIT_FAIL: Final = 1
-"""A broken promise; 0 is that all were kept."""
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_EXITS: Final = {"pass": 0, "fail": 1, "incomplete": 3}
+"""A broken promise is told from logs that are missing."""
+_COLOURS: Final = {"pass": "green", "fail": "red", "incomplete": "yellow"}
 _EXIT_ERROR: Final = 2
 """No verdict. Click takes the same number for a command line that it does not understand."""
 _FINDINGS_SHOWN: Final = 10
@@ -45,7 +50,7 @@ def command(directories: tuple[Path, ...], engine: str, master: str | None, repo
     """Prove from session logs that nothing was lost, repeated or reordered.
 
     DIR... are directories with the session logs of all nodes that took part. The exit status is 0 if every promise was
-    kept, 1 if one was broken, and 2 if the logs cannot be read.
+    kept, 1 if one was broken, 2 if the logs cannot be read, and 3 if none was seen broken but logs are missing.
     """
     try:
         verdict = replay(list(directories), engine=engine, master=master, report=report)
@@ -55,8 +60,8 @@ def command(directories: tuple[Path, ...], engine: str, master: str | None, repo
     if as_json:
         click.echo(json.dumps(verdict.to_json()))
     else:
-        show(verdict, Console())
-    sys.exit(0 if verdict.verdict == "pass" else _EXIT_FAIL)
+        show(verdict, console_on())
+    sys.exit(_EXITS[verdict.verdict])
 
 
 def show(verdict: Verdict, console: Console) -> None:
@@ -66,7 +71,7 @@ def show(verdict: Verdict, console: Console) -> None:
         verdict: what the replay found.
         console: where to print.
     """
-    colour = "green" if verdict.verdict == "pass" else "red"
+    colour = _COLOURS[verdict.verdict]
     summary = f"{verdict.records:,} records of {verdict.nodes} nodes, engine {verdict.engine}"
     console.print(f"[bold {colour}]{verdict.verdict.upper()}[/]  {summary}")
     numbers = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -79,8 +84,8 @@ def show(verdict: Verdict, console: Console) -> None:
     console.print(numbers)
     if verdict.torn_lines:
         console.print(f"{verdict.torn_lines} torn last lines skipped, as a crash leaves them")
-    for peer in verdict.peers_without_log:
-        console.print(f"[yellow]no log of peer {peer} was given: what only it can prove counts as lost or pending[/]")
+    for log in verdict.missing:
+        console.print(f"[yellow]no log of {log} was given: what only it can prove is not known[/]")
     _show_findings(verdict, console)
     if verdict.report:
         console.print(f"report: {escape(verdict.report)}")
@@ -88,13 +93,16 @@ def show(verdict: Verdict, console: Console) -> None:
 
 def _show_findings(verdict: Verdict, console: Console) -> None:
     for check, count in verdict.violations.items():
-        console.print(f"[red]{check}[/] {count:,}  {CHECKS[check]}")
+        console.print(f"[red]{check}[/] {count:,}  {CHECKS[check].sentence}")
     for finding in verdict.findings[:_FINDINGS_SHOWN]:
         where = [f"node {finding.node[:8]}"] if finding.node else []
         where += [f"session {finding.session}"] if finding.session else []
         if finding.origin:
             where.append(f"origin {finding.origin[:8]} lane {finding.lane} sequence {finding.sequence}")
-        where += [f"number {finding.number}"] if finding.number >= 0 else []
-        console.print(f"  {finding.check}: {', '.join(where)}: {escape(finding.evidence)}")
+        if finding.number >= 0:
+            several = f"numbers {finding.number} to {finding.last}"
+            where.append(several if finding.last > finding.number else f"number {finding.number}")
+        where += [f"{finding.file} line {finding.line}"] if finding.file else []
+        console.print(f"  {finding.check}: {escape(', '.join(where))}: {escape(finding.evidence)}")
     if len(verdict.findings) > _FINDINGS_SHOWN:
         console.print(f"  ... and {len(verdict.findings) - _FINDINGS_SHOWN:,} more; --report FILE writes all of them")

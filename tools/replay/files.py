@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from triack.base.errors import ReplayError
-from triack.base.session_log import COMMON, SCHEMA_VERSION
+from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION, SETTINGS, Event
+from triack.tools.replay.schema import CLASS_CODES, EXPRESS, TRANSACTIONAL
 
 _SUFFIXES: Final = (".jsonl", ".jsonl.open")
 _TAIL_BYTES: Final = 65_536
@@ -66,16 +67,64 @@ def read_records(log: LogFile) -> Iterator[Record]:
     """Yield the records of a segment, without a torn last line.
 
     Raises:
-        ReplayError: a line that does not parse, lacks a required field or has another schema version.
+        ReplayError: a line that does not parse, or is not as the schema says.
     """
     for number, line in _whole_lines(log.path):
         try:
             record = json.loads(line)
         except UNREADABLE as error:
             raise ReplayError(f"{log.path} line {number} is damaged: {error}") from error
-        if type(record) is not dict or record.get("v") != SCHEMA_VERSION:
-            raise ReplayError(_complaint(log.path, number, record))
+        if said := complaint(record):
+            raise ReplayError(f"{log.path} line {number} {said}")
         yield record
+
+
+def complaint(record: Any) -> str:
+    """Return what is wrong with a parsed line, or an empty string."""
+    if type(record) is not dict:
+        return "is damaged: not a JSON object"
+    shape = (record.get("event"), record.get("class"), record.get("v"), *record, *map(type, record.values()))
+    try:
+        said = _KNOWN_SHAPES.get(shape)
+    except TypeError:
+        said = "is damaged: its event or class is not a name"
+    if said is None:
+        said = _judge_shape(record)
+        if len(_KNOWN_SHAPES) < _SHAPES_MAX:
+            _KNOWN_SHAPES[shape] = said
+    return said
+
+
+_KNOWN_SHAPES: dict[tuple[Any, ...], str] = {}
+_SHAPES_MAX: Final = 4096
+"""Records that are alike in all but their values are judged once; so many kinds no honest log has."""
+
+
+def _judge_shape(record: Record) -> str:
+    if record.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
+        return f"has schema version {record['v']!r}; this replay reads version {SCHEMA_VERSION}"
+    for name, field in COMMON.items():
+        if type(record.get(name)) is not field.type:
+            return f"is damaged: field {name!r} is missing or of the wrong type"
+    event = EVENTS.get(record["event"])
+    said = f"unknown event {record['event']!r}" if event is None else _judge_fields(record, event)
+    return f"is damaged: {said}" if said else ""
+
+
+def _judge_fields(record: Record, event: Event) -> str:
+    name, cls = record["event"], record.get("class", EXPRESS)
+    wanted = set(event.fields) - set(SETTINGS) if name == "node_started" else set(event.fields)
+    more = record.keys() - COMMON.keys() - set(event.fields)
+    if wanted - record.keys() or more not in map(set, event.variants):
+        return f"{name} with the fields {', '.join(sorted(record.keys() - COMMON.keys()))}"
+    wrong = [field for field, value in record.items() if type(value) is not (COMMON | FIELDS)[field].type]
+    if wrong:
+        return f"field {wrong[0]!r} is of the wrong type"
+    if cls not in CLASS_CODES:
+        return f"unknown class {cls!r}"
+    if name == "position_recovered" and ("number" in record) != (cls == TRANSACTIONAL):
+        return f"a position of class {cls!r} that is not one"
+    return ""
 
 
 def parse_records(log: bytes) -> list[Record]:
@@ -89,28 +138,6 @@ def parse_records(log: bytes) -> list[Record]:
     lines = log.split(b"\n")[:-1]
     records: list[Record] = json.loads(b"[" + b",".join(lines) + b"]")
     return records
-
-
-def find_damage(logs: list[LogFile]) -> ReplayError:
-    """Return the error for the first damaged line, for an engine that knows only that there is one."""
-    for log in logs:
-        for number, line in _whole_lines(log.path):
-            try:
-                record = json.loads(line)
-            except UNREADABLE as error:
-                return ReplayError(f"{log.path} line {number} is damaged: {error}")
-            if complaint := _complaint(log.path, number, record):
-                return ReplayError(complaint)
-    return ReplayError("a log line does not fit the schema of session logs")
-
-
-def torn_record(log: LogFile) -> Record | None:
-    """Return the record in a torn last line if it happens to be whole; an engine that reads all lines must drop it."""
-    try:
-        record = json.loads(log.torn)
-    except UNREADABLE:
-        return None
-    return record if isinstance(record, dict) else None
 
 
 def _segments_of(path: Path) -> list[Path]:
@@ -127,8 +154,8 @@ def _inspect(path: Path) -> LogFile:
             record = json.loads(line)
         except UNREADABLE as error:
             raise ReplayError(f"{path} line {number} is damaged: {error}") from error
-        if complaint := _complaint(path, number, record):
-            raise ReplayError(complaint)
+        if said := complaint(record):
+            raise ReplayError(f"{path} line {number} {said}")
         return LogFile(path, _torn_tail(path), (record["node"], record["incarnation"], record["n"]))
     # Nothing but a torn line: its place among the segments does not matter.
     return LogFile(path, _torn_tail(path), ("", 0, 0))
@@ -153,16 +180,3 @@ def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     yield number, line
     except OSError as error:
         raise ReplayError(f"cannot read {path}: {os.strerror(error.errno or 0)}") from error
-
-
-def _complaint(path: Path, number: int, record: Any) -> str:
-    """Return what is wrong with a parsed line, or an empty string."""
-    where = f"{path} line {number}"
-    if not isinstance(record, dict):
-        return f"{where} is damaged: not a JSON object"
-    if record.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
-        return f"{where} has schema version {record['v']!r}; this replay reads version {SCHEMA_VERSION}"
-    for name, field in COMMON.items():
-        if type(record.get(name)) is not field.type:
-            return f"{where} is damaged: field {name!r} is missing or of the wrong type"
-    return ""

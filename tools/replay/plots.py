@@ -9,7 +9,8 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from triack.tools.replay.schema import FAILURE_REASONS, LATENCY_BUCKETS_PER_DECADE
+from triack.tools.replay.schema import FAILURE_REASONS
+from triack.tools.replay.series import LATENCY_BUCKETS_PER_DECADE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

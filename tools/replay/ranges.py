@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+Span = tuple[int, int]
+"""An inclusive range."""
 
 
 class RangeSet:
@@ -11,16 +14,29 @@ class RangeSet:
 
     __slots__ = ("firsts", "lasts")
 
-    def __init__(self) -> None:
+    def __init__(self, spans: Iterable[Span] = ()) -> None:
         self.firsts: list[int] = []
         self.lasts: list[int] = []
+        for first, last in spans:
+            self.add(first, last)
 
     def __contains__(self, number: int) -> bool:
         at = bisect_left(self.lasts, number)
         return at < len(self.lasts) and self.firsts[at] <= number
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
+    def __iter__(self) -> Iterator[Span]:
         return iter(zip(self.firsts, self.lasts, strict=True))
+
+    def __bool__(self) -> bool:
+        return bool(self.firsts)
+
+    def __len__(self) -> int:
+        return sum(self.lasts) - sum(self.firsts) + len(self.firsts)
+
+    @property
+    def lowest(self) -> int:
+        """The smallest number; the set must not be empty."""
+        return self.firsts[0]
 
     def add(self, first: int, last: int) -> None:
         """Put the numbers from first to last, if there are any, into the set; ranges that touch become one."""
@@ -39,14 +55,27 @@ class RangeSet:
         self.firsts[low:high] = [first]
         lasts[low:high] = [last]
 
-    def overlap(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+    def take(self, first: int, last: int) -> list[Span]:
+        """Remove the numbers from first to last; return those that were there."""
+        taken = list(self.overlap(first, last))
+        if taken:
+            low = bisect_left(self.lasts, first)
+            high = low + len(taken)
+            begin, end = self.firsts[low], self.lasts[high - 1]
+            left = [(begin, first - 1)] if begin < first else []
+            left += [(last + 1, end)] if end > last else []
+            self.firsts[low:high] = [span[0] for span in left]
+            self.lasts[low:high] = [span[1] for span in left]
+        return taken
+
+    def overlap(self, first: int, last: int) -> Iterator[Span]:
         """Yield the parts of first to last that are in the set."""
         at = bisect_left(self.lasts, first)
         while at < len(self.lasts) and self.firsts[at] <= last:
             yield max(first, self.firsts[at]), min(last, self.lasts[at])
             at += 1
 
-    def missing(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+    def missing(self, first: int, last: int) -> Iterator[Span]:
         """Yield the parts of first to last that are not in the set."""
         for begin, end in self.overlap(first, last):
             if first < begin:
@@ -54,3 +83,17 @@ class RangeSet:
             first = end + 1
         if first <= last:
             yield first, last
+
+
+def size(spans: Iterable[Span]) -> int:
+    """Return how many numbers the ranges hold."""
+    return sum(last - first + 1 for first, last in spans)
+
+
+def repeats(spans: list[Span]) -> Iterator[Span]:
+    """Yield each part of a span that an earlier one (by begin) has already; parts show up once for every repetition."""
+    reach = -1
+    for first, last in sorted(spans):
+        if first <= reach:
+            yield first, min(last, reach)
+        reach = max(reach, last)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.schema import CHECKS, Timeline, Verdict, Violation
+from triack.tools.replay.catalogue import CHECKS
+from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 NO_PLOTS: Final = "Plots need matplotlib, which is not installed here: pip install 'triack[report]'"
 _FINDINGS_SHOWN: Final = 20
@@ -38,7 +39,7 @@ main { max-width: 980px; margin: 0 auto; padding: 24px 16px 64px; }
 h1 { font-size: 22px; margin: 0; } h2 { font-size: 16px; margin: 32px 0 8px; }
 p { margin: 4px 0; } .dim { color: #64748b; font-size: 13px; }
 .banner { border-radius: 10px; padding: 18px 22px; color: #fff; }
-.pass { background: #15803d; } .fail { background: #b91c1c; }
+.pass { background: #15803d; } .fail { background: #b91c1c; } .incomplete { background: #b45309; }
 .card { background: #fff; border: 1px solid #e2e8f0; border-radius: 10px; padding: 12px 16px; overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 td, th { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid #f1f5f9; vertical-align: top; }
@@ -91,12 +92,15 @@ def _plots(timeline: Timeline) -> str:
 
 def _banner(verdict: Verdict) -> str:
     broken = sum(verdict.violations.values())
-    said = "Every promise was kept." if verdict.verdict == "pass" else f"{broken:,} violations were found."
+    said = {
+        "pass": "Every promise was kept.",
+        "fail": f"{broken:,} violations were found.",
+        "incomplete": "No broken promise was seen, but logs are missing.",
+    }[verdict.verdict]
     told = f"{verdict.records:,} records of {verdict.nodes} nodes, {verdict.delivered:,} messages delivered."
     notes = "".join(
-        f'<p class="dim">No log of peer <code>{escape(peer)}</code> was given: '
-        "what only its log can prove counts as lost or pending.</p>"
-        for peer in verdict.peers_without_log
+        f'<p class="dim">No log of <code>{escape(peer)}</code> was given: what only that can prove is not known.</p>'
+        for peer in verdict.missing
     )
     return f'<div class="banner {verdict.verdict}"><h1>{verdict.verdict.upper()}</h1><p>{said} {told}</p></div>{notes}'
 
@@ -117,7 +121,7 @@ def _checks(verdict: Verdict) -> str:
     for name, text in CHECKS.items():
         count = verdict.violations.get(name, 0)
         state = f'<td class="n bad">{count:,}</td>' if count else '<td class="n ok">0</td>'
-        rows.append(f"<tr><td><code>{name}</code></td>{state}<td>{escape(text)}</td></tr>")
+        rows.append(f"<tr><td><code>{name}</code></td>{state}<td>{escape(text.sentence)}</td></tr>")
     head = '<tr><th>check</th><th class="n">violations</th><th>what must hold</th></tr>'
     return f'<h2>Checks</h2><div class="card"><table>{head}{"".join(rows)}</table></div>'
 

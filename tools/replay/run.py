@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -19,20 +19,27 @@ from triack.tools.replay.files import LogFile, find_logs
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Timeline, Verdict
 
-ENGINES: Final = ("spark", "local")
+ENGINES: Final = ("auto", "local", "spark")
 """The default first."""
+LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Logs smaller than this are judged before Spark would have started, and fit into memory many times over."""
 _NO_REASON: Final = re.compile(r"^\s*(at |\.\.\. |$)|spark-class: ")
 """Lines of a dying Java process that do not say why: where in its code it was, and its launcher's complaint."""
 
 
 def replay(
-    paths: list[Path], *, engine: str = "spark", master: str | None = None, report: Path | None = None
+    paths: str | Path | Iterable[str | Path],
+    *,
+    engine: str = "auto",
+    master: str | None = None,
+    report: Path | None = None,
 ) -> Verdict:
     """Read session logs and say whether every promise was kept.
 
     Args:
-        paths: directories with logs of any number of nodes, or single segments.
-        engine: ``spark``, or ``local`` for plain Python without Spark; both give the same verdict.
+        paths: directories with logs of any number of nodes, or single segments; or one of them.
+        engine: ``spark``; ``local`` for plain Python without Spark; ``auto`` for what suits the size. All give the same
+            verdict, which says which one it was.
         master: the Spark cluster; None for all processors of this machine.
         report: where to write the HTML page; the violations go beside it. None for no report.
 
@@ -41,21 +48,24 @@ def replay(
             report needs is not installed.
     """
     if engine not in ENGINES:
-        raise ReplayError(f"no engine {engine!r}; there are {' and '.join(ENGINES)}")
-    logs = find_logs(paths)
-    if engine == "local":
-        verdict, timeline = replay_local(logs, timeline=report is not None)
-    else:
-        verdict, timeline = _on_spark(logs, master, timeline=report is not None)
-    if report is not None and timeline is not None:
+        raise ReplayError(f"no engine {engine!r}; there are {', '.join(ENGINES[:-1])} and {ENGINES[-1]}")
+    logs = find_logs([Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)])
+    if engine == "auto":
+        engine = "local" if master is None and _size_bytes(logs) < LOCAL_BYTES_MAX else "spark"
+    verdict = replay_local(logs) if engine == "local" else _on_spark(logs, master)
+    if report is not None:
         from triack.tools.replay.report import write_report
 
-        write_report(report, verdict, timeline)
+        write_report(report, verdict, verdict.timeline or Timeline())
         verdict.report = str(report)
     return verdict
 
 
-def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tuple[Verdict, Timeline | None]:
+def _size_bytes(logs: list[LogFile]) -> int:
+    return sum(log.path.stat().st_size for log in logs)
+
+
+def _on_spark(logs: list[LogFile], master: str | None) -> Verdict:
     _require_spark()
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -69,8 +79,8 @@ def _on_spark(logs: list[LogFile], master: str | None, *, timeline: bool) -> tup
     try:
         if spark is None:
             with _quiet_start():
-                spark = open_spark(master, sum(log.path.stat().st_size for log in logs))
-        return replay_spark(spark, logs, timeline=timeline)
+                spark = open_spark(master)
+        return replay_spark(spark, logs)
     except (PySparkException, *died) as error:
         reason = str(error).strip().splitlines()[0]
         raise ReplayError(f"Spark failed: {reason}; --engine local needs no Spark") from error

@@ -10,7 +10,9 @@ from pathlib import Path
 from random import Random
 
 from triack.base.commit import Commit, StoreContent
+from triack.base.datagram import Channels
 from triack.base.errors import RollbackDetected, StoreDamaged, TriackError
+from triack.base.peers import Directory
 from triack.base.units import MS
 from triack.queues.effects import Job, Send, StartJob, TellRollback, WriteRecords
 from triack.queues.engine import Engine
@@ -84,12 +86,14 @@ class SimHost(EngineHost):
         settings: of the node.
         queues: those that the node has; None for any.
         disk: its disk; a new one if it brings none.
+        directory: the peers that it knows by name; none if it brings none.
 
     Attributes:
         engine: the node, or None while no process runs.
         job: what the store has in hand.
         records: the session log of each process, in order.
         told: what its processes told the operator: rollbacks of stores.
+        listens: whether others may call it at its address; if not, it only sends from there, from the next start on.
         lives: how many processes were started.
         commit_ns: how long the disk takes for a job.
         timer_slack_ns: a timer is late by up to so much.
@@ -106,6 +110,7 @@ class SimHost(EngineHost):
         settings: NodeSettings | None = None,
         queues: list[str] | None = None,
         disk: Disk | None = None,
+        directory: Directory | None = None,
     ) -> None:
         self.world = world
         self.network = network
@@ -113,11 +118,13 @@ class SimHost(EngineHost):
         self.address = address
         self.settings = settings or NodeSettings()
         self.queues = queues
+        self.directory = directory or Directory()
         self.disk = disk or Disk(world.chance(f"disk {name}"))
         self.engine: Engine | None = None
         self.job: Job | None = None
         self.records: list[bytearray] = []
         self.told: list[RollbackDetected] = []
+        self.listens = True
         self.lives = 0
         self.commit_ns = MS // 4
         self.timer_slack_ns = 0
@@ -159,15 +166,20 @@ class SimHost(EngineHost):
         return Engine(
             content,
             name=self.name,
-            address=self.address,
+            address=self.address if self.listens else "",
             settings=self.settings,
             queues=self.queues,
-            channels=InsecureChannels(),
+            channels=self.make_channels(),
+            directory=self.directory,
             random=Random(self.random.getrandbits(64)),
             now_ns=self.world.now_ns,
             wall_offset_ns=self.wall_offset_ns,
             recording=True,
         )
+
+    def make_channels(self) -> Channels:
+        """What protects its datagrams."""
+        return InsecureChannels()
 
     def end(self, end_disk: Callable[[], None] | None = None) -> None:
         """The process is gone. Nothing in memory survives; on the disk, what ``end_disk`` leaves, or a kill."""

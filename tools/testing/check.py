@@ -11,7 +11,7 @@ FINDINGS_MAX = 5
 
 
 def check_logs(logs: dict[str, bytes], paused: Collection[str] = ()) -> None:
-    """Check session logs against every promise of ``triack replay``, and some more.
+    """Check session logs against every promise of ``triack replay``.
 
     Args:
         logs: the records of each start of each node, by name, those of one node in the order of its starts.

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from triack.base.errors import UsageError
 from triack.node import platform as real
+from triack.node.stats import NodeStats
 from triack.testing.errors import MachineCrashed
 from triack.testing.ground import Ground
 from triack.testing.hardware import Hardware
@@ -58,9 +59,16 @@ class Machine(Hardware):
         """Run an async function as a service: now, and again after every ``restart``.
 
         Raises:
-            UsageError: the machine is down.
+            UsageError: the machine is down, or this is no function.
         """
-        self._check_up(f"start {_name_of(service)}")
+        what = f"start {_name_of(service)}"
+        if isinstance(service, Coroutine):
+            service.close()
+            raise UsageError(
+                f"{what} on machine {self.name}: a coroutine cannot start again after a restart; give the function and "
+                f"its arguments, start({_name_of(service)}, ...), or await machine.run(...) to run it once"
+            )
+        self._check_up(what)
         started = Service(lambda: service(*args, **kwargs), f"{_name_of(service)} on {self.name}", self._process)
         self.services.append(started)
         self.works.append(started.work)
@@ -122,6 +130,11 @@ class Machine(Hardware):
     def is_up(self) -> bool:
         """Whether it runs, or could if it were not paused."""
         return not self._process.is_dead
+
+    @property
+    def nodes(self) -> dict[str, Callable[[], NodeStats]]:
+        """The nodes that were opened on it since it started, by name, each with what gives its counters."""
+        return self._process.nodes
 
     @property
     def state(self) -> str:

@@ -16,6 +16,7 @@ import apsw
 
 from triack.base.errors import TriackError, UsageError
 from triack.node import platform as real
+from triack.node.stats import NodeStats
 from triack.store.store import Store
 from triack.testing.endpoint import SimEndpoint
 from triack.testing.hardware import Hardware
@@ -149,6 +150,7 @@ class SimProcess(Process, real.Platform):
         context: what belongs to it is made in this context.
         effects: what it does to the outside, until one of them ends it.
         logs: the session logs of its nodes.
+        nodes: its nodes by name, each with what gives its counters.
     """
 
     control_sockets = False
@@ -161,6 +163,7 @@ class SimProcess(Process, real.Platform):
         self.effects = Effects()
         self.on_end = on_end
         self.logs: list[SimLog] = []
+        self.nodes: dict[str, Callable[[], NodeStats]] = {}
         self.context = contextvars.copy_context()
         self.context.run(real.PLATFORM.set, self)
         self.context.run(PROCESS.set, self)
@@ -205,6 +208,10 @@ class SimProcess(Process, real.Platform):
         """Keep a session log, whether the node wants one or not: the world checks it at its end."""
         self.logs.append(SimLog(self, name, incarnation))
         return self.logs[-1]
+
+    def note_node(self, name: str, look: Callable[[], NodeStats]) -> None:
+        """Keep it for whoever asks why nothing arrives; a node that was opened again takes its own place."""
+        self.nodes[name] = look
 
     # ---- effects
 

@@ -21,6 +21,7 @@ from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
 from triack.testing.ground import Ground
 from triack.testing.machine import Machine
 from triack.testing.process import Nowhere, SimLog
+from triack.testing.sight import describe_nodes
 from triack.tools.sim.faults import Faults
 
 __all__ = ["World"]
@@ -126,7 +127,7 @@ class World(Ground):
             timeout: the longest wait, in seconds.
 
         Raises:
-            WaitTimeout: it is still not true.
+            WaitTimeout: it is still not true; with what each node has in hand.
         """
         __tracebackhide__ = True
         try:
@@ -135,7 +136,8 @@ class World(Ground):
                     await self.loop.progress()
         except TimeoutError:
             died = "".join(f"; {line}" for line in self._deaths())
-            raise WaitTimeout(f"still not true after {timeout:g} s of virtual time{died}") from None
+            seen = "".join(f"\n  {line}" for line in describe_nodes(self.machines))
+            raise WaitTimeout(f"still not true after {timeout:g} s of virtual time{died}{seen}") from None
 
     # ---- the network
 
@@ -266,7 +268,7 @@ class World(Ground):
 
     def story(self) -> str:
         """What was done to the world, for a test that failed."""
-        lines = self.told[-TOLD_MAX:]
+        lines = self.told[-TOLD_MAX:] + [f"at the end: {line}" for line in describe_nodes(self.machines)]
         return "\n".join([f"seed {self.seed}, {self.now:.3f} s of virtual time, trace {self.trace}", *lines])
 
     def _deaths(self) -> list[str]:
@@ -276,7 +278,7 @@ class World(Ground):
     def _be_stuck(self) -> None:
         waiting = [f"  {task.get_name()} waits {_where(task)}" for task in self.loop.tasks if _is_users(task)]
         down = [f"  machine {machine.name} is {machine.state}" for machine in self.machines if machine.state != "up"]
-        deaths = [f"  {line}" for line in self._deaths()]
+        deaths = [f"  {line}" for line in (*self._deaths(), *describe_nodes(self.machines))]
         self._end_test(NothingHappens("\n".join(["nothing will ever happen:", *waiting, *down, *deaths])))
 
     def _end_test(self, verdict: NothingHappens | TooMuchHappens) -> None:

@@ -12,7 +12,7 @@ from triack.node.control import handover
 def test_a_control_socket_that_the_system_would_refuse_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A socket's path holds 107 bytes; nothing is left behind."""
+    """A socket's path holds 103 bytes; nothing is left behind."""
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))

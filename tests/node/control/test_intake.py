@@ -36,7 +36,7 @@ def intake_of(
 ) -> Intake:
     """An intake whose lines count when they are in their queue."""
     until = triack.Stage.RECEIVED if delivery is triack.EXPRESS else triack.Stage.ORDERED
-    return Intake(node, destination, delivery, until, producer=producer, on_finished=on_finished)
+    return Intake(node, destination, delivery, until, properties={}, producer=producer, on_finished=on_finished)
 
 
 async def length(node: triack.Node, count: int) -> int:

@@ -57,6 +57,7 @@ async def complaint(link: Link) -> str:
         ({"delivery": "GOLDEN"}, "bad-hello: class or stage 'GOLDEN'"),
         ({"until": "EATEN"}, "bad-hello: class or stage 'EATEN'"),
         ({"finished": -1}, "bad-frame: finished is -1"),
+        ({"properties": ["a"]}, "bad-hello: properties are ['a']"),
     ],
 )
 async def test_a_hello_that_makes_no_sense_is_refused(control: Path, hello: dict[str, Any], reason: str) -> None:
@@ -69,9 +70,9 @@ async def test_a_hello_that_makes_no_sense_is_refused(control: Path, hello: dict
 @pytest.mark.parametrize(
     ("op", "fields", "reason"),
     [
-        ("chunk", {"first": 1, "count": 3}, "bad-frame: op chunk with 2 lines"),
-        ("junk", {"first": 1, "count": 2}, "bad-frame: op junk with 2 lines"),
-        ("chunk", {"first": 2, "count": 2}, "bad-frame: line 2 after line 0"),
+        ("chunk", {"first": 1, "sizes": [3, 5]}, "bad-frame: the sizes do not fit the body"),
+        ("junk", {"first": 1, "sizes": [3, 3]}, "bad-frame: op junk in place of a chunk"),
+        ("chunk", {"first": 2, "sizes": [3, 4]}, "bad-frame: line 2 after line 0"),
     ],
 )
 async def test_lines_that_do_not_follow_are_refused(

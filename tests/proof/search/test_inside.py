@@ -96,7 +96,7 @@ def test_what_was_counted_decides_nothing() -> None:
     (link,) = one.engine.outbox.links.values()
     link._attempts = 5  # noqa: SLF001 - as if it had been tried
     (talk,) = conversations(one.engine).values()
-    one.engine._deadlines.set(talk, 1)  # noqa: SLF001
+    one.engine._transmitter.deadlines.set(talk, 1)  # noqa: SLF001
     assert digest(one.engine) != digest(other.engine)
     assert settled(one) == settled(other)
 

@@ -8,9 +8,8 @@ from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
+from triack.queues.admission import Admission
 from triack.queues.inbox import Inbox
-from triack.queues.incoming_transfer import IncomingTransfer
-from triack.queues.link import Conversation
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import STAGES
 from triack.tools.sim.faults import Faults
@@ -25,10 +24,10 @@ class Moody:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, random: Random, share: float) -> None:
         self.share = share
 
-        def refusal(_: Inbox, transfer: IncomingTransfer, __: Conversation) -> RejectReason | None:
+        def refusal(*_: object) -> RejectReason | None:
             return RejectReason.QUEUE_NOT_FOUND if random.random() < self.share else None
 
-        monkeypatch.setattr(Inbox, "_refusal", refusal)
+        monkeypatch.setattr(Admission, "refusal", refusal)
 
 
 def letters(node: SimNode) -> list[bytes]:
@@ -80,7 +79,7 @@ def test_more_rejections_than_an_ack_has_ranges_stall_nothing(monkeypatch: pytes
     world = World(1)
     a, b = world.node("a"), world.node("b")
     refused = iter([True, False] * 1_000)
-    monkeypatch.setattr(Inbox, "_refusal", lambda *_: RejectReason.QUEUE_NOT_FOUND if next(refused) else None)
+    monkeypatch.setattr(Admission, "refusal", lambda *_: RejectReason.QUEUE_NOT_FOUND if next(refused) else None)
     bodies = numbered(0, 600, 900)
     for at in range(0, 600, 20):
         a.send(b, "q", *bodies[at : at + 20], delivery=RECOVERABLE)
@@ -122,7 +121,7 @@ def test_an_order_ack_does_not_speak_of_what_its_origin_does_not_know(
     world = World(1)
     a, b = world.node("a"), world.node("b")
     refused = iter([False, True, False, False])
-    monkeypatch.setattr(Inbox, "_refusal", lambda *_: RejectReason.QUEUE_NOT_FOUND if next(refused, False) else None)
+    monkeypatch.setattr(Admission, "refusal", lambda *_: RejectReason.QUEUE_NOT_FOUND if next(refused, False) else None)
     monkeypatch.setattr(Inbox, "_tell_rejected", lambda *_: None)
     for body in numbered(0, 4):
         a.send(b, "q", body, delivery=delivery)

@@ -349,7 +349,7 @@ def test_receipts_say_so_and_nothing_is_lost(delivery: Delivery) -> None:
     assert waits == [[str(error)]] * len(waits)
     assert queued == [None]
     assert (error.peer, error.rolled_back) == (b.live.node_id.hex(), "own")
-    assert f"node b ({error.peer})" in str(error)
+    assert f"node {b.address} ({error.peer})" in str(error)
     assert a.live.rollbacks == {error.peer: "own"}
     deliver(world, c, b, 5)
     assert world.run(SECOND, lambda: not c.busy)

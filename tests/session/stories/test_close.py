@@ -33,6 +33,7 @@ def test_an_idle_session_closes_after_the_cleanup_interval() -> None:
 def test_what_is_unacknowledged_is_not_idle() -> None:
     """An old packet that is still wanted keeps the session from being cleaned up."""
     pair = Pair.opened(SessionSettings(cleanup_interval_s=1.0, ack_timeout_s=60.0))
+    pair.confirm()
     cut(pair)
     pair.send("a", 1)
     pair.run(30 * SECOND)
@@ -242,6 +243,8 @@ ENDS: dict[CloseReason, Callable[[], Pair]] = {
     CloseReason.STORE_FAILED: by_owner(CloseReason.STORE_FAILED),
     CloseReason.PROTOCOL_ERROR: lambda: told(encode_ack(NumberSet(1), 64, 0, 0)),
     CloseReason.ROLLBACK: by_owner(CloseReason.ROLLBACK),
+    CloseReason.REVOKED: by_owner(CloseReason.REVOKED),
+    CloseReason.TOO_MANY_FORGERIES: by_owner(CloseReason.TOO_MANY_FORGERIES),
 }
 SILENT_ENDS = {CloseReason.PATH_LOST, CloseReason.PEER_CLOSED, CloseReason.CONNECT_TIMEOUT}
 

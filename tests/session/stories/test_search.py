@@ -14,6 +14,7 @@ from triack.session.timers import Timer
 def busy() -> Pair:
     """A pair whose initiator waits for acks that do not come."""
     pair = Pair.opened(udp=False, store_ns=None)
+    pair.confirm()
     pair.send("a", 1, Delivery.RECOVERABLE)
     pair.run(100 * MS)
     cut(pair)

@@ -1,5 +1,6 @@
-"""Input that cannot be read ends a command with its reason."""
+"""Input that cannot be read ends a command with its reason; output counts when it was taken."""
 
+import asyncio
 import os
 import socket
 import struct
@@ -9,7 +10,7 @@ import pytest
 
 from triack.base.errors import TriackError
 from triack.node.control.intake import Chunk
-from triack.tools.commands.pipes import LineSource
+from triack.tools.commands.pipes import FileSource, LineSink, LineSource, LineTooLong
 
 
 async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
@@ -36,3 +37,42 @@ async def test_lines_before_a_failure_are_read() -> None:
         with pytest.raises(TriackError, match=r"^read standard input: .*Connection reset by peer") as failed:
             await source.next()
     assert not isinstance(failed.value, OSError)
+
+
+async def test_a_file_is_one_message_whatever_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one\ntwo\n\xff")
+    (tmp_path / "b").write_bytes(b"x" * 101)
+    source = FileSource([tmp_path / "a", tmp_path / "b", tmp_path / "gone"], 100)
+    assert await source.next() == Chunk(1, [b"one\ntwo\n\xff"], 9)
+    assert await source.next() == LineTooLong(2)
+    with pytest.raises(TriackError, match=r"^read .*gone: No such file or directory"):
+        await source.next()
+    assert await source.next() is None
+
+
+async def test_into_a_pipe_a_line_counts_when_it_was_taken() -> None:
+    """What the reader left in the pipe when it went away was not."""
+    out, into = os.pipe()
+    writing = asyncio.create_task(LineSink(into).write([b"one", b"two", b"three"]))
+    assert await asyncio.to_thread(os.read, out, 100) == b"one\n"
+    os.close(out)
+    assert await writing == 1
+    os.close(into)
+
+
+async def test_into_a_file_all_lines_go_at_once(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as file:
+        sink = LineSink(file.fileno())
+        assert await sink.write([b"one", b"two"]) == 2
+    assert (tmp_path / "out").read_bytes() == b"one\ntwo\n"
+
+
+async def test_a_reader_who_takes_his_time_is_told_of_as_he_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was taken can be acknowledged before the rest is."""
+    monkeypatch.setattr("triack.tools.commands.pipes.PACE_S", 0.0)
+    out, into = os.pipe()
+    writing = asyncio.create_task(LineSink(into).write([b"one", b"two"]))
+    assert await asyncio.to_thread(os.read, out, 100) == b"one\n"
+    assert await writing == 1
+    os.close(out)
+    os.close(into)

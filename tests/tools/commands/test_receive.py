@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import mmap
 import os
 import sys
 import termios
@@ -19,7 +20,7 @@ from triack.node.control.frames import VERSION, Link
 from triack.store.store import Store
 from triack.tools.commands import receive
 
-PIPE_BYTES = 65_536
+PIPE_BYTES = mmap.PAGESIZE
 BODY = b"x" * 2 * PIPE_BYTES
 
 
@@ -150,7 +151,8 @@ async def test_a_node_that_goes_away_without_its_confirmation_is_told(tmp_path: 
         assert (await link.receive())[0] == {"op": "ack", "serial": 2}
 
     async with serving(tmp_path / "b", hand_out):
+        reading = asyncio.create_task(asyncio.to_thread(read, reader, 8))
         with pytest.raises(TriackError) as failed:
             await run(tmp_path / "b", count=2, timeout=0.15)
     assert str(failed.value) == "written, but the node went away; it may hand out 2 messages again"
-    assert read(reader, 8) == b"one\ntwo\n"
+    assert await reading == b"one\ntwo\n"

@@ -27,7 +27,7 @@ def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 async def run(data: Path, delivery: triack.Delivery = triack.TRANSACTIONAL) -> int:
     """The command, without its process."""
-    order = send._Order("orders", delivery, STAGES[delivery], data, "a", None, insecure=True)  # noqa: SLF001
+    order = send._Order("orders", delivery, STAGES[delivery], data, "a", None, True, [], {})  # noqa: SLF001
     return await send._send(order, 10)  # noqa: SLF001
 
 
@@ -40,7 +40,7 @@ async def welcome(link: Link, **changes: Any) -> None:
 async def take(link: Link) -> None:
     """Say that two lines are safe."""
     await welcome(link)
-    assert (await link.receive())[0] == {"op": "chunk", "first": 1, "count": 2}
+    assert (await link.receive())[0] == {"op": "chunk", "first": 1, "sizes": [3, 3]}
     await link.send("safe", last=2)
 
 

@@ -81,3 +81,14 @@ def test_no_more_ranges_are_listed_than_can_be_read(tally: Tally) -> None:
     (said,) = tally.problems("", 100)
     assert said.startswith("lines 1, 3, 5, ")
     assert said.endswith(f", {2 * RANGES_SHOWN - 1} and {50 - RANGES_SHOWN} more ranges not ordered: expired")
+
+
+def test_how_it_ended_is_also_said_as_json() -> None:
+    """A file is counted as a line is."""
+    tally = Tally(triack.Stage.ORDERED, "file")
+    tally.handle_input(chunk(1, 5))
+    tally.handle_finished(4, [(1, 2, "expired")])
+    tally.handle_input(None)
+    failures = [{"first": 1, "last": 2, "reason": "expired"}]
+    assert tally.to_json() == {"read": 5, "stage": "ordered", "reached": 2, "failures": failures}
+    assert tally.problems("interrupted", 100) == ["files 1-2 not ordered: expired", "file 5 not ordered: interrupted"]

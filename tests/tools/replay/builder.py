@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from triack.base.session_log import COMMON, EVENTS
 from triack.tools.replay.schema import Violation
 
 ALPHA = "a1" * 16
@@ -68,7 +69,8 @@ class Log:
 
     def repeat(self, record: Record, **changes: Any) -> Record:
         """Put a changed copy right behind a record."""
-        copy = {**record, **changes}
+        times = {name: record[name] for name in ("at_ns", "wall_ns")}
+        copy = fit({**record, **changes, **times})
         self.records.insert(self.records.index(record) + 1, copy)
         return copy
 
@@ -105,21 +107,26 @@ class World:
         self.packets = 0
         self.sessions = 0
         self.next = dict.fromkeys(CLASS_LANES, 1)
+        self.acked = 0
 
     def open(self) -> str:
         self.sessions += 1
         self.session = f"{self.sessions:016x}"
-        self.packets = 0
+        self.packets = self.acked = 0
         for log, peer, role in ((self.alpha, BETA, "initiator"), (self.beta, ALPHA, "acceptor")):
             log.write(
-                "session_opened", session=self.session, peer=peer, role=role, address="udp://127.0.0.1:7801",
+                "session_opened", session=self.session, peer=peer, peer_name="b", role=role, address="udp://127.0.0.1:7801",
                 window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32,
             )  # fmt: skip
         return self.session
 
     def close(self, reason: str = "drained") -> None:
-        for log, peer in ((self.alpha, BETA), (self.beta, ALPHA)):
-            log.write("session_closed", session=self.session, peer=peer, reason=reason, unacked=0)
+        heard = "path-lost" if reason == "ack-timeout" else reason
+        unacked = self.packets - self.acked
+        self.alpha.write(
+            "session_closed", session=self.session, peer=BETA, peer_name="b", reason=reason, unacked=unacked
+        )
+        self.beta.write("session_closed", session=self.session, peer=ALPHA, peer_name="b", reason=heard, unacked=0)
 
     def queue(self, cls: str, packets: int) -> range:
         """Commit new outgoing packets at alpha."""
@@ -131,10 +138,12 @@ class World:
     def queued(self, cls: str, first: int, last: int, **more: Any) -> Record:
         return self.alpha.write(
             "queued", cls=cls, **place(cls), first=first, last=last, count=PER_PACKET * (last - first + 1),
-            queue="orders", peer_address="udp://127.0.0.1:7801", **more,
+            queue="orders", peer_name="udp://127.0.0.1:7801", **more,
         )  # fmt: skip
 
-    def send(self, cls: str, numbers: range, *, lost: tuple[int, ...] = (), resend: bool = False) -> list[int]:
+    def send(
+        self, cls: str, numbers: range, *, lost: tuple[int, ...] = (), resend: bool = False, previous: int | None = None
+    ) -> list[int]:
         """Send packets in the session; those in `lost` do not arrive. Returns the session's numbers that did."""
         arrived = []
         for number in numbers:
@@ -142,7 +151,8 @@ class World:
                 self.packets += 1
             fields = {
                 "session": self.session, "packet": self.packets, "cls": cls, "size": 1200, **place(cls),
-                "number": number, "previous": number - 1, "count": PER_PACKET,
+                "number": number, "count": PER_PACKET,
+                "previous": number - 1 if previous is None else previous,
             }  # fmt: skip
             self.alpha.write("packet_sent", resend=resend, **fields)
             if number not in lost:
@@ -166,8 +176,9 @@ class World:
 
     def ack(self, packets: list[int], *, store: bool = True) -> None:
         """Acknowledge session packets, which follow each other, by session ack and store ack."""
+        self.acked += len(packets)
         for kind in ("ack", "store_ack") if store else ("ack",):
-            more = {"trigger": "count", "pending": len(packets)} if kind == "ack" else {}
+            more = {"trigger": "request", "pending": len(packets)} if kind == "ack" else {}
             self.beta.write(f"{kind}_sent", session=self.session, cumulative=packets[-1], ranges=[], **more)
             self.alpha.write(f"{kind}_received", session=self.session, ranges=[[packets[0], packets[-1]]])
 
@@ -204,17 +215,34 @@ class World:
 
 
 def brief(findings: Iterable[Violation]) -> set[tuple[str, int, int, int]]:
-    """What was found, without who says so and how."""
-    return {(found.check, found.lane, found.sequence, found.number) for found in findings}
+    """What was found, packet by packet, without who says so and how."""
+    return {
+        (found.check, found.lane, found.sequence, number)
+        for found in findings
+        for number in range(found.number, found.last + 1)
+    }
+
+
+def fit(record: Record) -> Record:
+    """A record without the fields that its event does not have."""
+    event = EVENTS[record["event"]]
+    kept = {*COMMON, *event.fields, *(name for group in event.variants for name in group)}
+    return {name: value for name, value in record.items() if name in kept}
 
 
 def place(cls: str) -> dict[str, Any]:
     return {"origin": ALPHA, "lane": CLASS_LANES[cls], "sequence": SEQUENCE}
 
 
-def scheduled(world: World, attempt: int, interval_ns: int) -> Record:
+def scheduled(world: World, attempt: int, interval_ns: int, number: int = 1) -> Record:
     return world.alpha.write(
-        "resend_scheduled", **place("transactional"), first=1, last=1, attempt=attempt, interval_ns=interval_ns
+        "resend_scheduled",
+        cls="transactional",
+        **place("transactional"),
+        first=number,
+        last=number,
+        attempt=attempt,
+        interval_ns=interval_ns,
     )
 
 
@@ -240,25 +268,31 @@ def healthy() -> World:
     world.alpha.write(
         "removed", cls="transactional", **place("transactional"), first=11, last=11, count=PER_PACKET, reason="expired"
     )
-    arrived = world.send("transactional", numbers[1:])
+    arrived = world.send("transactional", numbers[1:], previous=10)
     world.commit("transactional", numbers[1:])
     world.ack(arrived)
+    world.order_ack(12)
+    world.hand("transactional", range(9, 11))
+    world.hand("transactional", numbers[1:])
     # Beta is killed between the commit of 13 and its record; alpha resends, beta knows the packet.
     numbers = world.queue("transactional", 1)
     world.send("transactional", numbers)
     world.beta.start()
     world.beta.write("position_recovered", **place("transactional"), number=13, cls="transactional")
-    world.alpha.write("session_closed", session=world.session, peer=BETA, reason="superseded", unacked=1)
+    world.beta.write("position_recovered", **place("recoverable"), ranges=[[1, 8]], cls="recoverable")
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=1)
     # Alpha is killed between the commit of 14 and 15 and their record; its store tells what is still to do.
     world.alpha.start()
     world.queued("transactional", 13, 15, recovered=True)
     world.next["transactional"] = 16
     world.open()
     arrived = world.send("transactional", range(13, 16))
+    world.hand("transactional", range(13, 14))
     world.beta.write("rejected", cls="transactional", **place("transactional"), number=13, reason="duplicate")
     world.commit("transactional", range(14, 16))
     world.ack(arrived)
     world.order_ack(15)
+    world.hand("transactional", range(14, 16))
     for cls in CLASS_LANES:
         world.deliver(cls, 40)
     world.close()

@@ -9,8 +9,9 @@ from rich.console import Console
 
 from tests.tools.replay.builder import healthy
 from tests.tools.replay.faults import FAULTS, ready
+from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.command import command, show
-from triack.tools.replay.schema import CHECKS, Verdict, Violation
+from triack.tools.replay.schema import Verdict, Violation
 
 
 def test_json_is_the_last_line(tmp_path: Path) -> None:
@@ -44,10 +45,10 @@ def test_an_error_exits_with_2(tmp_path: Path) -> None:
 
 def test_what_is_missing_or_torn_is_said() -> None:
     """It is no broken promise, but a person must know it; and where the page is, whatever its name looks like."""
-    text = shown(Verdict(torn_lines=2, peers_without_log=["be" * 16], report="[red]page.html", records=1234, nodes=1))
-    assert text.startswith("PASS  1,234 records of 1 nodes, engine \n")
+    text = shown(Verdict(torn_lines=2, missing=[f"node {'be' * 16}"], report="[red]page.html", records=1234, nodes=1))
+    assert text.startswith("INCOMPLETE  1,234 records of 1 nodes, engine \n")
     assert "2 torn last lines skipped, as a crash leaves them\n" in text
-    assert f"no log of peer {'be' * 16} was given" in text
+    assert f"no log of node {'be' * 16} was given" in text
     assert "report: [red]page.html\n" in text
 
 
@@ -55,10 +56,11 @@ def test_only_the_first_findings_are_shown() -> None:
     """The count is exact, the sentence says what was promised, and what a finding does not know it does not say."""
     verdict = Verdict(engine="local")
     findings = [Violation("window", "a" * 32, "5e", number=number, evidence=f"[b]{number}") for number in range(12)]
-    verdict.conclude([*findings, Violation("lost", origin="b" * 32, lane=1, sequence=5)], None)
+    verdict.findings = [Violation("lost", origin="b" * 32, lane=1, sequence=5, file="b.jsonl", line=7), *findings]
+    verdict.violations = {"lost": 1, "window": 12}
     text = shown(verdict)
-    assert f"window 12  {CHECKS['window']}\n" in text
-    assert "  lost: origin bbbbbbbb lane 1 sequence 5: \n" in text
+    assert f"window 12  {CHECKS['window'].sentence}\n" in text
+    assert "  lost: origin bbbbbbbb lane 1 sequence 5, b.jsonl line 7: \n" in text
     assert "  window: node aaaaaaaa, session 5e, number 8: [b]8\n" in text
     assert "[b]9" not in text
     assert "... and 3 more; --report FILE writes all of them\n" in text

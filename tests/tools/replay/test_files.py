@@ -7,7 +7,7 @@ import pytest
 
 from tests.tools.replay.builder import ALPHA, healthy
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import find_damage, find_logs, parse_records, read_records, torn_record
+from triack.tools.replay.files import complaint, find_logs, parse_records, read_records
 from triack.tools.replay.run import replay
 
 
@@ -111,8 +111,8 @@ def test_a_torn_line_is_kept_whole(tmp_path: Path) -> None:
     with file.open("a") as log:
         log.write(whole)
     torn, *_, last = find_logs([tmp_path / "a.jsonl", tmp_path / "alpha"])
-    assert (len(torn.torn), torn_record(torn), list(read_records(torn))) == (70_007, None, [])
-    assert (last.torn, torn_record(last)) == (whole, {"v": 1, "event": "node_started"})
+    assert (len(torn.torn), list(read_records(torn))) == (70_007, [])
+    assert last.torn == whole
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,36 @@ def test_a_torn_line_is_kept_whole(tmp_path: Path) -> None:
         ("7", "is damaged: not a JSON object"),
         ('{"v": "1"}', "has schema version '1'; this replay reads version 1"),
         ('{"v": true}', "is damaged: field 'v' is missing or of the wrong type"),
+        ({"event": "exploded"}, "is damaged: unknown event 'exploded'"),
+        ({"event": ["queued"]}, "is damaged: its event or class is not a name"),
+        ({"reason": 7}, "is damaged: field 'reason' is of the wrong type"),
+        ({"extra": 7}, "is damaged: dropped with the fields count, extra, reason"),
+        ({"event": "rejected"}, "is damaged: rejected with the fields count, reason"),
     ],
 )
-def test_damage_is_found_by_its_line(tmp_path: Path, line: str, reason: str) -> None:
-    """For an engine that knows only that there is some; without any, it is the schema that does not fit."""
+def test_damage_is_named_with_its_line(tmp_path: Path, line: str | dict[str, object], reason: str) -> None:
     healthy().save(tmp_path)
-    logs = find_logs([tmp_path])
-    assert str(find_damage(logs)) == "a log line does not fit the schema of session logs"
-    damage(logs[2].path, 4, line + "\n")
-    assert str(find_damage(logs)) == f"{logs[2].path} line 4 {reason}"
+    log = find_logs([tmp_path])[2]
+    if isinstance(line, dict):
+        whole = json.loads(log.path.read_text().splitlines()[3])
+        common = {name: whole[name] for name in ("v", "node", "incarnation", "n", "at_ns", "wall_ns")}
+        line = json.dumps({**common, "event": "dropped", "reason": "too-short", "count": 1, **line})
+    damage(log.path, 4, line + "\n")
+    with pytest.raises(ReplayError) as refused:
+        list(read_records(log))
+    assert str(refused.value) == f"{log.path} line 4 {reason}"
+
+
+def test_a_class_is_one_of_three() -> None:
+    """And a position is what its class has."""
+    world = healthy()
+    world.number()
+    recovered = world.beta.one("position_recovered")
+    assert complaint(recovered) == ""
+    assert complaint({**recovered, "class": "magic"}) == "is damaged: unknown class 'magic'"
+    assert complaint({**recovered, "class": "recoverable"}).endswith(
+        "a position of class 'recoverable' that is not one"
+    )
 
 
 def test_a_log_in_memory_is_read_alike(tmp_path: Path) -> None:

@@ -3,27 +3,35 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.tools.replay.ranges import RangeSet
+from triack.tools.replay.ranges import RangeSet, repeats, size
 
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)), max_size=20)
 
 
 @given(spans, st.integers(0, 60), st.integers(0, 20))
-def test_a_range_set_is_a_set(added: list[tuple[int, int]], first: int, size: int) -> None:
+def test_a_range_set_is_a_set(added: list[tuple[int, int]], first: int, length: int) -> None:
     """Whatever is added in whatever order, the set holds it, and its parts of any span are right."""
     ranges, plain = RangeSet(), set[int]()
-    for begin, length in added:
-        ranges.add(begin, begin + length)
-        plain.update(range(begin, begin + length + 1))
-    asked = set(range(first, first + size + 1))
+    for begin, more in added:
+        ranges.add(begin, begin + more)
+        plain.update(range(begin, begin + more + 1))
+    asked = set(range(first, first + length + 1))
 
     def numbers(parts: list[tuple[int, int]]) -> list[int]:
         return [number for begin, end in parts for number in range(begin, end + 1)]
 
     assert numbers(list(ranges)) == sorted(plain)
-    assert numbers(list(ranges.overlap(first, first + size))) == sorted(asked & plain)
-    assert numbers(list(ranges.missing(first, first + size))) == sorted(asked - plain)
+    assert numbers(list(ranges.overlap(first, first + length))) == sorted(asked & plain)
+    assert numbers(list(ranges.missing(first, first + length))) == sorted(asked - plain)
     assert all((number in ranges) == (number in plain) for number in asked)
     ranges.add(first + 1, first)
     assert numbers(list(ranges)) == sorted(plain)
+    assert (len(ranges), bool(ranges)) == (len(plain), bool(plain))
+    assert numbers(ranges.take(first, first + length)) == sorted(asked & plain)
+    assert numbers(list(ranges)) == sorted(plain - asked)
     assert all(end + 1 < begin for end, begin in zip(ranges.lasts, ranges.firsts[1:], strict=False))
+
+
+def test_repetitions_are_parts() -> None:
+    assert list(repeats([(1, 5), (3, 4), (4, 8)])) == [(3, 4), (4, 5)]
+    assert size([(1, 5), (7, 7)]) == 6

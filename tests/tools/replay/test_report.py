@@ -45,13 +45,14 @@ def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from triack.tools.replay.report import write_report
 
-    verdict = Verdict(lost=3, peers_without_log=[BETA])
+    verdict = Verdict(lost=3, missing=[BETA])
     many = [Violation("window", number=number, evidence=f"window {number} & more") for number in range(21)]
-    verdict.conclude([*many, Violation("lost", lane=1, evidence="gone")], None)
+    verdict.findings = [Violation("lost", lane=1, evidence="gone"), *many]
+    verdict.violations = {"lost": 1, "window": 21}
     write_report(tmp_path / "page.html", verdict, Timeline())
     text = (tmp_path / "page.html").read_text()
     assert "22 violations were found." in text
-    assert f"No log of peer <code>{BETA}</code>" in text
+    assert f"No log of <code>{BETA}</code>" in text
     assert '<td class="n bad">3</td>' in text
     assert text.count("&amp; more") == 20
     assert "window 20 " not in text

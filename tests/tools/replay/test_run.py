@@ -15,7 +15,7 @@ from triack.tools.replay.run import replay
 
 def test_an_engine_that_does_not_exist_is_named(tmp_path: Path) -> None:
     """And those that do exist."""
-    with pytest.raises(ReplayError, match=r"^no engine 'steam'; there are spark and local$"):
+    with pytest.raises(ReplayError, match=r"^no engine 'steam'; there are auto, local and spark$"):
         replay(healthy().save(tmp_path), engine="steam")
 
 
@@ -24,14 +24,14 @@ def test_without_java_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.M
     pytest.importorskip("pyspark")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ReplayError, match=r"needs Java 17 .* --engine local"):
-        replay(healthy().save(tmp_path))
+        replay(healthy().save(tmp_path), engine="spark")
 
 
 def test_without_pyspark_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Spark engine without PySpark says what to install, and what works without."""
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(ReplayError, match=r"^replay on Spark needs PySpark: .* --engine local$"):
-        replay(healthy().save(tmp_path))
+        replay(healthy().save(tmp_path), engine="spark")
 
 
 def test_without_matplotlib_the_page_says_how_to_get_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_a_java_that_does_not_start_is_said_in_its_own_words(tmp_path: Path) -> 
     java.write_text(f"#!/bin/sh\nprintf 'chatter\\n{trace}' >&2\nexit 1\n")
     java.chmod(0o755)
     finished = subprocess.run(
-        [sys.executable, "-m", "triack", "replay", tmp_path / "logs"],
+        [sys.executable, "-m", "triack", "replay", tmp_path / "logs", "--engine", "spark"],
         env={**os.environ, "JAVA_HOME": str(tmp_path)},
         capture_output=True,
         timeout=60,
@@ -77,7 +77,13 @@ def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pyt
             socket.create_connection(("127.0.0.1", 9))
 
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr(spark_engine, "open_spark", lambda master, size_bytes: Dead())
-    monkeypatch.setattr(spark_engine, "replay_spark", lambda spark, logs, timeline: spark.stop())
+    monkeypatch.setattr(spark_engine, "open_spark", lambda master: Dead())
+    monkeypatch.setattr(spark_engine, "replay_spark", lambda spark, logs: spark.stop())
     with pytest.raises(ReplayError, match=r"^Spark failed: .*Connection refused; --engine local needs no Spark$"):
-        replay(healthy().save(tmp_path))
+        replay(healthy().save(tmp_path), engine="spark")
+
+
+def test_small_logs_are_judged_here(tmp_path: Path) -> None:
+    """Without being asked, and the verdict says so; a directory may be a string."""
+    healthy().save(tmp_path)
+    assert replay(str(tmp_path)).engine == "local"

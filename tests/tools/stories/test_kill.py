@@ -42,10 +42,10 @@ def feed_and_kill(sender: subprocess.Popen[bytes], lines: list[bytes], *victims:
 
 
 def attach(*arguments: str | Path) -> subprocess.Popen[bytes]:
-    """Start a command, and wait until it works through the serving process."""
+    """Start a command, and wait until it works through the process that serves."""
     process = start(*arguments, "-v", stdin=subprocess.PIPE)
     assert process.stderr is not None
-    assert b"through the serving process" in process.stderr.readline()
+    assert b"through the process that serves" in process.stderr.readline()
     return process
 
 

@@ -24,7 +24,10 @@ def test_a_broken_promise_is_found() -> None:
 def test_no_more_is_listed_than_can_be_read() -> None:
     """The number of all is said."""
     logs = {log.name: bytes(log.records) for log in exchange(4).logs}
-    without = {name: records.replace(b'"event":"committed"', b'"event":"cancelled"') for name, records in logs.items()}
+    without = {
+        name: b"".join(line for line in records.splitlines(keepends=True) if b'"event":"committed"' not in line)
+        for name, records in logs.items()
+    }
     with pytest.raises(PromiseBroken) as broken:
         check_logs(without)
     first, *listed = str(broken.value).splitlines()

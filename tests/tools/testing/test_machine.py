@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 import triack
 from tests.tools.testing.services import B, collect, feed, numbers
 from triack.testing import World
@@ -70,3 +72,12 @@ async def test_stop_ends_services_in_good_order(triack_world: World) -> None:
     with b:  # the data directory is free again
         async with triack.open("b", data="b", listen=B, insecure=True):
             pass
+
+
+async def test_a_coroutine_is_no_service(triack_world: World) -> None:
+    """It could not start again; the error says what can."""
+    a = triack_world.machine("a")
+    with pytest.raises(
+        triack.UsageError, match=r"^start feed on machine a: a coroutine cannot .* start\(feed, \.\.\.\)"
+    ):
+        a.start(feed(1))  # type: ignore[arg-type]

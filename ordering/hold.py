@@ -1,0 +1,108 @@
+"""The sending end of a held-back stream: its destination has no room, and says when it has.
+
+Promise: while it waits nothing leaves but a probe now and then, so that no lost word of either end can stop a stream
+for ever: a probe that is taken, or answered, says as much as the word that was lost.
+
+    GOING --stop--> HELD --timer | progress--> PROBING --sent--> HELD     HELD | PROBING --go | session over--> GOING
+
+Words have turns, which only grow within a session: of two that overtake each other the newer one counts.
+"""
+
+from enum import IntEnum
+
+from triack.base.units import SECOND
+
+__all__ = ["TRANSITIONS", "Hold", "HoldEvent", "HoldState"]
+
+PROBE_NS = 5 * SECOND
+"""A lost word costs this wait at most, and a destination that stays full one packet each time."""
+
+
+class HoldState(IntEnum):
+    """Whether packets may leave."""
+
+    GOING = 0
+    HELD = 1
+    PROBING = 2
+    """One may."""
+
+
+class HoldEvent(IntEnum):
+    """What happened."""
+
+    STOP = 0
+    GO = 1
+    TIMER = 2
+    SENT = 3
+    PROGRESS = 4
+    """The destination has taken something."""
+
+
+TRANSITIONS: dict[HoldState, dict[HoldEvent, HoldState]] = {
+    HoldState.GOING: {HoldEvent.STOP: HoldState.HELD},
+    HoldState.HELD: {
+        HoldEvent.GO: HoldState.GOING,
+        HoldEvent.TIMER: HoldState.PROBING,
+        HoldEvent.PROGRESS: HoldState.PROBING,
+    },
+    HoldState.PROBING: {
+        HoldEvent.STOP: HoldState.HELD,
+        HoldEvent.GO: HoldState.GOING,
+        HoldEvent.SENT: HoldState.HELD,
+    },
+}
+"""State, then what happens, then the next state. What is missing changes nothing."""
+
+
+class Hold:
+    """Whether one stream waits for its destination."""
+
+    __slots__ = ("_again_at_ns", "_turn", "state")
+
+    def __init__(self) -> None:
+        self.state = HoldState.GOING
+        self._turn = 0
+        self._again_at_ns = 0
+
+    @property
+    def stops(self) -> bool:
+        """Whether nothing may leave now."""
+        return self.state is HoldState.HELD
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When the next probe may leave, or None."""
+        return self._again_at_ns if self.state is HoldState.HELD else None
+
+    def handle_word(self, turn: int, now_ns: int, *, stop: bool) -> None:
+        """The destination says stop, or go."""
+        if turn < self._turn:
+            return
+        self._turn = turn
+        self._again_at_ns = now_ns + PROBE_NS
+        self._move(HoldEvent.STOP if stop else HoldEvent.GO)
+
+    def handle_sent(self, now_ns: int) -> None:
+        """A packet has left."""
+        if self.state is HoldState.PROBING:
+            self._again_at_ns = now_ns + PROBE_NS
+            self._move(HoldEvent.SENT)
+
+    def handle_timer(self, now_ns: int) -> None:
+        """A probe may be due."""
+        if self.state is HoldState.HELD and now_ns >= self._again_at_ns:
+            self._move(HoldEvent.TIMER)
+
+    def handle_progress(self) -> bool:
+        """An acknowledgement came: the next probe need not wait. Returns whether it did."""
+        before = self.state
+        self._move(HoldEvent.PROGRESS)
+        return self.state is not before
+
+    def handle_session_closed(self) -> None:
+        """What was said is forgotten with the session; the destination says it again if it is so."""
+        self._turn = 0
+        self._move(HoldEvent.GO)
+
+    def _move(self, event: HoldEvent) -> None:
+        self.state = TRANSITIONS[self.state].get(event, self.state)

@@ -1,0 +1,174 @@
+"""The lies that are none: what a record may say in more than one way with every promise kept, each kind by name.
+
+A lie that replay does not find must be of one of these kinds, and each kind says exactly for which records it holds.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from proof.lies.mutate import Lie, Log, Record
+from triack.tools.replay.incoming_check import DEAD_LETTER_LANE
+
+__all__ = ["HARMLESS", "Kind", "reason_for"]
+
+ACKS_IN = ("ack_received", "store_ack_received", "order_ack_received")
+ACKS_OUT = ("ack_sent", "store_ack_sent", "order_ack_sent")
+SETTINGS = ("ack_threshold", "idle_ack_delay_ns", "max_unacked_packet", "unacked", "window")
+ENDS = ("drop", "lost", "shift")
+
+
+class Kind(NamedTuple):
+    """A kind of harmless lie.
+
+    Attributes:
+        why: why no promise depends on it.
+        holds: whether a lie about a log is of this kind.
+    """
+
+    why: str
+    holds: Callable[[Lie, Log], bool]
+
+
+def _is_last(lie: Lie, log: Log) -> bool:
+    return lie.at >= len(log[lie.start]) - 2
+
+
+def _in_place(lie: Lie, log: Log) -> bool:
+    mine = log[lie.start]
+    before = mine[lie.at - 1]["at_ns"] if lie.at else 0
+    after = mine[lie.at + 1]["at_ns"] if lie.at + 1 < len(mine) else lie.said["at_ns"]
+    return bool(before <= lie.said["at_ns"] <= after)
+
+
+def _opens(lie: Lie, log: Log) -> bool:
+    session = lie.truth.get("session")
+    return any(it["event"] == "session_opened" and it["session"] == session for it in log[lie.start])
+
+
+def _killed(lie: Lie, log: Log) -> bool:
+    return bool(log[lie.start][-1]["event"] != "node_stopped")
+
+
+def _same_thing(lie: Lie, log: Log) -> bool:
+    """Whether the record is a cause of the one behind it."""
+    one, other = lie.truth, log[lie.start][lie.at + 1]
+    if (one["event"], other["event"]) not in CAUSES:
+        return False
+    stream = all(one.get(name) == other.get(name) for name in ("origin", "lane", "sequence"))
+    return stream and bool(_numbers(one) & _numbers(other))
+
+
+def _numbers(record: Record) -> set[int]:
+    """The packets that a record is about; ``first`` and ``last`` of `handed` are messages."""
+    number = record.get("number")
+    return {number} if number is not None else set(range(record["first"], record["last"] + 1))
+
+
+CAUSES = {
+    ("queued", "packet_sent"),
+    ("packet_received", "committed"),
+    ("committed", "order_ack_sent"),
+    ("committed", "handed"),
+}
+"""Of these two the second says what only the first makes true, if they are about the same packets."""
+
+HARMLESS: dict[str, Kind] = {
+    "statistic": Kind(
+        "`dropped` and `size` are told for people; nothing is promised of them.",
+        lambda lie, _: lie.event == "dropped" or lie.field == "size",
+    ),
+    "label": Kind(
+        "Names, addresses, triggers and reasons tell people why; where a promise depends on one, it is checked.",
+        lambda lie, _: lie.field in ("name", "address", "reason", "trigger", "queue", "peer_name", "class"),
+    ),
+    "end": Kind(
+        "A start that ends a record or two earlier, or stops at another time, is one that was killed there.",
+        lambda lie, log: lie.kind in (*ENDS, "swap") and (_is_last(lie, log) or lie.event == "node_stopped"),
+    ),
+    "begin": Kind(
+        "When a process started, or found what on its disk, no limit of time counts from.",
+        lambda lie, _: lie.kind in ("shift", "swap") and lie.event in ("node_started", "position_recovered", "queued"),
+    ),
+    "never-opened": Kind(
+        "A session that never opened promised nothing, however and how often it ended.",
+        lambda lie, log: lie.event == "session_closed" and not _opens(lie, log),
+    ),
+    "says-less": Kind(
+        "An ack that says less than it could, or is lost on its way, makes a sender keep more than it needs.",
+        lambda lie, _: lie.event in (*ACKS_IN, *ACKS_OUT) and lie.kind in ("drop", "lower"),
+    ),
+    "says-again": Kind(
+        "What was acknowledged may be acknowledged again.",
+        lambda lie, _: lie.event in (*ACKS_IN, *ACKS_OUT) and lie.kind == "repeat",
+    ),
+    "given": Kind(
+        "The peer did give an ack of that; that it had not arrived here, no other record says.",
+        lambda lie, _: lie.event in ACKS_IN and lie.kind in ("raise", "other"),
+    ),
+    "nothing-new": Kind(
+        "An ack that newly covers nothing may be of any session.",
+        lambda lie, _: lie.event in (*ACKS_IN, *ACKS_OUT) and lie.field in ("session", "origin", "lane"),
+    ),
+    "in-place": Kind(
+        "It stays between its neighbours, and crosses no limit of time.",
+        lambda lie, log: lie.kind == "shift" and _in_place(lie, log),
+    ),
+    "unrelated": Kind(
+        "Neither of the two records is the cause of the other.",
+        lambda lie, log: lie.kind == "swap" and not _same_thing(lie, log),
+    ),
+    "not-reached": Kind(
+        "A setting, a window or a count that nothing in the record comes near.",
+        lambda lie, _: lie.field in SETTINGS or lie.field.endswith("_ns"),
+    ),
+    "copy": Kind(
+        "A copy more or less on the wire, of what arrives again or leaves again anyway.",
+        lambda lie, _: (
+            lie.event in ("packet_sent", "packet_received")
+            and (lie.kind in ("drop", "repeat") or lie.field == "packet")
+            and bool(lie.truth.get("resend") or lie.truth.get("duplicate") or lie.kind == "drop")
+        ),
+    ),
+    "waiting": Kind(
+        "It may still wait: for its reader, its packet for the next attempt, its end for the dead-letter queue.",
+        lambda lie, _: lie.kind in ("drop", "lower", "raise") and lie.event in ("handed", "removed", "queued"),
+    ),
+    "resend": Kind(
+        "A resend tier that sends fewer packets than it might, or whose first attempt is known by its packets alone.",
+        lambda lie, _: lie.event == "resend_scheduled",
+    ),
+    "unrecorded": Kind(
+        "A commit of which nothing was acknowledged or handed out: a crash may take its record.",
+        lambda lie, _: lie.event == "committed" and lie.kind == "drop",
+    ),
+    "uncounted": Kind(
+        "How many messages packets hold that no other record counts.",
+        lambda lie, _: lie.field == "count",
+    ),
+    "careful": Kind(
+        "A mark too many: an application is told that it may have seen what it has not.",
+        lambda lie, _: lie.event == "handed" and (lie.field == "redelivered" or bool(lie.truth["redelivered"])),
+    ),
+    "still-open": Kind(
+        "A session may be open until its node is killed; what the next one must carry does not depend on it.",
+        lambda lie, log: lie.event == "session_closed" and _killed(lie, log),
+    ),
+    "dead-letter": Kind(
+        "Dead letters are in no stream; their lane promises no order and no count.",
+        lambda lie, _: lie.truth.get("lane") == DEAD_LETTER_LANE,
+    ),
+    "refusal": Kind(
+        "Which packets a node refuses, and why, frees nothing; a false duplicate is found.",
+        lambda lie, _: lie.event == "rejected",
+    ),
+    "unknown-before": Kind(
+        "Of a stream of which nothing was known to be on disk, nothing need be found there.",
+        lambda lie, _: lie.event == "position_recovered",
+    ),
+}
+"""All kinds, by name; the first that holds is told."""
+
+
+def reason_for(lie: Lie, log: Log) -> str | None:
+    """Return the kind of a lie that is harmless, or None if it is not."""
+    return next((name for name, kind in HARMLESS.items() if kind.holds(lie, log)), None)

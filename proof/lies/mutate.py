@@ -1,0 +1,126 @@
+"""Makes every single-record lie in a log: dropped, repeated, swapped, shifted, each field changed, runs spliced.
+
+Whoever lies renumbers: serials stay without gaps, so that a lie must be found by what it says. Only ``lost`` leaves a
+gap, as an accident does.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Record = dict[str, Any]
+Log = dict[tuple[str, int], list[Record]]
+"""The records of each start of each node."""
+SHIFTS_NS = (1_000_000, 40_000_000, 1_000_000_000)
+"""Within a burst, beyond one, and beyond every tolerance."""
+KEPT = ("v", "event", "n", "at_ns", "wall_ns", "node", "incarnation")
+"""Fields that have lies of their own, or that make a line unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """One lie.
+
+    Attributes:
+        kind: ``drop``, ``lost``, ``repeat``, ``swap``, ``shift``, ``raise``, ``lower``, ``other``, ``splice``.
+        event: of the record.
+        field: which field, for lies about one; else empty.
+        start: whose record.
+        at: its index.
+        records: the log with the lie in it, all nodes.
+        truth: the record as it was.
+        said: the record as it is, if it still is one.
+    """
+
+    kind: str
+    event: str
+    field: str
+    start: tuple[str, int]
+    at: int
+    records: list[Record]
+    truth: Record
+    said: Record
+
+
+def lies_about(log: Log, start: tuple[str, int], at: int) -> Iterator[Lie]:
+    """Yield every lie about one record of a log."""
+    mine = log[start]
+    truth = mine[at]
+
+    def lie(kind: str, part: list[Record], said: Record, field: str = "", *, renumber: bool = True) -> Lie:
+        told = _renumbered(part) if renumber else part
+        records = [record for key, some in log.items() for record in (told if key == start else some)]
+        return Lie(kind, truth["event"], field, start, at, records, truth, said)
+
+    if len(mine) > 1:
+        yield lie("drop", mine[:at] + mine[at + 1 :], {})
+        yield lie("lost", mine[:at] + mine[at + 1 :], {}, renumber=False)
+    yield lie("repeat", [*mine[: at + 1], dict(truth), *mine[at + 1 :]], truth)
+    if at + 1 < len(mine):
+        first, second = mine[at], mine[at + 1]
+        yield lie("swap", [*mine[:at], _timed(second, first), _timed(first, second), *mine[at + 2 :]], first)
+    for by_ns in (*SHIFTS_NS, *(-shift for shift in SHIFTS_NS)):
+        said = {**truth, "at_ns": truth["at_ns"] + by_ns, "wall_ns": truth["wall_ns"] + by_ns}
+        yield lie("shift", [*mine[:at], said, *mine[at + 1 :]], said, f"{by_ns // 1_000_000} ms")
+    for field, kind, value in _changes(truth, log):
+        said = {**truth, field: value}
+        yield lie(kind, [*mine[:at], said, *mine[at + 1 :]], said, field)
+
+
+def splices(log: Log, other: Log) -> Iterator[Lie]:
+    """Yield logs of which one start is half of this run and half of another."""
+    for start, mine in log.items():
+        for theirs in other.values():
+            at = len(mine) // 2
+            rest = [{**record, "node": start[0], "incarnation": start[1]} for record in theirs[len(theirs) // 2 :]]
+            if at and rest:
+                shift = mine[at - 1]["at_ns"] - rest[0]["at_ns"] + 1
+                offset = mine[0]["wall_ns"] - mine[0]["at_ns"]
+                rest = [{**it, "at_ns": it["at_ns"] + shift, "wall_ns": it["at_ns"] + shift + offset} for it in rest]
+                told = _renumbered(mine[:at] + rest)
+                records = [record for key, some in log.items() for record in (told if key == start else some)]
+                yield Lie("splice", rest[0]["event"], "", start, at, records, mine[at], rest[0])
+
+
+def _renumbered(records: list[Record]) -> list[Record]:
+    first = records[0]["n"] if records[0]["n"] == 1 or not records else 1
+    return [record if record["n"] == n else {**record, "n": n} for n, record in enumerate(records, start=first)]
+
+
+def _timed(record: Record, like: Record) -> Record:
+    return {**record, "at_ns": like["at_ns"], "wall_ns": like["wall_ns"]}
+
+
+def _changes(record: Record, log: Log) -> Iterator[tuple[str, str, object]]:
+    """Yield the changes of single fields: which, how, and to what."""
+    for field, value in record.items():
+        if field in KEPT:
+            continue
+        if isinstance(value, bool):
+            yield field, "other", not value
+        elif isinstance(value, int):
+            yield field, "raise", value + 1
+            if value:
+                yield field, "lower", value - 1
+        elif isinstance(value, str):
+            yield from ((field, "other", other) for other in _others(field, value, log))
+        else:
+            yield from ((field, how, ranges) for how, ranges in _other_ranges(value))
+
+
+def _others(field: str, value: str, log: Log) -> list[str]:
+    """Another value that the field has somewhere, and one that it has nowhere."""
+    known = sorted({record[field] for some in log.values() for record in some if record.get(field, value) != value})
+    unknown = "".join("0" if digit != "0" else "1" for digit in value) if field in _IDS else f"{value}x"
+    return [*known[:1], unknown]
+
+
+_IDS = ("origin", "peer", "session")
+
+
+def _other_ranges(ranges: list[list[int]]) -> Iterator[tuple[str, list[list[int]]]]:
+    top = ranges[-1][1] if ranges else 0
+    yield "raise", [*ranges, [top + 2, top + 2]]
+    if ranges:
+        yield "raise", [*ranges[:-1], [ranges[-1][0], top + 1]]
+        yield "lower", ranges[:-1]

@@ -1,0 +1,154 @@
+"""Tells lies about logs of real nodes in simulated worlds, and sees what replay says: ``make lies``."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count, islice, pairwise
+from random import Random
+
+from proof.lies.harmless import reason_for
+from proof.lies.mutate import Lie, Log, lies_about, splices
+from triack.base.errors import ReplayError
+from triack.tools.chaos.plan import DISHONEST, draw
+from triack.tools.chaos.run import run_plan
+from triack.tools.replay.local_engine import judge_records
+
+__all__ = ["LOGS", "RIGHT", "Told", "honest_logs", "tell", "tell_all"]
+
+LOGS = 24
+"""Runs that lies are told about: loss, kills, restarts, rejections, expiry and large messages are in them."""
+RECORDS = range(80, 700)
+"""Runs with so many records are taken: all that can happen does, and a verdict takes some milliseconds."""
+
+_ACKED = {
+    "claims",
+    "window",
+    "ack_unreceived",
+    "ack_from_nowhere",
+    "silent_end",
+    "forgotten",
+    "previous",
+    "resend_tiers",
+}
+_ACKS = {"claims", "silent_end", "ack_taken_back", "ack_from_nowhere", "half_window", "idle_delay"}
+RIGHT: dict[str, set[str]] = {
+    "ack_received": _ACKED,
+    "store_ack_received": _ACKED | {"close_without_full_resend", "lost"},
+    "order_ack_received": _ACKED | {"close_without_full_resend", "lost"},
+    "ack_sent": _ACKS | {"ack_unsent"},
+    "store_ack_sent": _ACKS | {"store_ack_unsent", "store_ack_before_commit"},
+    "order_ack_sent": _ACKS | {"order_ack_before_commit", "order_ack_late"},
+    "committed": {
+        "claims", "lost", "order_ack_before_commit", "queue", "store_ack_before_commit", "gaps", "duplicates_delivered",
+        "order", "not_recovered", "express_twice", "order_ack_late", "previous", "rejected", "not_handed",
+    },
+    "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked"},
+    "node_started": {"claims", "node_life", "ack_timeout", "resend_tiers", "half_window", "order_ack_late", "window"},
+    "node_stopped": {"node_life", "silent_end"},
+    "packet_received": {
+        "ack_unsent", "store_ack_unsent", "wire", "queue", "claims", "rejected", "silent_end", "previous",
+        "half_window", "idle_delay", "store_ack_before_commit", "not_handed",
+    },
+    "packet_sent": {
+        "queue", "wire", "close_without_full_resend", "claims", "ack_unreceived", "silent_end", "window", "previous",
+    },
+    "position_recovered": {"order", "queue", "not_recovered", "claims", "node_life", "rejected", "lost"},
+    "queued": {"claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost"},
+    "rejected": {"rejected", "claims"},
+    "removed": {"claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost"},
+    "resend_scheduled": {"resend_tiers", "claims"},
+    "session_closed": {
+        "claims", "silent_end", "ack_timeout", "node_life", "order_ack_late", "close_without_full_resend",
+        "resend_tiers",
+    },
+    "session_opened": {"claims", "silent_end", "wire", "window", "ack_from_nowhere", "half_window", "idle_delay"},
+    "dropped": set(),
+}  # fmt: skip
+"""The checks that may find a lie about an event: those of what it says. The record as a whole has checks of its own."""
+ANY = {"clock", "log_gap", "damaged"}
+
+
+@dataclass(slots=True)
+class Told:
+    """What became of lies.
+
+    Attributes:
+        lies: how many were told.
+        caught: how many each check found.
+        harmless: how many were of each harmless kind.
+        missed: those that nobody found, and those that only a check found that has nothing to do with it.
+    """
+
+    lies: int = 0
+    caught: Counter[str] = field(default_factory=Counter)
+    harmless: Counter[str] = field(default_factory=Counter)
+    missed: list[str] = field(default_factory=list)
+
+
+def honest_logs(most: int = LOGS) -> Iterator[tuple[int, Log]]:
+    """Yield (seed, log) of runs in which every promise was kept, however bad the world was."""
+    found = (log for seed in count() if (log := _log_of(seed)) is not None)
+    return islice(found, most)
+
+
+def _log_of(seed: int) -> tuple[int, Log] | None:
+    plan = draw(seed)
+    kinds = {fault.kind for fault in plan.faults}
+    if kinds & {*DISHONEST, "pause"} or any(host.timer_slack_ns for host in plan.hosts):
+        return None
+    log: Log = {}
+    for data in run_plan(plan).logs.values():
+        for line in data.splitlines():
+            record = json.loads(line)
+            log.setdefault((record["node"], record["incarnation"]), []).append(record)
+    return (seed, log) if sum(map(len, log.values())) in RECORDS else None
+
+
+def found_by(lie: Lie) -> set[str]:
+    """Return the checks that find a lie; a log that cannot be read is found out as well."""
+    try:
+        return {it.check for it in judge_records(lie.records)}
+    except ReplayError:
+        return {"damaged"}
+
+
+def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
+    """See what becomes of one lie."""
+    told.lies += 1
+    checks = found_by(lie)
+    told.caught.update(checks)
+    right = lie.kind in ("splice", "swap") or checks & (RIGHT[lie.event] | ANY)
+    if checks and right:
+        return
+    kind = None if checks else reason_for(lie, log)
+    if kind is not None:
+        told.harmless[kind] += 1
+    else:
+        what = f"{lie.kind} {lie.event} {lie.field}".rstrip()
+        told.missed.append(f"{where}, start {lie.start[1]} of {lie.start[0][:6]}, record {lie.at + 1}: {what} {checks}")
+
+
+def tell_all(lies: int, seed: int = 1, logs: int = LOGS) -> Told:
+    """Tell so many lies, evenly over the events, and every splice of two runs.
+
+    Args:
+        lies: how many.
+        seed: which ones.
+        logs: about how many logs.
+    """
+    told, random = Told(), Random(seed)
+    known = list(honest_logs(logs))
+    places: dict[str, list[tuple[int, Log, tuple[str, int], int]]] = {}
+    for run, log in known:
+        for start, records in log.items():
+            for at, record in enumerate(records):
+                places.setdefault(record["event"], []).append((run, log, start, at))
+    events = sorted(places)
+    for turn in range(lies):
+        run, log, start, at = random.choice(places[events[turn % len(events)]])
+        tell(random.choice(list(lies_about(log, start, at))), log, told, f"seed {run}")
+    for (run, log), (_, other) in pairwise(known):
+        for lie in islice(splices(log, other), 4):
+            tell(lie, log, told, f"seed {run}")
+    return told

@@ -1,0 +1,233 @@
+"""Who may put what into which queue, and when: permissions, quotas, and the memory that peers fill.
+
+Promise: what is refused is refused for ever, for a reason that stays true or because its queue is set to refuse; all
+else for which there is no room is not taken *now*. Its origin is asked to hold the stream back, sends all of it again
+when it is told so, and asks by itself now and then (``ordering/hold.py``). Nobody else is held back: sessions go on,
+and so do their other streams.
+
+Of a large message that was begun everything is taken, so that no two halves can wait for each other.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from triack.base.commit import HEAD_BYTES
+from triack.base.delivery import DURABLE
+from triack.base.news import QueueOverQuota
+from triack.base.peers import Directory
+from triack.base.reasons import RejectReason
+from triack.ordering.wire import SequenceHeader, encode_hold
+from triack.queues.control import Control
+from triack.queues.incoming_transfer import IncomingTransfer
+from triack.queues.link import Conversation
+from triack.queues.mailbox import Mailbox, Notices
+from triack.queues.packing import fragment_range
+from triack.queues.quotas import Account
+from triack.queues.settings import NodeSettings
+
+__all__ = ["DEAD_LETTER_QUEUE", "Admission"]
+
+DEAD_LETTER_QUEUE = "dead-letter"
+"""The one queue that every node has, with the messages that went nowhere."""
+SYSTEM_PREFIX = "$"
+"""Queues whose names begin with it are the node's own, as those of MSMQ's own are in ``system$``."""
+OVERTAKEN_BYTES = 16 * 1024 * 1024
+"""How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
+largest packets, more than a correct sender has under way."""
+HOLD_KEY = -1
+"""In place of a number, among the control packets of a lane."""
+
+
+class Admission:
+    """The door to the queues of a node.
+
+    Args:
+        settings: limits.
+        mailboxes: its queues, by name.
+        fixed: whether there are no others.
+        directory: says who may send to which queue.
+        notices: what the queues have, and their accounts.
+        make_room: removes queues that nobody uses; returns whether there were any.
+
+    Attributes:
+        disk: what lies in the queues of the node, express messages left out.
+        express: express messages in memory.
+        early: packets that came before their turn, in memory.
+        waiting: what waits for its commit, in memory.
+        store_low: whether the disk has so little room that nothing is taken.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        mailboxes: dict[str, Mailbox],
+        *,
+        fixed: bool,
+        directory: Directory,
+        notices: Notices,
+        make_room: Callable[[], bool],
+    ) -> None:
+        self._settings = settings
+        self._mailboxes = mailboxes
+        self._fixed = fixed
+        self._directory = directory
+        self.disk = notices.disk
+        self.express = notices.express
+        self._notices = notices
+        self._make_room = make_room
+        quarter = (settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4)
+        self.early = Account(*quarter)
+        self.waiting = Account(*quarter)
+        self.store_low = False
+        self._news: list[QueueOverQuota] = []
+        self._stopped: dict[IncomingTransfer, Conversation] = {}
+        self._made: Counter[bytes] = Counter()
+
+    def handle_start(self, node_id: bytes) -> None:
+        """This node is no peer of its own."""
+        for account in (self.early, self.waiting, self.disk, self.express):
+            account.own = node_id
+
+    # ---- for ever
+
+    def refusal(self, transfer: IncomingTransfer, conversation: Conversation, body: bytes) -> RejectReason | None:
+        """Why a packet whose turn has come is refused for ever, or None."""
+        return self._forbidden(transfer, conversation) or self._overfull(transfer, body)
+
+    def _forbidden(self, transfer: IncomingTransfer, conversation: Conversation) -> RejectReason | None:
+        name = transfer.queue
+        if transfer.may_send is None:
+            transfer.may_send = self._may_send(conversation, name)
+        if not transfer.may_send:
+            return RejectReason.ACCESS_DENIED
+        if name in self._mailboxes:
+            return None
+        if self._fixed:
+            return RejectReason.QUEUE_NOT_FOUND
+        crowded = len(self._mailboxes) >= self._settings.max_queues and not self._make_room()
+        if crowded or self._made[transfer.origin] >= self._settings.limits.max_peer_queues:
+            return RejectReason.TOO_MANY_QUEUES
+        return None
+
+    def handle_made(self, origin: bytes) -> None:
+        """A queue was made for a peer."""
+        self._made[origin] += 1
+
+    def _may_send(self, conversation: Conversation, queue: str) -> bool:
+        if queue == DEAD_LETTER_QUEUE or queue.startswith(SYSTEM_PREFIX):
+            return False
+        peer = self._directory.named(conversation.peer_name)
+        if peer is None:
+            # Without keys, addresses that nobody has named may send; a key that nobody has named may not.
+            return not conversation.channel.peer_key
+        return peer.may_send_to(queue)
+
+    def _overfull(self, transfer: IncomingTransfer, body: bytes) -> RejectReason | None:
+        fragment = fragment_range(body[:HEAD_BYTES], len(body))
+        quota = self._settings.limits.quota_of(transfer.queue)
+        if fragment is not None and fragment[3] > quota.size_bytes:
+            return RejectReason.TOO_LARGE
+        mailbox = self._mailboxes.get(transfer.queue)
+        if transfer.delivery not in DURABLE and self.express.is_over(transfer.origin):
+            full = True
+        else:
+            full = quota.when_full == "reject" and self._is_full(transfer, mailbox)
+        begun = mailbox is not None and fragment and mailbox.expects(transfer.origin, transfer.lane, fragment[0])
+        if begun or not full:
+            return None
+        self._tell_full(transfer.queue)
+        return RejectReason.QUEUE_FULL
+
+    # ---- for now
+
+    def must_wait(self, transfer: IncomingTransfer, header: SequenceHeader) -> bool:
+        """Whether there is no room for a fresh packet of a durable stream now."""
+        if self.store_low or self.waiting.is_full(transfer.origin):
+            return True
+        mailbox = self._mailboxes.get(transfer.queue)
+        if not self._is_full(transfer, mailbox) or self._settings.limits.quota_of(transfer.queue).when_full == "reject":
+            return False
+        if mailbox is None:
+            return True
+        origin, lane = transfer.origin, transfer.lane
+        fragment = fragment_range(header.body[:HEAD_BYTES], len(header.body))
+        if fragment is not None and mailbox.expects(origin, lane, fragment[0]):
+            return False
+        # Its origin sends it before the rest of what was begun: to refuse it would be to wait for each other.
+        comes_first = not transfer.ordered and mailbox.awaits_beyond(origin, lane, header.number)
+        return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
+
+    def _is_full(self, transfer: IncomingTransfer, mailbox: Mailbox | None) -> bool:
+        durable = transfer.delivery in DURABLE
+        if not durable and mailbox is not None and mailbox.awaits_beyond(transfer.origin, transfer.lane, 0):
+            # Whoever stopped in the middle of a large message would never make room.
+            return False
+        account = self.disk if durable else self.express
+        return (mailbox is not None and mailbox.fill.is_full) or account.is_full(transfer.origin)
+
+    def has_room(self, mailbox: Mailbox, *, durable: bool) -> bool:
+        """Whether a queue takes one message more of this node itself."""
+        account = self.disk if durable else self.express
+        return not (mailbox.fill.is_full or account.is_full(account.own) or (durable and self.store_low))
+
+    def stop(self, transfer: IncomingTransfer, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
+        """Ask an origin to wait.
+
+        Args:
+            transfer: the stream.
+            conversation: by which its packet came.
+            refuses: the session's numbers of the packets that were not taken.
+
+        Returns:
+            False when too many other answers wait; the packet stays unanswered, and its session makes it come again.
+        """
+        again = transfer.stopped
+        if not again:
+            transfer.turn += 1
+        self._tell_full(transfer.queue)
+        told = self._tell(transfer, conversation, refuses)
+        if told:
+            self._stopped[transfer] = conversation
+        elif not again:
+            transfer.turn -= 1
+        return told
+
+    def stop_express(self, transfer: IncomingTransfer, conversation: Conversation) -> None:
+        """An express packet was taken; ask for no more of them if it was one of the last."""
+        if not transfer.stopped and self._is_full(transfer, self._mailboxes.get(transfer.queue)):
+            self.stop(transfer, conversation)
+
+    def go(self) -> None:
+        """Let the streams go on for which there is room again."""
+        if not self._notices.relieved:
+            return
+        self._notices.relieved = False
+        for transfer, conversation in list(self._stopped.items()):
+            durable = transfer.delivery in DURABLE
+            full = self._is_full(transfer, self._mailboxes.get(transfer.queue))
+            if full or (durable and (self.store_low or self.waiting.is_full(transfer.origin))):
+                continue
+            transfer.turn += 1
+            if self._tell(transfer, conversation, ()):
+                del self._stopped[transfer]
+            else:
+                transfer.turn -= 1
+                self._notices.relieved = True
+
+    def _tell(self, transfer: IncomingTransfer, conversation: Conversation, refuses: tuple[int, ...]) -> bool:
+        if conversation.session.is_closed:
+            # A session that ends takes the hold with it.
+            return True
+        content = encode_hold(transfer.origin, transfer.lane, transfer.turn, stop=transfer.stopped)
+        return conversation.put_control((transfer.lane, HOLD_KEY), Control(content, refuses))
+
+    def take_news(self) -> list[QueueOverQuota]:
+        """What the operator must know, since the last call."""
+        news, self._news = self._news, []
+        return news
+
+    def _tell_full(self, queue: str) -> None:
+        mailbox = self._mailboxes.get(queue)
+        if mailbox is not None and mailbox.fill.is_full and not mailbox.fill.is_told:
+            mailbox.fill.is_told = True
+            self._news.append(QueueOverQuota(queue, mailbox.fill.messages.value, mailbox.fill.bytes.value))

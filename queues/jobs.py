@@ -1,0 +1,94 @@
+"""What the store is given to do: group commits and reads in turns, one job at a time."""
+
+from collections.abc import Callable
+
+from triack.base.commit import Commit, Read
+from triack.queues.effects import Job
+from triack.queues.group_commit import GroupCommit
+from triack.queues.inbox import Inbox
+from triack.queues.outbox import Outbox
+
+__all__ = ["Jobs"]
+
+
+class Jobs:
+    """The jobs of a node's store.
+
+    Args:
+        inbox: what arrives, and its part of every commit.
+        outbox: what leaves, and its part.
+        number: called with every commit before it goes to the disk.
+
+    Attributes:
+        group: the commit that fills; it goes to the disk as soon as that is free.
+        running: what the store has in hand, or None.
+    """
+
+    __slots__ = ("_inbox", "_number", "_outbox", "_read_next", "group", "running")
+
+    def __init__(self, inbox: Inbox, outbox: Outbox, number: Callable[[Commit], None]) -> None:
+        self.group = GroupCommit()
+        self.running: Job | None = None
+        self._inbox = inbox
+        self._outbox = outbox
+        self._number = number
+        self._read_next = False
+
+    def start(self, now_ns: int, now_ms: int) -> Job | None:
+        """The next job, unless there is one in hand or nothing to do. Commits and reads in turns: neither starves."""
+        if self.running is None:
+            self.running = self._next(now_ns, now_ms)
+            return self.running
+        return None
+
+    def _next(self, now_ns: int, now_ms: int) -> Job | None:
+        self._outbox.dead_letter_given_up(self.group, now_ns, now_ms)
+        read_next, self._read_next = self._read_next, False
+        if read_next and (read := self._next_read()) is not None:
+            return read
+        self._outbox.pack_durable(self.group, now_ms)
+        self._inbox.complete(self.group)
+        if not self.group:
+            return self._next_read()
+        group, self.group = self.group, GroupCommit()
+        if group.commit:
+            self._number(group.commit)
+        self._read_next = True
+        return group
+
+    def _next_read(self) -> Read | None:
+        return self._outbox.poll_fetch() or self._inbox.poll_fetch()
+
+    def handle_done(self, job: Job, now_ns: int) -> None:
+        """The store has done a job: what it holds is durable."""
+        self.running = None
+        if isinstance(job, GroupCommit):
+            self._outbox.handle_committed(job, now_ns)
+            self._inbox.handle_committed(job, now_ns)
+            for waiter in job.waiters:
+                waiter(None)
+        elif job.table == "outgoing":
+            self._outbox.handle_fetched(job)
+        else:
+            self._inbox.handle_fetched(job)
+
+    def fail(self, job: Job | None, error: Exception) -> None:
+        """The store is finished: everyone who waits for a commit is told. ``job`` is what failed, if that was one."""
+        if job is not None:
+            self.running = None
+        waiters = list(self.group.waiters)
+        if isinstance(job, GroupCommit):
+            waiters += job.waiters
+        for waiter in waiters:
+            waiter(error)
+
+    def interrupt(self, error: Exception) -> None:
+        """The node stops: who waits for the commit that fills is told, and nobody else waits for it then."""
+        waiters, self.group.waiters = self.group.waiters, []
+        for waiter in waiters:
+            waiter(error)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something accepted is in no commit that has returned."""
+        return self.running is not None or bool(self.group)

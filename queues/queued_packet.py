@@ -1,0 +1,117 @@
+"""A packet of messages in a queue of this node, and what has become of each of them."""
+
+import json
+from dataclasses import dataclass, field
+
+from triack.base.errors import StoreDamaged
+from triack.queues.packing import Unpacked, join_fragments, read_fragment, unpack
+from triack.queues.redelivery import Wait
+
+__all__ = ["Lease", "QueuedPacket", "merge"]
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPacket:
+    """One packet of messages, or one large message of several packets.
+
+    Attributes:
+        keys: store keys of its rows; empty for express.
+        count: how many messages it holds.
+        pieces: bodies of its rows; empty while only the disk has them.
+        next_index: the first message that was never handed out; while a run is open, where that run began.
+        acked: bit i is set when message i is done.
+        failures: how often message i was given back as failed.
+        waits: what keeps message i back, or did so last.
+        redelivered: whether its messages may have been handed out before, in an earlier life of the process.
+        place: where it stands in the queue; nothing else in the queue has that number, ever.
+        sent_at_ms: wall clock of its sender.
+        charged_bytes: what it counts for in quotas; 0 while it does not.
+    """
+
+    keys: list[int]
+    origin: bytes
+    lane: int
+    sequence: int
+    number: int
+    delivery: int
+    count: int
+    size_bytes: int
+    pieces: list[bytes]
+    next_index: int = 0
+    acked: int = 0
+    failures: dict[int, int] = field(default_factory=dict)
+    waits: dict[int, Wait] = field(default_factory=dict)
+    redelivered: bool = False
+    place: int = 0
+    content: Unpacked | None = None
+    sent_at_ms: int = 0
+    charged_bytes: int = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether every message is acknowledged."""
+        return self.acked == (1 << self.count) - 1
+
+    def open(self) -> Unpacked:
+        """The messages. Raises ProtocolError when pieces do not make a message."""
+        if self.content is None:
+            pieces = self.pieces
+            whole = pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces])
+            self.content = unpack(whole)
+        return self.content
+
+    def encode_progress(self) -> bytes:
+        """What must survive a restart of a packet that is partly done."""
+        return json.dumps([hex(self.acked), self.failures, self.waits]).encode()
+
+    def decode_progress(self, progress: bytes, now_ms: int) -> None:
+        """Take what ``encode_progress`` wrote. Raises StoreDamaged."""
+        try:
+            acked, failures, waits = json.loads(progress)
+            self.acked = int(acked, 16)
+            self.failures = {int(index): times for index, times in failures.items()}
+            self.waits = {int(index): Wait(*wait).after_restart(now_ms) for index, wait in waits.items()}
+        except (ValueError, TypeError, AttributeError, RecursionError) as cause:
+            raise StoreDamaged(f"progress of packet {self.number} cannot be read") from cause
+
+    def wait_of(self, index: int, now_ms: int) -> Wait | None:
+        """What keeps a message back now."""
+        wait = self.waits.get(index)
+        return wait if wait is not None and wait.until_ms > now_ms else None
+
+
+@dataclass(slots=True)
+class Lease:
+    """One message in the hands of the application. ``redelivered``: it may have been handed out before."""
+
+    packet: QueuedPacket
+    index: int
+    redelivered: bool
+
+    @property
+    def body(self) -> bytes:
+        """The message's body. Raises ProtocolError when pieces do not make a message."""
+        return self.packet.open().bodies[self.index]
+
+
+def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
+    """The packets of a large message, ascending, as one; ``charged_bytes`` is what all of it counts for."""
+    first = rows[0]
+    whole = all(row.pieces for row in rows)
+    return QueuedPacket(
+        keys=[key for row in rows for key in row.keys],
+        origin=first.origin,
+        lane=first.lane,
+        sequence=first.sequence,
+        number=rows[-1].number,
+        delivery=first.delivery,
+        count=1,
+        size_bytes=sum(row.size_bytes for row in rows),
+        pieces=[piece for row in rows for piece in row.pieces] if whole else [],
+        acked=first.acked,
+        failures=first.failures,
+        waits=first.waits,
+        redelivered=first.redelivered,
+        sent_at_ms=first.sent_at_ms,
+        charged_bytes=charged_bytes,
+    )

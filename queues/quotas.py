@@ -1,0 +1,176 @@
+"""How much may lie in a node, and how much does: of one queue, of one peer, and of all of them.
+
+Pure accounting; who asks decides what happens at a limit. What is full stays so until a quarter of its limit is free
+again, so that nobody stops and goes with every message.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from triack.base.checks import check_settings
+from triack.base.errors import UsageError
+from triack.base.names import check_name
+
+__all__ = ["NO_LIMIT", "Account", "Fill", "Level", "Limits", "Quota", "WhenFull"]
+
+NO_LIMIT = 2**62
+"""More than any disk has."""
+
+WhenFull = Literal["hold", "reject"]
+"""What becomes of messages for a full queue: they wait at their sender, or are refused for ever as ``queue-full``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """How much a queue takes. One packet may go beyond it, a large message with all of its packets.
+
+    Attributes:
+        messages: that are not acknowledged.
+        size_bytes: of the packets that hold them.
+        when_full: ``hold`` lets senders wait; ``reject`` refuses what comes, which goes to its sender's dead-letter
+            queue. Express messages that are on their way when their sender is told to wait are still taken.
+    """
+
+    messages: int = 10_000_000
+    size_bytes: int = 1024**3
+    when_full: WhenFull = "hold"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.when_full not in get_args(WhenFull):
+            raise UsageError(f"Quota: when_full must be hold or reject, not {self.when_full!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may lie in a node, and what its peers may fill of it.
+
+    Attributes:
+        quota: how much each queue takes. The dead-letter queue has no quota but that of the node.
+        queue_quota: the same for some queues, by name.
+        node_quota_bytes: of all queues together.
+        peer_quota_bytes: of what one peer has in them, dead letters included.
+        peer_memory_bytes: memory that one peer can fill: half with express messages that nobody reads, the rest with
+            packets that came too early, and with those that wait for the disk.
+        memory_bytes: memory that all peers can fill.
+        max_peer_queues: queues that one peer may have created since the start.
+    """
+
+    quota: Quota = field(default_factory=Quota)
+    queue_quota: Mapping[str, Quota] = field(default_factory=dict)
+    node_quota_bytes: int = 8 * 1024**3
+    peer_quota_bytes: int = 2 * 1024**3
+    peer_memory_bytes: int = 16 * 1024 * 1024
+    memory_bytes: int = 256 * 1024 * 1024
+    max_peer_queues: int = 4_096
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for queue, quota in self.queue_quota.items():
+            check_name(queue)
+            if not isinstance(quota, Quota):
+                raise UsageError(f"Limits: queue_quota of {queue} must be a Quota, not {quota!r}")
+
+    def quota_of(self, queue: str) -> Quota:
+        """How much that queue takes."""
+        return self.queue_quota.get(queue, self.quota)
+
+
+class Level:
+    """A quantity and its limit.
+
+    Attributes:
+        value: the quantity.
+        limit: at which it is full.
+        is_full: since it was at its limit, until a quarter of that is free.
+    """
+
+    __slots__ = ("is_full", "limit", "value")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.value = 0
+        self.is_full = False
+
+    def add(self, amount: int) -> None:
+        """More, or less."""
+        self.value += amount
+        if self.value >= self.limit:
+            self.is_full = True
+        elif self.value <= self.limit - self.limit // 4:
+            self.is_full = False
+
+
+class Fill:
+    """What counts against the quota of a queue: also what waits for its commit, and unfinished messages.
+
+    Attributes:
+        messages: those that are not acknowledged.
+        bytes: of the packets that hold them.
+        is_told: whether the operator was told that the queue is full.
+    """
+
+    __slots__ = ("bytes", "is_told", "messages")
+
+    def __init__(self, quota: Quota) -> None:
+        self.messages = Level(quota.messages)
+        self.bytes = Level(quota.size_bytes)
+        self.is_told = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the queue has reached its quota, or comes from there."""
+        return self.messages.is_full or self.bytes.is_full
+
+
+class Account:
+    """Bytes of one kind, by the node that they come from.
+
+    One peer may have so many, and the node itself half of what is for all. When that half is used, none may have more
+    than its share of it: whoever has little is never stopped by those who have much.
+
+    Args:
+        peer_bytes: limit of one peer.
+        all_bytes: limit of all.
+    """
+
+    __slots__ = ("_all_bytes", "_levels", "_peer_bytes", "own", "total_bytes")
+
+    def __init__(self, peer_bytes: int, all_bytes: int) -> None:
+        self._peer_bytes = min(peer_bytes, all_bytes)
+        self._all_bytes = all_bytes
+        self._levels: dict[bytes, Level] = {}
+        self.own = b""
+        self.total_bytes = 0
+
+    def of(self, peer: bytes) -> int:
+        """What a peer has."""
+        level = self._levels.get(peer)
+        return 0 if level is None else level.value
+
+    def add(self, peer: bytes, size_bytes: int) -> None:
+        """More, or less."""
+        level = self._levels.get(peer)
+        if level is None:
+            limit = self._all_bytes // 2 if peer == self.own else self._peer_bytes
+            level = self._levels[peer] = Level(max(1, limit))
+        level.add(size_bytes)
+        self.total_bytes += size_bytes
+        if not level.value:
+            del self._levels[peer]
+
+    def is_full(self, peer: bytes) -> bool:
+        """Whether a peer may have no more."""
+        level = self._levels.get(peer)
+        if level is None:
+            return False
+        return level.is_full or self._is_crowded(level, self._all_bytes // 2)
+
+    def is_over(self, peer: bytes) -> bool:
+        """Whether a peer has twice as much as it may, having been told."""
+        level = self._levels.get(peer)
+        return level is not None and (level.value >= 2 * level.limit or self._is_crowded(level, self._all_bytes))
+
+    def _is_crowded(self, level: Level, all_bytes: int) -> bool:
+        return self.total_bytes >= all_bytes and level.value * len(self._levels) >= all_bytes

@@ -1,0 +1,200 @@
+"""What sessions report, brought to whom it concerns: packets to the inbox, acknowledgements to the outbox."""
+
+from collections import Counter
+from typing import Any
+
+from triack.base.delivery import DURABLE
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
+from triack.ordering import wire
+from triack.queues.control import Control
+from triack.queues.handshake import Handshakes
+from triack.queues.inbox import Inbox, Record
+from triack.queues.jobs import Jobs
+from triack.queues.link import Conversation
+from triack.queues.news import News
+from triack.queues.outbox import Outbox, PacketContext
+from triack.queues.packing import check
+from triack.queues.recorder import Recorder
+from triack.queues.settings import NodeSettings
+from triack.session import events
+from triack.session.states import CloseReason
+
+__all__ = ["Reports"]
+
+
+class Reports:
+    """Takes the events of a node's sessions.
+
+    Args:
+        node_id: this node.
+        settings: limits and timeouts.
+        inbox: what arrives.
+        outbox: what leaves.
+        handshakes: all conversations.
+        jobs: has the commit that fills.
+        news: what programs are told of links.
+        drops: counts what is dropped, by reason.
+        recorder: of the session log, or None.
+        record: writes to the session log, ``record(event, now_ns, **fields)``.
+
+    Attributes:
+        closes: sessions that ended, by reason.
+    """
+
+    __slots__ = (
+        "_drops",
+        "_handshakes",
+        "_inbox",
+        "_jobs",
+        "_news",
+        "_node_id",
+        "_outbox",
+        "_record",
+        "_recorder",
+        "_settings",
+        "closes",
+    )
+
+    def __init__(
+        self,
+        node_id: bytes,
+        settings: NodeSettings,
+        *,
+        inbox: Inbox,
+        outbox: Outbox,
+        handshakes: Handshakes,
+        jobs: Jobs,
+        news: News,
+        drops: Counter[DropReason],
+        recorder: Recorder | None,
+        record: Record,
+    ) -> None:
+        self._node_id = node_id
+        self._settings = settings
+        self._inbox = inbox
+        self._outbox = outbox
+        self._handshakes = handshakes
+        self._jobs = jobs
+        self._news = news
+        self._drops = drops
+        self.closes: Counter[str] = Counter()
+        self._recorder = recorder
+        self._record = record
+
+    def take(self, conversation: Conversation, now_ns: int) -> None:
+        """Take all that the session of a conversation has to report."""
+        while (event := conversation.session.poll_event()) is not None:
+            try:
+                _REPORTS[type(event)](self, conversation, event, now_ns)
+            except ProtocolError as error:
+                self._drops[error.reason] += 1
+
+    # ---- the session
+
+    def _on_opened(self, conversation: Conversation, _event: events.SessionOpened, now_ns: int) -> None:
+        session = conversation.session
+        settings = self._settings.session
+        self._record(
+            "session_opened",
+            now_ns,
+            session=conversation.label,
+            peer=conversation.peer_id.hex(),
+            peer_name=conversation.peer_name,
+            role="initiator" if session.initiator else "acceptor",
+            address=conversation.path,
+            window=session.window.limit,
+            idle_ack_delay_ns=settings.trigger.delay_ns,
+            ack_threshold=settings.trigger.count or 0,
+        )
+        self._handshakes.handle_opened(conversation, now_ns)
+        self._news.handle_opened(conversation)
+        if conversation.link is not None:
+            self._outbox.handle_session_opened(conversation.link, now_ns)
+        self._inbox.handle_request(conversation.peer_id)
+
+    def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
+        self.closes[event.reason.value] += 1
+        self._record(
+            "session_closed",
+            now_ns,
+            session=conversation.label,
+            peer=conversation.peer_id.hex(),
+            peer_name=conversation.peer_name,
+            reason=event.reason.value,
+            unacked=event.unacked,
+        )
+        self._handshakes.handle_closed(conversation, event.reason, now_ns)
+        self._news.handle_closed(conversation, event.reason)
+        link = conversation.link
+        if link is not None and link.conversation is conversation:
+            unanswered = event.reason is CloseReason.CONNECT_TIMEOUT
+            self._outbox.handle_session_closed(link, now_ns, unanswered=unanswered)
+
+    # ---- packets
+
+    def _on_packet(self, conversation: Conversation, event: events.PacketArrived, now_ns: int) -> None:
+        packet = wire.decode(event.content)
+        if isinstance(packet, wire.SequenceHeader):
+            check(packet.body)
+        if self._recorder is not None:
+            self._recorder.add_received(conversation.label, event, packet, now_ns)
+        if event.duplicate:
+            return
+        if isinstance(packet, wire.SequenceHeader):
+            if event.delivery in DURABLE:
+                self._depend(conversation)
+            self._inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._jobs.group)
+            return
+        if packet.origin != self._node_id or not self._outbox.leads(packet.lane, conversation.peer_id):
+            raise ProtocolError(DropReason.NOT_OUR_PACKET)
+        if isinstance(packet, wire.OrderAckPacket):
+            self._depend(conversation)
+            self._outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._jobs.group, now_ns)
+        elif isinstance(packet, wire.HoldPacket):
+            self._outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop)
+        else:
+            self._outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
+
+    def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _now_ns: int) -> None:
+        self._drops[event.reason] += 1
+
+    def _depend(self, conversation: Conversation) -> None:
+        """The next commit is to say what of the peer's store it depends on."""
+        if conversation.known is not None:
+            self._handshakes.peers.depend(conversation.known)
+
+    # ---- acknowledgements
+
+    def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
+        if self._recorder is not None:
+            self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
+        for sent in event.packets:
+            if isinstance(sent.context, PacketContext):
+                self._outbox.handle_session_ack(sent.context, self._jobs.group)
+            elif isinstance(sent.context, Control):
+                conversation.session.handle_refused(sent.context.refuses)
+
+    def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
+        if self._recorder is not None:
+            self._recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
+        if event.packets:
+            self._depend(conversation)
+        for sent in event.packets:
+            # Of a packet that left again only the newest sending counts: an older one may have been passed over.
+            if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet:
+                self._outbox.handle_store_ack(sent.context, self._jobs.group)
+
+    def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
+        self._inbox.handle_request(conversation.peer_id)
+
+
+_REPORTS: dict[type, Any] = {
+    events.SessionOpened: Reports._on_opened,
+    events.PacketArrived: Reports._on_packet,
+    events.PacketDropped: Reports._on_dropped,
+    events.PacketsAcked: Reports._on_acked,
+    events.PacketsStored: Reports._on_stored,
+    events.AcksRequested: Reports._on_request,
+    events.SessionClosed: Reports._on_closed,
+}

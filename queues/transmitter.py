@@ -1,0 +1,177 @@
+"""What conversations send: packets from links to sessions, and datagrams from sessions to addresses.
+
+Nothing is swept: who has something to do puts itself into a ready set (``Conversation.wake``), who waits for a moment
+into ``Deadlines``; all others cost nothing.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+
+from triack.base.datagram import Kind
+from triack.base.delivery import Delivery
+from triack.queues.deadlines import Deadlines
+from triack.queues.handshake import Handshakes
+from triack.queues.incoming_transfer import IncomingTransfer
+from triack.queues.link import Conversation, Link
+from triack.queues.news import News
+from triack.queues.outbox import Outbox
+from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.recorder import Recorder
+from triack.session.events import TransmitKind
+from triack.session.session import Session
+from triack.session.states import State
+
+__all__ = ["Giving", "Transmitter"]
+
+_KINDS = {
+    TransmitKind.CONNECT: Kind.CONNECT,
+    TransmitKind.ACCEPT: Kind.ACCEPT,
+    TransmitKind.DATA: Kind.DATA,
+}
+
+
+class Giving(IntEnum):
+    """What sessions are given to send, beside what they say by themselves."""
+
+    NOTHING = 0
+    """The store has failed."""
+    ANSWERS = 1
+    """The node closes: order acks and rejections, and no packets of its own."""
+    ALL = 2
+    """Whatever there is."""
+
+
+class Transmitter:
+    """Serves the conversations of a node.
+
+    Args:
+        handshakes: all conversations.
+        outbox: has the packets.
+        news: is told of time that passes without an answer.
+        report: called with a conversation whose session has something to report.
+        recorder: of the session log, or None.
+
+    Attributes:
+        deadlines: when conversations must be looked at again.
+    """
+
+    __slots__ = ("_handshakes", "_news", "_outbox", "_recorder", "_report", "deadlines")
+
+    def __init__(
+        self,
+        handshakes: Handshakes,
+        outbox: Outbox,
+        news: News,
+        *,
+        report: Callable[[Conversation, int], None],
+        recorder: Recorder | None,
+    ) -> None:
+        self.deadlines = Deadlines[Conversation]()
+        self._handshakes = handshakes
+        self._outbox = outbox
+        self._news = news
+        self._report = report
+        self._recorder = recorder
+
+    def handle_timer(self, now_ns: int) -> None:
+        """Let every session whose time has come do its work."""
+        for conversation in self.deadlines.poll_due(now_ns):
+            # One that was never open may have given way to others.
+            if not self._handshakes.has(conversation):
+                continue
+            conversation.session.handle_timer(now_ns)
+            self._news.look_at(conversation)
+            conversation.wake()
+            self._report(conversation, now_ns)
+
+    def refresh_deadlines(self) -> None:
+        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
+        self.deadlines = Deadlines()
+        for conversation in self._handshakes.conversations.values():
+            self.deadlines.set(conversation, conversation.session.next_deadline())
+
+    def connect(self, links: Iterable[Link], now_ns: int) -> None:
+        """Begin a session for each of these links."""
+        for link in links:
+            self._handshakes.connect(link, now_ns)
+
+    def poll(self, giving: Giving, now_ns: int) -> dict[str, list[bytes]]:
+        """Everything to send now, by address."""
+        batches: dict[str, list[bytes]] = {}
+        paced: dict[Conversation, None] = {}
+        ready = self._handshakes.awake
+        while ready:
+            # To close one session can give another one something to do.
+            awake = list(ready)
+            ready.clear()
+            for conversation in awake:
+                if self._handshakes.has(conversation):
+                    self._serve(conversation, giving, batches, now_ns)
+                    if conversation.session.is_paced:
+                        paced[conversation] = None
+        # Credit grows with time: any later look may let a packet go, and timers of the system are coarse.
+        ready.update(paced)
+        for address, datagram in self._handshakes.take_replies():
+            batches.setdefault(address, []).append(datagram)
+        return batches
+
+    def _serve(self, conversation: Conversation, giving: Giving, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        session = conversation.session
+        # A session that drains may have closed when the disk, not a datagram, freed its last packet.
+        self._report(conversation, now_ns)
+        self.fill(conversation, giving, now_ns)
+        self._transmit(conversation, batches, now_ns)
+        if session.state is State.CLOSED:
+            self.deadlines.set(conversation, None)
+            self._handshakes.remove(conversation)
+        else:
+            self.deadlines.set(conversation, session.next_deadline())
+
+    def route(self, transfer: IncomingTransfer) -> Conversation | None:
+        """The conversation for an order ack: the one its packets came by, or another with the same node."""
+        via = transfer.via
+        if via is None or via.is_open:
+            return via
+        return next((other for other in self._handshakes.with_peer(via.peer_id) if other.is_open), None)
+
+    def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
+        """Give a session as many packets as its window takes."""
+        session, control = conversation.session, conversation.control
+        while giving >= Giving.ANSWERS and control and session.room:
+            answer = control.popitem(last=False)[1]
+            session.send_packet(Delivery.EXPRESS, answer.content, answer)
+        link = conversation.link
+        if giving < Giving.ALL or link is None or link.conversation is not conversation:
+            return
+        while session.room and (turn := link.next_turn()) is not None:
+            self._fill_from(session, link, *turn, now_ns)
+
+    def _fill_from(self, session: Session, link: Link, outgoing: OutgoingQueue, most: int, now_ns: int) -> None:
+        """Let an outgoing queue have its turn, or as much of it as the window takes."""
+        sequence = outgoing.sequence
+        for _ in range(min(session.room, most)):
+            entry = sequence.peek()
+            if entry is None:
+                break
+            if entry.body is None:
+                self._outbox.want_bodies(outgoing)
+                link.end_turn(outgoing)
+                break
+            content, context, awaited = self._outbox.content_of(outgoing, entry)
+            packet = session.send_packet(outgoing.delivery, content, context, asks=awaited)
+            sequence.handle_sent(entry, now_ns, packet=packet)
+            link.handle_given(outgoing)
+        self._outbox.handle_handed_over(outgoing)
+
+    def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        session = conversation.session
+        session.mark = self._handshakes.history.committed
+        while (transmit := session.poll_transmit(now_ns)) is not None:
+            counter = transmit.counter
+            if transmit.kind is TransmitKind.ACCEPT:
+                counter = conversation.connect_counter
+            channel, kind = conversation.channel, _KINDS[transmit.kind]
+            data = channel.seal(kind, transmit.connection_id, counter, transmit.payload, now_ns)
+            batches.setdefault(conversation.path, []).append(data)
+            if self._recorder is not None:
+                self._recorder.add_transmit(conversation.label, transmit, now_ns)

@@ -1,0 +1,37 @@
+"""What is harmless is so by a named kind, and a lie that matters is of none."""
+
+import pytest
+
+from proof.lies.harmless import HARMLESS, reason_for
+from proof.lies.mutate import Lie, Log
+from tests.proof.lies.test_mutate import LOG, record
+
+FILLER = [record(n, "dropped", reason="x", count=1) for n in range(4, 9)]
+LONG: Log = {("aa", 1): [*LOG["aa", 1], *FILLER]}
+
+
+def lie(kind: str, at: int, field: str = "", **said: object) -> Lie:
+    truth = LONG["aa", 1][at]
+    return Lie(kind, truth["event"], field, ("aa", 1), at, [], truth, {**truth, **said})
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        (lie("raise", 3, "count"), "statistic"),
+        (lie("other", 0, "name"), "label"),
+        (lie("drop", 2), "says-less"),
+        (lie("shift", 2, at_ns=35), "in-place"),
+        (lie("swap", 2), "unrelated"),
+    ],
+)
+def test_a_harmless_lie_has_a_kind(told: Lie, kind: str) -> None:
+    assert reason_for(told, LONG) == kind
+
+
+def test_a_lie_that_matters_has_none() -> None:
+    """Were one of these not found, it would be a miss."""
+    for told in (lie("raise", 1, "packet", packet=2), lie("other", 1, "session"), lie("shift", 1, at_ns=35)):
+        assert reason_for(told, LONG) in (None, "copy")
+    assert reason_for(lie("other", 1, "session"), LONG) is None
+    assert all(kind.why.endswith(".") for kind in HARMLESS.values())

@@ -1,0 +1,305 @@
+"""Peers are names, wherever they are: several addresses, none, another after a restart, both ends at once."""
+
+import pytest
+
+from tests.queues.keyed import KeyedChannels, peer
+from tests.queues.world import SimNode, World, numbered
+from triack.base.delivery import Delivery
+from triack.base.peers import Peer
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
+from triack.queues.stages import Stage
+from triack.tools.sim.faults import Faults
+
+A, A2, B, B2, DEAD = "udp://a:1", "udp://a:2", "udp://b:1", "udp://b:2", "udp://dead:1"
+
+
+class Named(SimNode):
+    """A node with a key, which knows its peers by name."""
+
+    def make_channels(self) -> KeyedChannels:
+        self.channels = KeyedChannels(self.name, self.directory)
+        return self.channels
+
+    def tell(self, *peers: Peer) -> None:
+        """Know these from now on."""
+        self.directory.replace(peers)
+        self.act(lambda: self.live.handle_directory_changed(self.world.now_ns))
+
+    def post(self, name: str, *bodies: bytes, queue: str = "q", delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
+        """Send to a peer by name."""
+        outgoing = self.live.outgoing_queue(name, queue, delivery)
+        for body in bodies:
+            self.live.submit(outgoing, body, len(body))
+        self.drain()
+
+    def move(self, address: str, *, listens: bool = True) -> None:
+        """Crash, and start again at another address."""
+        self.crash()
+        self.address, self.listens = address, listens
+        self.start()
+
+
+def named(world: World, name: str, *peers: Peer, listens: bool = True) -> Named:
+    node = Named(world, name)
+    node.directory.replace(peers)
+    node.listens = listens
+    node.start()
+    return node
+
+
+def couple(
+    seed: int = 1, faults: Faults | None = None, *, at_a: tuple[str, ...] = (A,), at_b: tuple[str, ...] = (B,)
+) -> tuple[World, Named, Named]:
+    """Two nodes, and where each is said to be."""
+    world = World(seed, faults)
+    return world, named(world, "a", peer("b", *at_b)), named(world, "b", peer("a", *at_a))
+
+
+def opened(node: SimNode) -> int:
+    return len(node.log("session_opened"))
+
+
+def test_an_address_and_the_name_of_a_peer_are_one_stream() -> None:
+    """Whatever the application calls it by; logs say the name."""
+    world, a, b = couple(at_b=(B, B2))
+    for number, where in enumerate(("b", B, B2) * 3):
+        a.post(where, b"%d" % number)
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"%d" % number for number in range(9)]
+    assert (len(a.outbox.queues), opened(a), opened(b)) == (1, 1, 1)
+    assert {record["peer_name"] for record in a.log("queued", "session_opened")} == {"b"}
+    assert [record["peer_name"] for record in b.log("session_opened")] == ["a"]
+
+
+def test_the_next_address_is_tried_until_one_answers() -> None:
+    """A second at each, the first time round; the one that answered is called first the next time."""
+    world, a, b = couple(at_b=(DEAD, "tcp://dead:2", B))
+    a.post("b", b"1")
+    assert world.run(4 * SECOND, lambda: b.length("q") == 1)
+    b.restart()
+    a.restart()
+    a.post("b", b"2")
+    assert world.run(4 * SECOND, lambda: b.length("q") == 2)
+    a.live.handle_path_lost(B, world.now_ns)
+    a.post("b", b"3")
+    assert world.run(500 * MS, lambda: b.length("q") == 3)
+
+
+def test_the_operator_is_told_when_a_peer_answers_nowhere() -> None:
+    """Once, and not before every address was tried."""
+    world, a, b = couple(at_b=(DEAD, B))
+    b.crash()
+    a.post("b", b"1")
+    (link,) = a.outbox.links.values()
+    world.run(1_500 * MS)
+    assert not link.silent
+    world.run(SECOND)
+    assert link.silent
+    b.start()
+    assert world.run(10 * SECOND, lambda: b.length("q") == 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_order_holds_when_a_peer_restarts_on_another_port(seed: int) -> None:
+    """What waited for the old one goes to the new, before anything newer."""
+    world, a, b = couple(seed, Faults(loss=0.1, reorder=0.2), at_b=(B, B2))
+    for round_ in range(4):
+        a.post("b", *numbered(20 * round_, 20 * round_ + 10))
+        world.run(world.random.randrange(300 * MS))
+        b.move(B2 if b.address == B else B)
+        a.post("b", *numbered(20 * round_ + 10, 20 * round_ + 20))
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 80)
+
+
+def test_a_peer_that_moved_calls_and_is_answered_where_it_is() -> None:
+    """Nobody was told of the new address: it says so itself, and is called there after the session has ended."""
+    world, a, b = couple()
+    a.post("b", b"1")
+    world.run(3 * SECOND)
+    b.move(B2)
+    a.post("b", b"2")
+    world.run(20 * SECOND)
+    assert b.length("q") == 1
+    b.post("a", b"hello")
+    assert world.run(5 * SECOND, lambda: b.length("q") == 2 and a.length("q") == 1)
+    world.run(3 * SECOND)
+    for path in (B, B2):
+        a.live.handle_path_lost(path, world.now_ns)
+    assert not [one for one in a.live.handshakes.conversations.values() if one.is_open]
+    a.post("b", b"3")
+    assert world.run(10 * SECOND, lambda: b.length("q") == 3)
+    assert b.read_all("q") == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_order_holds_when_both_call_at_once_and_one_in_vain(seed: int) -> None:
+    """Each calls the other, at addresses where one is no more: neither waits for its own call to be answered."""
+    world, a, b = couple(seed, Faults(loss=0.1), at_a=(A,), at_b=(DEAD,))
+    first, second = (a, b) if a.live.node_id > b.live.node_id else (b, a)
+    if first is b:
+        a.tell(peer("b", B))
+        b.tell(peer("a", DEAD))
+    first.post(second.name, *numbered(0, 20))
+    world.run(100 * MS)
+    second.post(first.name, *numbered(0, 20))
+    assert world.run(5 * SECOND, lambda: first.length("q") == second.length("q") == 20)
+    assert first.read_all("q") == second.read_all("q") == numbered(0, 20)
+
+
+def test_when_both_call_at_once_one_session_serves_both() -> None:
+    world, a, b = couple(faults=Faults(delay_ns=20 * MS))
+    a.post("b", b"1")
+    b.post("a", b"1")
+    assert world.run(SECOND, lambda: a.length("q") == b.length("q") == 1)
+    assert (opened(a), opened(b)) == (1, 1)
+
+
+# Nodes that nobody can call.
+
+
+def test_a_node_that_does_not_listen_gets_what_is_sent_to_it() -> None:
+    """In the session that it opened, whoever has something to say first afterwards; and again when that has ended."""
+    world = World(1)
+    a = named(world, "a", peer("b"))
+    b = named(world, "b", peer("a", A), listens=False)
+    a.post("b", b"1")
+    world.run(10 * SECOND)
+    b.post("a", b"hello")
+    assert world.run(2 * SECOND, lambda: b.length("q") == 1)
+    a.post("b", b"2")
+    assert world.run(SECOND, lambda: b.length("q") == 2)
+    a.restart()
+    a.post("b", b"3")
+    assert world.run(30 * SECOND, lambda: b.length("q") == 3)
+    world.run(1_000 * SECOND)
+    a.post("b", b"4")
+    assert world.run(SECOND, lambda: b.length("q") == 4)
+    assert b.read_all("q") == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_session_that_is_open_serves_a_link_that_comes_later() -> None:
+    """Nothing was ever sent to the peer before; the one session that there is goes both ways."""
+    world = World(1)
+    a = named(world, "a", peer("b"))
+    b = named(world, "b", peer("a", A), listens=False)
+    b.post("a", b"hello")
+    world.run(3 * SECOND)
+    a.post("b", *numbered(0, 30))
+    assert world.run(SECOND, lambda: b.length("q") == 30)
+    assert (opened(a), opened(b)) == (1, 1)
+
+
+def test_it_calls_for_its_messages_after_a_restart() -> None:
+    """With nothing to say of its own, on a network that loses much, from another port."""
+    world = World(1, Faults(loss=0.3))
+    a = named(world, "a", peer("b"))
+    b = named(world, "b", peer("a", A), listens=False)
+    b.post("a", b"hello")
+    assert world.run(10 * SECOND, lambda: not b.busy)
+    b.move(B2, listens=False)
+    a.post("b", *numbered(0, 50))
+    assert world.run(30 * SECOND, lambda: b.length("q") == 50)
+    assert b.read_all("q") == numbered(0, 50)
+
+
+def test_a_named_node_without_keys_is_found_by_its_own_name() -> None:
+    """On loopback it proves nothing: it says its name, and the directory has no address for that."""
+    world = World(1)
+    a, b = world.node("a"), SimNode(world, "b")
+    a.directory.replace([Peer("b")])
+    b.listens = False
+    b.start()
+    outgoing = a.live.outgoing_queue("b", "q", Delivery.TRANSACTIONAL)
+    a.live.submit(outgoing, b"1", 1)
+    a.drain()
+    b.send(a, "q", b"hello")
+    assert world.run(SECOND, lambda: b.length("q") == 1)
+
+
+# Who is who.
+
+
+def test_a_stranger_is_left_without_an_answer() -> None:
+    world, _, b = couple()
+    c = named(world, "c", peer("b", B))
+    c.post("b", b"x")
+    world.run(5 * SECOND)
+    assert b.live.drops[DropReason.UNTRUSTED] > 0
+    assert not b.live.handshakes.conversations
+    assert b.length("q") == 0
+
+
+def test_a_node_id_is_one_peers_also_after_a_restart() -> None:
+    """A copy of its store in another peer's hands is refused, until the first peer is known no more."""
+    world = World(1)
+    b = named(world, "b", peer("a"), peer("thief"))
+    a = named(world, "a", peer("b", B))
+    a.post("b", b"1")
+    assert world.run(SECOND, lambda: not a.busy)
+    a.crash()
+    b.restart()
+    thief = Named(world, "thief")
+    thief.directory.replace([peer("b", B)])
+    thief.disk.restore(a.disk.snapshot())
+    thief.start()
+    thief.post("b", b"2")
+    world.run(5 * SECOND)
+    assert b.live.drops[DropReason.FOREIGN_NODE_ID] > 0
+    assert b.length("q") == 1
+    b.tell(peer("thief"))
+    assert world.run(5 * SECOND, lambda: b.length("q") == 2)
+
+
+def test_a_revoked_peer_is_cut_off_and_its_messages_wait() -> None:
+    """Its session ends at once, in both directions; when it is trusted again everything arrives, in order."""
+    world, a, b = couple()
+    a.post("b", b"1")
+    b.post("a", b"1")
+    assert world.run(SECOND, lambda: not a.busy and not b.busy)
+    b.tell()
+    assert b.live.closes["revoked"] == 1
+    assert not [one for one in b.live.handshakes.conversations.values() if one.is_open]
+    a.post("b", b"2")
+    b.post("a", b"2")
+    world.run(20 * SECOND)
+    assert (a.length("q"), b.length("q")) == (1, 1)
+    assert b.live.drops[DropReason.NO_KEY] > 0
+    b.tell(peer("a", A))
+    assert world.run(5 * SECOND, lambda: (a.length("q"), b.length("q")) == (2, 2))
+
+
+def test_new_addresses_are_tried_at_once() -> None:
+    """A link that calls in vain begins again when the directory changes; others are left alone."""
+    world, a, b = couple(at_b=(DEAD,))
+    c = named(world, "c", peer("a", A))
+    a.tell(peer("b", DEAD), peer("c", c.address))
+    a.post("c", b"x")
+    a.post("b", b"1")
+    world.run(SECOND)
+    a.tell(peer("b", B), peer("c", c.address))
+    assert world.run(300 * MS, lambda: b.length("q") == 1)
+    assert opened(c) == 1
+
+
+def test_a_connect_is_said_again_when_the_peer_asks_for_that() -> None:
+    """As often as it asks, at once."""
+    world, a, b = couple()
+    b.channels.retries = 3
+    said = a.live.outgoing_queue("b", "q", Delivery.TRANSACTIONAL)
+    a.live.submit(said, b"x", 1)
+    a.drain()
+    assert world.run(100 * MS, lambda: b.length("q") == 1)
+    assert b.channels.retries == 0
+
+
+def test_whichever_accept_comes_first_the_session_works() -> None:
+    """Each connect is a handshake of its own: with long ways there are several, and accepts overtake each other."""
+    world, a, b = couple(faults=Faults(delay_ns=400 * MS, jitter_ns=300 * MS))
+    waits = a.live.outgoing_queue("b", "q", Delivery.TRANSACTIONAL)
+    a.live.submit(waits, b"x", 1)
+    a.drain()
+    assert a.watch((waits, 0), Stage.STORED) == []
+    assert world.run(10 * SECOND, lambda: b.length("q") == 1)
+    assert opened(b) == 1

@@ -1,0 +1,290 @@
+"""Full queues: their senders wait or are refused, nobody else does, and nothing is lost or stopped for ever."""
+
+from random import Random
+
+import pytest
+
+from tests.queues.world import SimNode, World, numbered
+from triack.base.delivery import Delivery
+from triack.base.news import QueueOverQuota
+from triack.base.units import MS, SECOND
+from triack.queues.admission import Admission
+from triack.queues.quotas import Limits, Quota
+from triack.queues.settings import NodeSettings
+from triack.queues.stages import STAGES
+from triack.tools.sim.faults import Faults
+
+EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery.EXPRESS, Delivery.RECOVERABLE, Delivery.TRANSACTIONAL
+DURABLE = [RECOVERABLE, TRANSACTIONAL]
+
+
+def small(messages: int = 10, size_bytes: int = 1024**2, **more: object) -> NodeSettings:
+    """A node whose queues take little."""
+    return NodeSettings(limits=Limits(queue_quota={"q": Quota(messages, size_bytes)}, **more))  # type: ignore[arg-type]
+
+
+def read_slowly(world: World, node: SimNode, queue: str, most: int = 3) -> None:
+    """Take some messages every tenth of a second, for ever."""
+
+    def turn() -> None:
+        if node.engine is not None:
+            node.read(queue, most)
+        world.at(100 * MS, turn)
+
+    turn()
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_a_sender_waits_until_its_queue_has_room(delivery: Delivery) -> None:
+    """The quota is kept but for one packet; other queues of the same node go on; all arrives once there is room."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", small())
+    bodies = numbered(0, 60, 900)
+    for body in bodies:
+        a.send(b, "q", body, delivery=delivery)
+    assert world.run(5 * SECOND, lambda: b.length("q") >= 10)
+    world.run(60 * SECOND)
+    assert b.length("q") == 10
+    said = a.watch(a.send(b, "other", b"free", delivery=delivery), STAGES[delivery])
+    assert world.run(2 * SECOND, lambda: said == [None])
+    read_slowly(world, b, "q")
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    assert sorted(b.read_all("q")) == bodies
+    assert len(a.log("session_opened")) == 1
+    assert a.length("dead-letter") == 0
+
+
+def test_what_waits_costs_the_network_a_probe_now_and_then() -> None:
+    """A queue that stays full for an hour makes its sender send one packet every five seconds."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", small(1))
+    a.send(b, "q", *numbered(0, 200, 900))
+    world.run(10 * SECOND)
+    before = len(a.log("packet_sent"))
+    world.run(600 * SECOND)
+    assert len(a.log("packet_sent")) - before <= 125
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_a_queue_may_refuse_instead(delivery: Delivery) -> None:
+    """Set so, a full queue rejects: the sender is told, and has the message in its dead-letter queue."""
+    world = World(1)
+    a = world.node("a")
+    b = world.node("b", NodeSettings(limits=Limits(queue_quota={"q": Quota(10, 1024**2, "reject")})))
+    said = [a.watch(a.send(b, "q", body, delivery=delivery), STAGES[delivery]) for body in numbered(0, 30, 900)]
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    assert sorted(said, key=str) == [["queue-full"]] * 20 + [[None]] * 10
+    assert (b.length("q"), a.length("dead-letter")) == (10, 20)
+
+
+def test_a_message_that_can_never_fit_is_refused() -> None:
+    """Waiting would not help: too large."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", small(10, 5_000))
+    said = a.watch(a.send(b, "q", bytes(20_000)), STAGES[TRANSACTIONAL])
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    assert said == ["too-large"]
+
+
+def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
+    """Room for one is room for all of its packets: two halves never wait for each other."""
+    world = World(1)
+    b = world.node("b", small(1_000, 50_000))
+    senders = [world.node(name) for name in "acdef"]
+    for delivery in DURABLE:
+        for sender in senders:
+            sender.send(b, "q", *numbered(0, 4, 30_000), delivery=delivery)
+    most = 0
+
+    def watch() -> None:
+        nonlocal most
+        most = max(most, b.live.inbox.mailboxes["q"].fill.bytes.value if "q" in b.live.inbox.mailboxes else 0)
+        world.at(MS, watch)
+
+    watch()
+    read_slowly(world, b, "q", 1)
+    assert world.run(120 * SECOND, lambda: not any(sender.busy for sender in senders))
+    assert len(b.read_all("q")) == 40
+    assert most < 50_000 + 31_000
+
+
+def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None:
+    """One peer fills all that it may with messages that nobody reads; another goes on."""
+    world = World(1)
+    settings = NodeSettings(limits=Limits(peer_quota_bytes=100_000, node_quota_bytes=150_000))
+    a, b, c = world.node("a"), world.node("b", settings), world.node("c")
+    for queue in ("q1", "q2", "q3"):
+        a.send(b, queue, *numbered(0, 100, 900))
+    world.run(5 * SECOND)
+    assert sum(b.live.inbox.mailboxes[queue].fill.bytes.value for queue in ("q1", "q2", "q3")) <= 102_000
+    said = [c.watch(c.send(b, f"c{n}", bytes(500)), STAGES[TRANSACTIONAL]) for n in range(5)]
+    assert world.run(5 * SECOND, lambda: said == [[None]] * 5)
+    for queue in ("q1", "q2", "q3"):
+        read_slowly(world, b, queue)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+
+
+def test_the_operator_is_told_once_while_a_queue_is_full() -> None:
+    """And again when it had room in between."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", small())
+    told: list[QueueOverQuota] = []
+    take = b.live.inbox.admission.take_news
+
+    def note() -> list[QueueOverQuota]:
+        told.extend(take())
+        return []
+
+    b.live.inbox.admission.take_news = note  # type: ignore[method-assign]
+    for number in range(3):
+        a.send(b, "q", *numbered(0, 12, 900))
+        world.run(60 * SECOND)
+        assert [(event.queue, event.messages) for event in told] == [("q", 10)] * (number + 1)
+        assert world.run(20 * SECOND, lambda: b.read("q") == 0 and not a.busy)
+
+
+def test_a_node_does_not_fill_its_own_queues_beyond_their_quota() -> None:
+    """Whoever sends locally is asked to wait by the same rule."""
+    world = World(1)
+    b = world.node("b", small())
+    outgoing, _ = b.send(b, "q", *numbered(0, 9))
+    world.run(SECOND)
+    assert b.outbox.room(outgoing)
+    b.send(b, "q", b"the last")
+    world.run(SECOND)
+    assert not b.outbox.room(outgoing)
+    b.read("q", 5)
+    assert b.outbox.room(outgoing)
+
+
+def test_express_messages_that_nobody_reads_do_not_fill_the_memory() -> None:
+    """Their sender waits at a quarter of what a peer may fill; what was on its way is taken."""
+    world = World(1)
+    settings = NodeSettings(limits=Limits(peer_memory_bytes=1024**2))
+    a, b = world.node("a"), world.node("b", settings)
+    for at in range(0, 2_000, 100):
+        a.send(b, "q", *numbered(at, at + 100, 900), delivery=EXPRESS)
+        world.run(100 * MS)
+    express = b.live.inbox.admission.express
+    assert 256 * 1024 <= express.total_bytes <= 512 * 1024
+    assert a.busy
+    read_slowly(world, b, "q", 50)
+    assert world.run(120 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 2_000, 900)
+
+
+def test_what_arrives_while_the_disk_is_slow_does_not_fill_the_memory() -> None:
+    """A commit of ten seconds: the sender waits at a quarter of what a peer may fill."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=256 * 1024)))
+    b.commit_ns = 10 * SECOND
+    for at in range(0, 500, 50):
+        a.send(b, "q", *numbered(at, at + 50, 900), delivery=RECOVERABLE)
+        world.run(100 * MS)
+    assert 0 < b.live.inbox.admission.waiting.total_bytes <= 66_000
+    b.commit_ns = MS
+    assert world.run(90 * SECOND, lambda: not a.busy)
+    assert sorted(b.read_all("q")) == numbered(0, 500, 900)
+    assert b.live.inbox.admission.waiting.total_bytes == 0
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_a_lost_word_stops_nobody_for_ever(monkeypatch: pytest.MonkeyPatch, delivery: Delivery) -> None:
+    """The destination never says go: the probes find that there is room."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", small())
+    monkeypatch.setattr(Admission, "go", lambda _: None)
+    for body in numbered(0, 14, 900):
+        a.send(b, "q", body, delivery=delivery)
+    world.run(5 * SECOND)
+    assert b.length("q") == 10
+    b.read("q")
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert sorted(b.read_all("q")) == numbered(0, 14, 900)
+
+
+class Squeeze:
+    """Quotas that are hit all the time, on a bad network, with crashes of both ends at any moment."""
+
+    def __init__(self, seed: int, delivery: Delivery) -> None:
+        self.random = random = Random(seed)
+        self.delivery = delivery
+        self.world = World(seed, Faults(loss=random.choice([0, 0.1, 0.3]), duplicate=0.1, reorder=0.3, delay_ns=MS))
+        limits = Limits(
+            quota=Quota(random.choice([1, 5, 50]), random.choice([4_000, 20_000])),
+            peer_quota_bytes=random.choice([10_000, 1024**2]),
+            peer_memory_bytes=random.choice([20_000, 1024**2]),
+        )
+        self.a, self.b = self.world.node("a"), self.world.node("b", NodeSettings(limits=limits))
+        self.b.commit_ns = random.choice([MS // 4, 20 * MS])
+        self.sent: dict[str, list[bytes]] = {"q1": [], "q2": []}
+        self.accepted: dict[str, list[bytes]] = {"q1": [], "q2": []}
+        self.calm = False
+        self.submit()
+        self.crash()
+        self.read()
+
+    def submit(self) -> None:
+        """Send some to one of the queues."""
+        if self.calm:
+            return
+        if self.a.engine is not None:
+            queue = self.random.choice(list(self.sent))
+            first = len(self.sent[queue])
+            new = numbered(first, first + self.random.choice([1, 3, 20]), self.random.choice([10, 900, 3_000]))
+            self.sent[queue] += new
+            self.a.live.await_commit(lambda error: self.accepted[queue].extend(() if error else new))
+            self.a.send(self.b, queue, *new, delivery=self.delivery)
+        self.world.at(self.random.randrange(1, 300 * MS), self.submit)
+
+    def read(self) -> None:
+        """Read a few, now and then."""
+        if self.b.engine is not None:
+            for queue in self.sent:
+                self.b.read(queue, self.random.choice([0, 1, 5]))
+        self.world.at(self.random.randrange(1, 200 * MS), self.read)
+
+    def crash(self) -> None:
+        """Crash one of them and start it again soon."""
+        if self.calm:
+            return
+        node = self.random.choice([self.a, self.b])
+        if node.engine is not None:
+            node.crash()
+            self.world.at(self.random.randrange(1, SECOND), node.revive)
+        self.world.at(self.random.randrange(1, 3 * SECOND), self.crash)
+
+    def run(self) -> None:
+        """Faults for a while, then none; then everything that was accepted has come once, in order."""
+        self.world.run(10 * SECOND)
+        self.calm = True
+        self.world.run(2 * SECOND)
+        self.world.heal()
+        assert self.world.run(900 * SECOND, lambda: not self.a.busy), "something waits for ever"
+        assert self.a.length("dead-letter") == 0
+        for queue in self.sent:
+            got = self.b.read_all(queue)
+            assert len(got) == len(set(got))
+            assert set(self.accepted[queue]) <= set(got), "something was lost"
+            if self.delivery is TRANSACTIONAL:
+                assert got == sorted(got)
+        admission = self.b.live.inbox.admission
+        accounts = (admission.waiting, admission.early, admission.disk)
+        assert [account.total_bytes for account in accounts] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_is_lost_or_waits_for_ever(seed: int, delivery: Delivery) -> None:
+    """Whatever is withheld, and whoever crashes."""
+    Squeeze(seed, delivery).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delivery", DURABLE)
+@pytest.mark.parametrize("block", range(4))
+def test_nothing_is_lost_or_waits_for_ever_at_length(block: int, delivery: Delivery) -> None:
+    """The same, seed by seed."""
+    for seed in range(100 + block, 112, 4):
+        Squeeze(seed, delivery).run()

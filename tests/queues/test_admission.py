@@ -1,0 +1,89 @@
+"""The door to a node's queues, tried by a peer that keeps to nothing; the stories are in ``stories/test_quotas.py``."""
+
+from tests.queues.hostile import ORIGIN, Hostile, batch
+from tests.queues.world import World
+from triack.base.delivery import Delivery
+from triack.base.units import SECOND
+from triack.ordering.wire import HoldPacket, decode
+from triack.queues.quotas import Limits, Quota
+from triack.queues.settings import NodeSettings
+from triack.session.frames import PacketFrame, decode_frames
+
+
+def words(evil: Hostile) -> list[HoldPacket]:
+    """What it was told of its streams."""
+    frames = [frame for _, payload in evil.heard()[1:] for frame in decode_frames(payload)]
+    packets = [decode(frame.content) for frame in frames if isinstance(frame, PacketFrame)]
+    return [packet for packet in packets if isinstance(packet, HoldPacket)]
+
+
+def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
+    """Not a packet beyond the quota, however often it comes."""
+    world = World(1)
+    node = world.node("b", NodeSettings(limits=Limits(quota=Quota(3))))
+    evil = Hostile(world, node)
+    for _ in range(4):
+        for number in range(1, 30):
+            evil.frames(evil.message(number, queue="q", lane=1))
+        world.run(SECOND)
+    assert node.length("q") == 3
+    assert [word.stop for word in words(evil)][:1] == [True]
+    assert {word.turn for word in words(evil)} == {1}
+
+
+def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
+    """The first of them is withheld: nothing can be delivered, and nothing more is kept."""
+    world = World(1)
+    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=40_000)))
+    evil = Hostile(world, node)
+    for number in range(2, 120):
+        evil.frames(evil.message(number, queue="q", lane=1, body=batch(bytes(900))))
+    world.run(SECOND)
+    assert 0 < node.live.inbox.admission.early.of(ORIGIN) <= 11_000
+
+
+def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -> None:
+    """Half of a peer's memory, and no more."""
+    world = World(1)
+    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
+    evil = Hostile(world, node)
+    for number in range(1, 120):
+        evil.frames(evil.message(number, queue="q", lane=1, body=batch(bytes(900)), delivery=Delivery.EXPRESS))
+        world.run(SECOND // 100)
+    assert 20_000 < node.live.inbox.admission.express.of(ORIGIN) <= 42_000
+    assert "queue-full" in {record["reason"] for record in node.log("rejected")}
+
+
+def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
+    """When there are as many as there may be; one for which somebody waits stays."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=4))
+    for name in ("one", "two", "three", "four"):
+        a.send(b, name, b"x")
+    world.run(SECOND)
+    assert a.length("dead-letter") == 1
+    assert (b.read("one"), b.read("two"), b.read("three")) == (1, 1, 1)
+    b.live.make_queue("three").listeners.append(lambda: None)
+    for name in ("five", "one"):
+        a.send(b, name, b"y")
+        world.run(SECOND)
+    assert sorted(b.live.inbox.mailboxes) == ["dead-letter", "five", "one", "three"]
+    b.restart()
+    assert sorted(b.live.inbox.mailboxes) == ["dead-letter", "five", "one", "three"]
+    assert [b.length(name) for name in ("one", "three", "five")] == [1, 0, 1]
+
+
+def test_one_peer_makes_only_so_many_queues() -> None:
+    """The others still find room for theirs."""
+    world = World(1)
+    a, b, c = (
+        world.node("a"),
+        world.node("b", NodeSettings(max_queues=10, limits=Limits(max_peer_queues=3))),
+        world.node("c"),
+    )
+    for number in range(6):
+        a.send(b, f"a{number}", b"x")
+    c.send(b, "c", b"x")
+    world.run(2 * SECOND)
+    assert sorted(b.live.inbox.mailboxes) == ["a0", "a1", "a2", "c", "dead-letter"]
+    assert a.length("dead-letter") == 3

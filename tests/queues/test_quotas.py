@@ -1,0 +1,78 @@
+"""Levels and accounts: who may have more, and until when not."""
+
+import pytest
+
+from triack.base.errors import UsageError
+from triack.queues.quotas import Account, Level, Quota
+
+
+def test_what_is_full_stays_so_until_a_quarter_is_free() -> None:
+    """Nobody stops and goes with every message."""
+    level = Level(100)
+    level.add(99)
+    assert not level.is_full
+    level.add(1)
+    assert level.is_full
+    level.add(-24)
+    assert level.is_full
+    level.add(-1)
+    assert not level.is_full
+
+
+def test_a_level_of_one_is_full_or_empty() -> None:
+    """The smallest there is."""
+    level = Level(1)
+    level.add(1)
+    assert level.is_full
+    level.add(-1)
+    assert not level.is_full
+
+
+def test_a_peer_has_a_limit_of_its_own() -> None:
+    """Whatever the others have."""
+    account = Account(100, 1_000)
+    account.add(b"a", 100)
+    account.add(b"b", 99)
+    assert (account.is_full(b"a"), account.is_full(b"b"), account.is_full(b"c")) == (True, False, False)
+    account.add(b"a", -100)
+    assert (account.is_full(b"a"), account.of(b"a"), account.total_bytes) == (False, 0, 99)
+
+
+def test_who_has_little_is_not_stopped_by_who_has_much() -> None:
+    """When half of all is used, nobody may have more than an equal share of it; all together never more than all."""
+    account = Account(400, 1_000)
+    for peer in (b"a", b"b"):
+        account.add(peer, 250)
+    account.add(b"c", 10)
+    assert (account.is_full(b"a"), account.is_full(b"c")) == (True, False)
+    for number in range(1_000):
+        peer = b"%d" % (number % 40)
+        if not account.is_full(peer):
+            account.add(peer, 1)
+    assert account.total_bytes <= 1_000
+
+
+def test_the_node_itself_may_have_half() -> None:
+    """It is no peer."""
+    account = Account(10, 1_000)
+    account.own = b"me"
+    account.add(b"me", 499)
+    assert not account.is_full(b"me")
+    account.add(b"me", 1)
+    assert account.is_full(b"me")
+
+
+def test_twice_the_limit_is_over() -> None:
+    """For what was on its way when its sender was told."""
+    account = Account(100, 1_000)
+    account.add(b"a", 199)
+    assert not account.is_over(b"a")
+    account.add(b"a", 1)
+    assert account.is_over(b"a")
+
+
+@pytest.mark.parametrize("wrong", [{"messages": 0}, {"size_bytes": -1}, {"when_full": "drop"}])
+def test_a_quota_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+    """Where it is given, by name."""
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        Quota(**wrong)  # type: ignore[arg-type]

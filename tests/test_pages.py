@@ -1,0 +1,91 @@
+"""What the documentation shows works when it is typed, and prints what the page says."""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.pages import ROOT, read_blocks, type_page
+
+PAGES = sorted(
+    page
+    for page in [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    if any(kind == "console" for kind, _ in read_blocks(page))
+)
+BIN = Path(sys.executable).parent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "README.md"], ids=lambda page: page.stem)
+def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
+    assert type_page(page, tmp_path, BIN) > 0
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_from_pip_install_on(tmp_path: Path) -> None:
+    """In a fresh environment that has the libraries which the extra ``cli`` names, and no Triack yet."""
+    fresh = make_environment(tmp_path / "venv", "triack[cli]")
+    (tmp_path / "home").mkdir()
+    offline = {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(build_wheel(tmp_path / "wheel")),
+        "PIP_CONFIG_FILE": "/dev/null",
+    }
+    assert type_page(ROOT / "README.md", tmp_path / "home", fresh, **offline) > 5
+
+
+@pytest.mark.slow
+def test_a_plain_installation_is_the_library(tmp_path: Path) -> None:
+    """With its few libraries alone; the command says what it needs."""
+    fresh = make_environment(tmp_path / "venv", "triack")
+    wheel = build_wheel(tmp_path / "wheel")
+    subprocess.run([fresh / "pip", "install", "-q", "--no-index", "--find-links", wheel, "triack"], check=True)
+    program = (
+        "import triack.sync\nwith triack.sync.open('a', data=None, insecure=True) as a: a.send('q', b'x').ordered(9)"
+    )
+    subprocess.run([fresh / "python", "-c", program], check=True, timeout=60)
+    told = subprocess.run([fresh / "triack", "-h"], capture_output=True, text=True, timeout=60, check=False)
+    assert (told.returncode, told.stderr) == (
+        1,
+        "triack: the command line needs a few libraries more: pip install 'triack[cli]'\n",
+    )
+    listed = subprocess.run([fresh / "pip", "list"], capture_output=True, text=True, check=True).stdout
+    assert not {"click", "rich", "structlog"} & {line.split()[0] for line in listed.splitlines()}
+
+
+def make_environment(folder: Path, wanted: str) -> Path:
+    """A fresh virtual environment with the libraries that are required, from here. Returns its folder of commands."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    site = folder / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    for name in required(Requirement(wanted)) - {"triack"}:
+        for file in metadata.files(name) or []:
+            top = file.parts[0]
+            if top != ".." and not (site / top).exists():
+                (site / top).symlink_to(str(metadata.distribution(name).locate_file(top)))
+    return folder / "bin"
+
+
+def required(wanted: Requirement) -> set[str]:
+    """What must be installed for this, itself included."""
+    found = {wanted.name}
+    for text in metadata.requires(wanted.name) or []:
+        needed = Requirement(text)
+        if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in {"", *wanted.extras}):
+            found |= required(needed)
+    return found
+
+
+def build_wheel(folder: Path) -> Path:
+    """The project's wheel, built from a copy. Returns where it is."""
+    source = folder / "source"
+    shutil.copytree(
+        ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "dist", "__pycache__", "*.egg-info", "tests")
+    )
+    options = ["-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", str(folder)]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True)
+    return folder

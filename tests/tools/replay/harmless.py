@@ -1,0 +1,178 @@
+"""Worlds in which something is unusual but right; each of them must pass."""
+
+from collections.abc import Callable
+
+from tests.tools.replay.builder import (
+    CLASS_LANES,
+    MS,
+    PER_PACKET,
+    World,
+    healthy,
+    place,
+    scheduled,
+)
+from tests.tools.replay.faults import TX, opened, ready, recover
+
+# What is unusual but right; each of them must pass.
+HARMLESS: dict[str, Callable[[], World]] = {"healthy": healthy}
+
+
+def harmless(build: Callable[[], World]) -> Callable[[], World]:
+    HARMLESS[build.__name__] = build
+    return build
+
+
+@harmless
+def forwarded() -> World:
+    """Beta passes packets on: it stores them without a record of its own, and alpha forgets the recoverable ones."""
+    world = ready()
+    onward = 0
+    opened(world.beta, "ff" * 8, peer="cc" * 16)
+    for cls in (TX, "recoverable"):
+        numbers = world.queue(cls, 3)
+        world.ack(world.send(cls, numbers))
+        for number in numbers:
+            onward += 1
+            world.beta.write(
+                "packet_sent", session="ff" * 8, packet=onward, cls=cls, size=9, **place(cls),
+                number=number, previous=number - 1, count=PER_PACKET, resend=False,
+            )  # fmt: skip
+    return world
+
+
+@harmless
+def rejected_for_good() -> World:
+    """Beta has no such queue: it rejects, and alpha moves the packet to its dead letters."""
+    world = ready()
+    arrived = world.send("recoverable", world.queue("recoverable", 1))
+    where = place("recoverable")
+    world.beta.write("rejected", cls="recoverable", **where, number=1, reason="queue-not-found")
+    world.ack(arrived, store=False)
+    world.alpha.write(
+        "removed", cls="recoverable", **where, first=1, last=1, count=PER_PACKET, reason="queue-not-found"
+    )
+    return world
+
+
+@harmless
+def express_lost_in_a_crash() -> World:
+    """Express packets of a failed session are gone with the process that had them."""
+    world = ready()
+    world.send("express", world.queue("express", 2), lost=(1, 2))
+    world.close("path-lost")
+    world.alpha.start()
+    world.open()
+    world.deliver("express", 1)
+    return world
+
+
+@harmless
+def freed_before_the_session_failed() -> World:
+    """What was acknowledged or removed needs no resend when its session fails and the next one goes on."""
+    world = ready()
+    for cls in CLASS_LANES:
+        world.deliver(cls, 2)
+    numbers = world.queue(TX, 2)
+    world.send(TX, numbers, lost=tuple(numbers))
+    world.alpha.write("removed", cls=TX, **place(TX), first=3, last=4, count=2 * PER_PACKET, reason="expired")
+    world.close("ack-timeout")
+    world.open()
+    for cls in CLASS_LANES:
+        world.send(cls, world.queue(cls, 1))
+    return world
+
+
+@harmless
+def passed_on_before_the_session_failed() -> World:
+    """A node that only passes packets on may forget them when the next one has stored them."""
+    world = ready()
+    log = world.alpha
+    for session, number in (("f1" * 8, 1), ("f2" * 8, 2)):
+        opened(log, session, peer="dd" * 16)
+        packet = {**place(TX), "origin": "cc" * 16, "number": number, "previous": number - 1, "count": PER_PACKET}
+        log.write("packet_sent", session=session, packet=1, cls=TX, size=9, resend=False, **packet)
+        log.write("store_ack_received", session=session, ranges=[[1, 1]])
+        log.write("session_closed", session=session, peer="dd" * 16, peer_name="b", reason="path-lost", unacked=1)
+    return world
+
+
+@harmless
+def acked_just_in_time() -> World:
+    """An ack may be as late as the idle delay and what a busy machine adds to it."""
+    world = ready()
+    arrived = world.send("express", world.queue("express", 1))
+    world.clock.tick(640 * MS)
+    world.ack(arrived, store=False)
+    return world
+
+
+@harmless
+def stored_at_last() -> World:
+    """The store ack of a recoverable packet says nothing of the next one, which beta never gets."""
+    world = ready()
+    arrived = world.send("recoverable", world.queue("recoverable", 2), lost=(2,))
+    world.commit("recoverable", range(1, 2))
+    world.ack(arrived)
+    return world
+
+
+@harmless
+def pending_at_the_end() -> World:
+    """Packets that still wait are no violation, whatever became of their session."""
+    world = ready()
+    world.send(TX, world.queue(TX, 3), lost=(2, 3))
+    world.commit(TX, range(1, 2))
+    world.close("ack-timeout")
+    return world
+
+
+@harmless
+def recovered_ranges() -> World:
+    """Beta dies between a recoverable commit and its record; its duplicate filter knows 1, 3 and 4."""
+    world = ready()
+    numbers = world.queue("recoverable", 4)
+    world.send("recoverable", numbers, lost=(2,))
+    recover(world, [[1, 1], [3, 4]])
+    arrived = world.send("recoverable", numbers)
+    for number in (1, 3, 4):
+        world.beta.write("rejected", cls="recoverable", **place("recoverable"), number=number, reason="duplicate")
+    world.commit("recoverable", range(2, 3))
+    world.ack(arrived)
+    return world
+
+
+@harmless
+def no_threshold() -> World:
+    """Beta counts no packets for its acks, and 150 arrive before one leaves."""
+    world = ready()
+    for record in (*world.alpha.all("session_opened"), *world.beta.all("session_opened")):
+        record.update(window=200, ack_threshold=0)
+    world.ack(world.send("express", world.queue("express", 150)), store=False)
+    return world
+
+
+@harmless
+def expired_between_attempts() -> World:
+    """What went out again expires; the next packet's first resend is attempt 1 again."""
+    world = ready()
+    numbers = world.queue(TX, 1)
+    world.send(TX, numbers, lost=(1,))
+    scheduled(world, 1, 30 * MS)
+    world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="expired")
+    world.send(TX, world.queue(TX, 1), lost=(2,))
+    scheduled(world, 1, 30 * MS, number=2)
+    return world
+
+
+@harmless
+def tiers_as_they_should_be() -> World:
+    """Ten attempts over four tiers, then progress and the first tier again."""
+    world = ready()
+    arrived = world.send(TX, world.queue(TX, 2))
+    world.ack(arrived, store=False)
+    for attempt, wait in enumerate((30, 30, 30, 300, 300, 300, 900, 900, 900, 5000), start=1):
+        scheduled(world, attempt, wait * MS)
+    world.commit(TX, range(1, 2))
+    world.order_ack(1)
+    scheduled(world, 1, 30 * MS, number=2)
+    return world

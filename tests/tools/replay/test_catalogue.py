@@ -1,0 +1,34 @@
+"""The catalogue: every check has a lie that it must catch, and every machine has its checks."""
+
+from pathlib import Path
+
+from tests.tools.replay.judging import PLANTED, plant
+from triack.tools.replay.catalogue import CHECKS, MACHINES
+
+ROOT = Path(__file__).parents[3]
+SILENT = {
+    "ordering/wire", "ordering/settings", "session/congestion", "session/events",
+    "session/frames", "session/idle", "session/opening", "session/pacing", "session/probing", "session/rtt",
+    "session/settings", "session/store_wait", "session/timers",
+}  # fmt: skip
+"""Modules of sessions and sequences that promise nothing a record could show: layouts, settings, estimates."""
+
+
+def test_every_check_has_a_planted_lie() -> None:
+    """No check without a test that sees it fail, and no lie of an unknown check."""
+    assert {check for name in PLANTED for check, *_ in plant(name)[1]} == set(CHECKS)
+
+
+def test_every_check_is_explained() -> None:
+    for check in CHECKS.values():
+        assert all(check)
+        assert check.sentence.endswith(".")
+        assert check.why.endswith(".")
+
+
+def test_every_machine_is_watched() -> None:
+    """Whoever adds a machine says which check watches it, or that it promises nothing of its own."""
+    machines = {f"{room}/{file.stem}" for room in ("session", "ordering") for file in (ROOT / room).glob("[a-z]*.py")}
+    assert machines - SILENT <= set(MACHINES)
+    assert all((ROOT / f"{machine}.py").exists() for machine in MACHINES)
+    assert {check for checks in MACHINES.values() for check in checks} <= set(CHECKS)

@@ -1,0 +1,63 @@
+"""The conclusion: what depends on other logs is decided by them."""
+
+import pytest
+
+from triack.tools.replay.conclusion import World, decide, missing_logs, place
+from triack.tools.replay.findings import Due, Finding, Life, Opening
+from triack.tools.replay.journal import Segment
+from triack.tools.replay.schema import Violation
+
+LIVES = [
+    Life("a", 1, 0, 1000, True, "alpha", 10, True),
+    Life("a", 3, 0, 1000, False, "alpha", 10, False),
+]
+OPENINGS = [
+    Opening("a", 1, "b", "s1", 100, 200, "path-lost", 0),
+    Opening("a", 1, "b", "s2", 300, 0, "", 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("due", "holds"),
+    [
+        (Due("log", "a", 1, end_ns=999), True),
+        (Due("log", "a", 1, end_ns=1000), False),
+        (Due("log", "a", 2, end_ns=0), False),
+        (Due("stopped", "a", 1), True),
+        (Due("stopped", "a", 3), False),
+        (Due("has_log", "a"), True),
+        (Due("has_log", "b"), False),
+        (Due("whole_log", "a"), True),
+        (Due("whole_log", "b"), False),
+        (Due("started", "a", 1, end_ns=1), True),
+        (Due("started", "a", 2, end_ns=9), False),
+        (Due("open", "a", 1, "b", 120, 180), True),
+        (Due("open", "a", 1, "b", 120, 220), False),
+        (Due("open", "a", 1, "b", 300, 1000), True),
+        (Due("not_opened", "a", 1, "", 101, 299), True),
+        (Due("not_opened", "a", 1, "", 101, 300), False),
+        (Due("reopened", "a", 1, "b", 200, 600), True),
+        (Due("reopened", "a", 1, "b", 200, 700), False),
+        (Due("carried_on", "a", 1, "s1", 0, 199), True),
+        (Due("carried_on", "a", 1, "s1", 0, 200), False),
+    ],
+)
+def test_a_due_holds_or_not(due: Due, holds: bool) -> None:
+    world = World(LIVES, OPENINGS)
+    assert world.holds(due) == holds
+    found = decide([Finding(Violation("lost"), (Due("has_log", "a"), due))], world)
+    assert len(found) == holds
+
+
+def test_missing_logs_are_named() -> None:
+    assert missing_logs(World(LIVES, OPENINGS)) == ["node b", "start 2 of node a"]
+
+
+def test_a_violation_is_placed_in_its_file() -> None:
+    segments = [
+        Segment("a", 1, name, first, first + 9, 0, 0, 0, False, False, True, "", 10)
+        for name, first in (("one", 1), ("two", 11))
+    ]
+    violations = [Violation("lost", "a", incarnation=1, n=n) for n in (10, 12, 30)]
+    place(violations, segments)
+    assert [(it.file, it.line) for it in violations] == [("one", 10), ("two", 2), ("", 0)]

@@ -1,0 +1,26 @@
+"""What a receiving node promises of a lane."""
+
+import pytest
+
+from tests.tools.replay.judging import assert_found, breaking
+
+CHECKS = (
+    "each",
+    "broken",
+    "promise",
+    "is",
+    "found.:order",
+    "express_twice",
+    "unmarked",
+    "not_handed",
+    "not_recovered",
+    "order_ack_before_commit",
+    "order_ack_late",
+    "rejected",
+)
+
+
+@pytest.mark.parametrize("name", breaking(*CHECKS))
+def test_a_planted_fault_is_found(name: str) -> None:
+    """As what it is, and where it is."""
+    assert_found(name)

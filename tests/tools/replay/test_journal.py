@@ -1,0 +1,52 @@
+"""What a start of a node promises of its record."""
+
+import pytest
+
+from tests.tools.replay.faults import ready
+from tests.tools.replay.judging import assert_found, breaking
+from triack.tools.replay.findings import Output
+from triack.tools.replay.journal import Journal, Segment, join_segments
+
+CHECKS = (
+    "clock",
+    "node_life",
+    "log_gap",
+)
+
+
+@pytest.mark.parametrize("name", breaking(*CHECKS))
+def test_a_planted_fault_is_found(name: str) -> None:
+    """As what it is, and where it is."""
+    assert_found(name)
+
+
+def test_records_go_to_who_judges_them() -> None:
+    """A packet to its session and its lane, an ack to its session, and a life before the first of each."""
+    out = Output()
+    world = ready()
+    world.ack(world.send("express", world.queue("express", 1)), store=False)
+    world.number()
+    journal = Journal("here", out)
+    dealt = [(unit[0], record["event"]) for unit, record in journal.read(world.alpha.records)]
+    assert dealt == [
+        ("session", "life"), ("session", "session_opened"), ("lane", "life"), ("lane", "queued"),
+        ("session", "packet_sent"), ("lane", "packet_sent"), ("session", "ack_received"),
+    ]  # fmt: skip
+    segment = journal.segment()
+    assert segment is not None
+    assert (segment.path, segment.first_n, segment.last_n, segment.begins, segment.stops) == ("here", 1, 5, True, False)
+    assert Journal("", out).segment() is None
+
+
+def test_segments_are_joined_to_lives() -> None:
+    """Two segments of one start follow each other; a gap between them is found."""
+    first = Segment("n", 1, "a", 1, 5, 10, 20, 7, True, False, True, "name", 5)
+    second = first._replace(path="b", first_n=6, last_n=9, begin_ns=21, end_ns=30, begins=False, stops=True, records=4)
+    out = Output()
+    (life,) = join_segments([second, first], out)
+    assert (life.begin_ns, life.end_ns, life.stopped, life.records, out.findings) == (10, 30, True, 9, [])
+    join_segments([first, second._replace(first_n=7)], out)
+    join_segments([first, second._replace(begin_ns=3)], out)
+    join_segments([first, second._replace(offset_ns=3)], out)
+    join_segments([first._replace(stops=True), second], out)
+    assert [it.violation.check for it in out.findings] == ["log_gap", "clock", "clock", "node_life"]

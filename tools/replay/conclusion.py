@@ -1,0 +1,161 @@
+"""From what the judges found to the verdict: what depends on other logs is decided, numbers are added up."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable
+
+from triack.tools.replay.findings import Due, Finding, Life, Opening
+from triack.tools.replay.journal import Segment
+from triack.tools.replay.schema import SessionLine, Timeline, Verdict, Violation
+from triack.tools.replay.series import GRAIN_BITS, Series
+
+
+class World:
+    """What is known of all nodes and sessions, for findings that depend on it.
+
+    Args:
+        lives: all starts of nodes.
+        openings: all ends of sessions.
+    """
+
+    def __init__(self, lives: Iterable[Life], openings: Iterable[Opening]) -> None:
+        self.lives = {(life.node, life.incarnation): life for life in lives}
+        self.openings = sorted(openings)
+        self.nodes = {life.node for life in self.lives.values()}
+        self._by_start: defaultdict[tuple[str, int], list[Opening]] = defaultdict(list)
+        for opening in self.openings:
+            self._by_start[(opening.node, opening.incarnation)].append(opening)
+        self._holds = {
+            "log": self._log,
+            "stopped": self._stopped,
+            "has_log": lambda due: due.node in self.nodes,
+            "whole_log": self._whole_log,
+            "started": self._started,
+            "open": self._open,
+            "not_opened": self._not_opened,
+            "reopened": self._reopened,
+            "carried_on": self._carried_on,
+        }
+
+    def holds(self, due: Due) -> bool:
+        """Whether what a finding depends on is true."""
+        return self._holds[due.kind](due)
+
+    def _log(self, due: Due) -> bool:
+        life = self.lives.get((due.node, due.incarnation))
+        return life is not None and life.end_ns > due.end_ns
+
+    def _stopped(self, due: Due) -> bool:
+        life = self.lives.get((due.node, due.incarnation))
+        return life is not None and life.stopped
+
+    def _whole_log(self, due: Due) -> bool:
+        return (due.node, 1) in self.lives
+
+    def _started(self, due: Due) -> bool:
+        starts = (life for (node, _), life in self.lives.items() if node == due.node)
+        return any(due.incarnation <= life.incarnation <= due.end_ns and life.ready for life in starts)
+
+    def _closed_ns(self, opening: Opening) -> int:
+        return opening.closed_ns or self.lives[(opening.node, opening.incarnation)].end_ns
+
+    def _open(self, due: Due) -> bool:
+        return any(
+            opening.peer == due.peer and opening.opened_ns <= due.begin_ns and self._closed_ns(opening) >= due.end_ns
+            for opening in self._by_start[(due.node, due.incarnation)]
+        )
+
+    def _not_opened(self, due: Due) -> bool:
+        openings = self._by_start[(due.node, due.incarnation)]
+        return not any(
+            due.begin_ns <= opening.opened_ns <= due.end_ns and due.peer in ("", opening.peer) for opening in openings
+        )
+
+    def _reopened(self, due: Due) -> bool:
+        for opening in self.openings:
+            if opening.node == due.node and opening.peer == due.peer:
+                later = (opening.incarnation, opening.opened_ns) >= (due.incarnation, due.begin_ns)
+                if later and self._closed_ns(opening) - opening.opened_ns > due.end_ns:
+                    return True
+        return False
+
+    def _carried_on(self, due: Due) -> bool:
+        return any(
+            opening.session == due.peer and self._closed_ns(opening) > due.end_ns
+            for opening in self._by_start[(due.node, due.incarnation)]
+        )
+
+
+def decide(findings: Iterable[Finding], world: World) -> list[Violation]:
+    """Return the violations, without those whose dues do not hold; sorted, each once."""
+    found: dict[object, Violation] = {}
+    for violation in sorted(it.violation for it in findings if all(map(world.holds, it.dues))):
+        found.setdefault(violation.identity, violation)
+    return list(found.values())
+
+
+def place(violations: list[Violation], segments: Iterable[Segment]) -> None:
+    """Name the file and line of the record that shows each violation."""
+    starts: defaultdict[tuple[str, int], list[Segment]] = defaultdict(list)
+    for segment in sorted(segments, key=lambda it: it.first_n):
+        starts[(segment.node, segment.incarnation)].append(segment)
+    for violation in violations:
+        parts = starts.get((violation.node or violation.origin, violation.incarnation), [])
+        at = bisect_left(parts, violation.n, key=lambda it: it.last_n)
+        if at < len(parts) and parts[at].first_n <= violation.n:
+            violation.file = parts[at].path
+            violation.line = violation.n - parts[at].first_n + 1
+
+
+def missing_logs(world: World) -> list[str]:
+    """Say which logs are missing: of peers, and of starts before one that is there."""
+    missing = sorted({opening.peer for opening in world.openings} - world.nodes - {""})
+    told = [f"node {peer}" for peer in missing]
+    for node in sorted(world.nodes):
+        known = {incarnation for name, incarnation in world.lives if name == node}
+        told += [f"start {start} of node {node}" for start in range(min(known), max(known)) if start not in known]
+    return told
+
+
+def draw(series: dict[str, Series], openings: Iterable[Opening], numbers: dict[str, int]) -> Timeline:
+    """Return what the report draws: all series in buckets of the same width, the lives of sessions, the latencies."""
+    bits = max((some.bits for some in series.values()), default=GRAIN_BITS)
+    for some in series.values():
+        some.widen(bits)
+    start = min((min(some.buckets) for some in series.values()), default=0)
+    timeline = Timeline(start << bits, 1 << bits)
+    for name, some in series.items():
+        counts = {bucket - start: value for bucket, value in some.buckets.items()}
+        what, *where = name.split()
+        if where:
+            timeline.unacked[(where[0], where[1])] = counts
+        else:
+            setattr(timeline, what, counts)
+    for it in openings:
+        closed_ns = it.wall_ns + it.closed_ns - it.opened_ns if it.closed_ns else 0
+        timeline.sessions.append(SessionLine(it.node, it.session, it.wall_ns, closed_ns, it.reason))
+    timeline.sessions.sort(key=lambda line: (line.opened_ns, line.node, line.session))
+    latencies = {int(name.split()[1]): count for name, count in numbers.items() if name.startswith("latency ")}
+    timeline.latency = dict(sorted(latencies.items()))
+    return timeline
+
+
+def conclude(
+    verdict: Verdict, findings: list[Finding], world: World, numbers: dict[str, int], series: dict[str, Series]
+) -> None:
+    """Fill in a verdict."""
+    verdict.timeline = draw(series, world.openings, numbers)
+    violations = decide(findings, world)
+    verdict.nodes = len(world.nodes)
+    verdict.records = sum(life.records for life in world.lives.values())
+    for name in ("sent", "delivered", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order"):
+        setattr(verdict, name, numbers.get(name, 0))
+    verdict.duplicates_delivered = numbers.get("duplicates_delivered", 0)
+    verdict.lost = sum(it.value for it in violations if it.check == "lost")
+    verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered - verdict.lost
+    verdict.missing = missing_logs(world)
+    verdict.findings = violations
+    for violation in violations:
+        verdict.violations[violation.check] = verdict.violations.get(violation.check, 0) + 1

@@ -1,0 +1,143 @@
+"""What the judges hand on: violations, those that wait for what another log says, facts for each other, and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from triack.tools.replay.schema import Violation
+from triack.tools.replay.series import Series
+
+Record = dict[str, Any]
+
+LATE_NS: Final = 150_000_000
+"""What a busy machine may add to any limit of time before it counts as broken: a loop that wakes late, not one that
+forgot."""
+LATE_MOMENTS: Final = 8
+"""An ack that is due at once leaves before packets have arrived at so many later moments: a node that reads goes on to
+write within a turn or two of its loop."""
+
+
+class Due(NamedTuple):
+    """What must be true elsewhere for a finding to count.
+
+    ``log``: the log of that start of the node goes on to ``end_ns``.
+    ``stopped``: that start ended in good order.
+    ``has_log``: a log of the node was given at all. ``whole_log``: from its first start on.
+    ``started``: it has a start from ``incarnation`` to ``end_ns`` that said more than what it found on its disk.
+    ``open``: the node had one session with the peer open from ``begin_ns`` to ``end_ns``.
+    ``not_opened``: it opened none in between.
+    ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
+    ``carried_on``: its session ``peer`` was open until ``end_ns``.
+    """
+
+    kind: str
+    node: str
+    incarnation: int = 0
+    peer: str = ""
+    begin_ns: int = 0
+    end_ns: int = 0
+
+
+@dataclass(slots=True)
+class Finding:
+    """A violation, and what else it depends on.
+
+    Attributes:
+        violation: what was found.
+        dues: all of them must hold, or there is no violation.
+    """
+
+    violation: Violation
+    dues: tuple[Due, ...] = ()
+
+
+class Life(NamedTuple):
+    """One start of a node, as far as it was recorded; ``ready``: it said more than what it found on its disk."""
+
+    node: str
+    incarnation: int
+    begin_ns: int
+    end_ns: int
+    stopped: bool
+    name: str
+    records: int
+    ready: bool
+
+
+class Opening(NamedTuple):
+    """One end of a session: when it was open, by the node's monotonic clock; ``closed_ns`` 0 if it never closed."""
+
+    node: str
+    incarnation: int
+    peer: str
+    session: str
+    opened_ns: int
+    closed_ns: int
+    reason: str
+    wall_ns: int
+
+
+@dataclass(slots=True)
+class Output:
+    """What a judge found in one unit.
+
+    Attributes:
+        findings: broken promises.
+        series: what the report draws over time, by name.
+        begin_ns, end_ns: when the first message was queued and the last one committed, by the wall clock.
+        facts: records for other units, derived from this one.
+        numbers: what is added up for the verdict, by name.
+        lives, openings: what findings of other units may depend on.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    facts: list[Record] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+    lives: list[Life] = field(default_factory=list)
+    openings: list[Opening] = field(default_factory=list)
+    series: dict[str, Series] = field(default_factory=dict)
+    begin_ns: int = 0
+    end_ns: int = 0
+
+    def chart(self, name: str, wall_ns: int, value: int, mode: str = "sum") -> None:
+        """Put a value on a time line of the report."""
+        series = self.series.get(name)
+        if series is None:
+            series = self.series[name] = Series(mode)
+        series.add(wall_ns, value)
+
+    def begin(self, wall_ns: int) -> None:
+        """A message was queued."""
+        self.begin_ns = min(self.begin_ns or wall_ns, wall_ns)
+
+    def end(self, wall_ns: int) -> None:
+        """A message was committed."""
+        self.end_ns = max(self.end_ns, wall_ns)
+
+    def count(self, name: str, value: int) -> None:
+        """Add to a number."""
+        self.numbers[name] = self.numbers.get(name, 0) + value
+
+    def report(self, record: Record, check: str, evidence: str, *dues: Due, **where: Any) -> None:
+        """Report a violation that a record shows."""
+        violation = Violation(
+            check,
+            where.pop("node", record["node"]),
+            where.pop("session", ""),
+            where.pop("origin", ""),
+            where.pop("lane", -1),
+            where.pop("sequence", -1),
+            where.pop("number", -1),
+            evidence,
+            incarnation=record["incarnation"],
+            n=record["n"],
+            wall_ns=record["wall_ns"],
+            **where,
+        )
+        self.findings.append(Finding(violation, dues))
+
+
+def position(record: Record) -> tuple[int, int]:
+    """What orders the records of a node."""
+    return record["incarnation"], record["n"]

@@ -1,0 +1,378 @@
+"""What a node promises about the packets of a lane that arrive: accepted once, in order, on disk before any ack.
+
+``Incoming`` is one node's side of one lane, fed with its records in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from triack.tools.replay.findings import LATE_NS, Due, Output, Record
+from triack.tools.replay.ranges import RangeSet, Span, size
+from triack.tools.replay.runs import packets_of
+from triack.tools.replay.schema import EXPRESS, REJECT_REASONS, TRANSACTIONAL
+from triack.tools.replay.weights import Weights
+
+DEAD_LETTER_LANE: Final = 0
+"""Dead letters are put into their queue by their own node; they were in no stream."""
+
+
+class Receiver:
+    """One sequence as a node that receives it knows it."""
+
+    __slots__ = (
+        "acked", "again", "arrived", "cls", "commits", "counts", "express", "handed", "marked", "on_disk", "parts",
+        "previous", "recovered", "rejections", "settled", "unarrived", "whole",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.cls = EXPRESS
+        self.arrived = RangeSet()
+        self.again = RangeSet()
+        self.recovered = RangeSet()
+        # How often each number was refused since it last arrived.
+        self.rejections: dict[int, int] = {}
+        # The lowest previous of a packet, where it is not the number before it.
+        self.previous: dict[int, int] = {}
+        self.counts = Weights()
+        self.settled = RangeSet()
+        self.on_disk = RangeSet()
+        self.express = RangeSet()
+        self.commits: list[tuple[Record, int, int]] = []
+        # What commits hold that had not arrived before them.
+        self.unarrived: list[tuple[Record, Span]] = []
+        self.acked = 0
+        # What was handed out: any of a packet, all of it as new, or some messages as new; and those that were marked.
+        self.handed = RangeSet()
+        self.whole = RangeSet()
+        self.parts: dict[int, RangeSet] = {}
+        self.marked: dict[int, RangeSet] = {}
+
+
+class Incoming:
+    """One node's receiving side of one lane.
+
+    Args:
+        node: whose.
+        origin, lane: which lane.
+        out: takes what is found.
+    """
+
+    def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
+        self.node = node
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+        self.sequences: dict[int, Receiver] = {}
+        self._top = (-1, -1)
+        self._ack_top = (0, 0)
+        self._handed_at: dict[str, tuple[int, int, int]] = {}
+        self._found: dict[int, RangeSet] | None = None
+        self._life: Record = {}
+        # The first commit that no order ack has covered, and the session peer that it came from.
+        self._unanswered: Record | None = None
+        self._early: list[tuple[Record, Span]] = []
+        self._holes: list[tuple[Record, int, int]] = []
+
+    def _at(self, record: Record, check: str, evidence: str, *dues: Due, sequence: int, **more: int | str) -> None:
+        self._out.report(
+            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
+        )
+
+    def _sequence(self, record: Record) -> Receiver:
+        receiver = self.sequences.get(record["sequence"])
+        if receiver is None:
+            receiver = self.sequences[record["sequence"]] = Receiver()
+            receiver.cls = record.get("class", TRANSACTIONAL)
+        return receiver
+
+    # ---- starts of the node
+
+    def handle_life(self, record: Record) -> None:
+        """The node's settings, at the begin of each start and of each segment."""
+        self._life = record
+
+    def handle_started(self, record: Record) -> None:
+        """A new start: what was on disk must be there again; express is gone."""
+        self._end_recovery(record)
+        self._found = {}
+        self._unanswered = None
+        for receiver in self.sequences.values():
+            receiver.express = RangeSet()
+            if receiver.cls == EXPRESS:
+                receiver.marked.clear()
+                receiver.parts.clear()
+                receiver.whole = RangeSet()
+                receiver.handed = RangeSet()
+
+    def handle_other(self, record: Record) -> None:
+        """Any record that no start begins with: the node has said what it found."""
+        self._end_recovery(record)
+
+    def _end_recovery(self, record: Record, *dues: Due) -> None:
+        found, self._found = self._found, None
+        if found is None or self.node == self._origin:
+            return
+        newest = max(found, default=-1)
+        for sequence, receiver in self.sequences.items():
+            if sequence < newest:
+                continue
+            have = found.get(sequence, RangeSet())
+            for first, last in receiver.on_disk:
+                for low, high in have.missing(first, last):
+                    evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
+                    self._at(record, "not_recovered", evidence, *dues, sequence=sequence, number=low, last=high)
+
+    def handle_recovered(self, record: Record) -> None:
+        """What the node found on its disk."""
+        receiver = self._sequence(record)
+        receiver.cls = record["class"]
+        ordered = record["class"] == TRANSACTIONAL
+        found = RangeSet()
+        for first, last in [(1, record["number"])] if ordered else record["ranges"]:
+            found.add(first, last)
+            receiver.settled.add(first, last)
+            receiver.recovered.add(first, last)
+        if self._found is not None and record["sequence"] in self._found:
+            self._at(record, "claims", "recovered twice in one start", sequence=record["sequence"])
+        if self._found is None:
+            evidence = "a position recovered, but not at a start"
+            self._at(record, "node_life", evidence, sequence=record["sequence"])
+        else:
+            self._found[record["sequence"]] = found
+        if ordered:
+            self._top = max(self._top, (record["sequence"], record["number"]))
+
+    # ---- arrivals and commits
+
+    def handle_received(self, record: Record) -> None:
+        """Packets arrived."""
+        receiver = self._sequence(record)
+        receiver.cls = record["class"]
+        for _, packet in packets_of(record):
+            number = packet.number
+            receiver.counts.put(number, packet.messages)
+            known = number in receiver.arrived
+            receiver.arrived.add(number, number)
+            receiver.rejections.pop(number, None)
+            if known:
+                receiver.again.add(number, number)
+            if known or packet.previous != number - 1:
+                before = receiver.previous.get(number, number - 1) if known else packet.previous
+                receiver.previous[number] = min(before, packet.previous)
+
+    def handle_rejected(self, record: Record) -> None:
+        """A packet was refused: as a duplicate only if it is here already, or is held for those before it."""
+        receiver, number = self._sequence(record), record["number"]
+        for low, high in receiver.arrived.missing(number, number):
+            self._at(record, "rejected", "rejected but not arrived", sequence=record["sequence"], number=low, last=high)
+        reason, sequence = record["reason"], record["sequence"]
+        receiver.rejections[number] = receiver.rejections.get(number, 0) + 1
+        if receiver.rejections[number] > 1:
+            self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
+        if reason not in REJECT_REASONS:
+            self._at(record, "claims", f"unknown reason {reason!r}", sequence=sequence, number=number)
+        elif reason == "duplicate":
+            self._out.count("duplicates_on_wire", 1)
+            self._out.chart("duplicates", record["wall_ns"], 1)
+            top = receiver.settled.lasts[-1] if receiver.settled else 0
+            # What was passed over is a duplicate, too; of other classes only their filter knows what that is.
+            if record["class"] == TRANSACTIONAL and number > top and number not in receiver.again:
+                evidence = "a duplicate of what was not accepted and came once"
+                self._at(record, "rejected", evidence, sequence=sequence, number=number)
+        elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
+            self._at(record, "claims", f"{reason}, but it is on disk", sequence=sequence, number=number)
+
+    def handle_committed(self, record: Record) -> None:
+        """Packets are on disk (express: in the queue)."""
+        receiver, sequence = self._sequence(record), record["sequence"]
+        receiver.cls = record["class"]
+        first, last = record["first"], record["last"]
+        if last < first:
+            self._at(record, "claims", f"committed {first}..{last}", sequence=sequence, number=first)
+            return
+        receiver.commits.append((record, first, last))
+        receiver.unarrived += [(record, span) for span in receiver.arrived.missing(first, last)]
+        if record["class"] == EXPRESS:
+            for low, high in receiver.express.overlap(first, last):
+                self._at(record, "express_twice", "entered the queue again", sequence=sequence, number=low, last=high)
+            receiver.express.add(first, last)
+        elif record["class"] == TRANSACTIONAL:
+            self._judge_place(record, receiver)
+        receiver.settled.add(first, last)
+        if record["class"] != EXPRESS:
+            receiver.on_disk.add(first, last)
+
+    def _judge_place(self, record: Record, receiver: Receiver) -> None:
+        """Judge where in its sequence a commit is."""
+        sequence, first, last = record["sequence"], record["first"], record["last"]
+        before = receiver.settled.lasts[-1] if receiver.settled else 0
+        if (sequence, first) <= self._top:
+            self._out.count("out_of_order", record["count"])
+            evidence = f"committed {first}..{last} after {self._top[0]}/{self._top[1]}"
+            self._at(record, "order", evidence, sequence=sequence, number=first)
+        if first > before + 1:
+            self._holes.append((record, before + 1, first - 1))
+        self._top = max(self._top, (sequence, last))
+        if self._unanswered is None and self.node != self._origin:
+            self._unanswered = record
+
+    # ---- acks
+
+    def handle_order_ack(self, record: Record) -> None:
+        """An order ack was handed to a session."""
+        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
+        settled = receiver.settled.lasts[-1] if receiver.settled else 0
+        if number > settled:
+            evidence = f"order ack up to {number}, committed up to {settled}"
+            self._at(record, "order_ack_before_commit", evidence, sequence=sequence, number=number)
+        else:
+            receiver.on_disk.add(1, number)
+        if (sequence, number) < self._ack_top:
+            evidence = f"order ack {number} follows {self._ack_top[1]}"
+            self._at(record, "ack_taken_back", evidence, sequence=sequence, number=number)
+        self._ack_top = max(self._ack_top, (sequence, number))
+        receiver.acked = max(receiver.acked, number)
+        self._answer(record)
+
+    def _answer(self, record: Record) -> None:
+        """Judge how long the first commit that this order ack covers had to wait."""
+        waiting = self._unanswered
+        if waiting is None or (record["sequence"], record["number"]) < (waiting["sequence"], waiting["first"]):
+            return
+        self._judge_delay(waiting, record["at_ns"], record["peer"], "after")
+        receiver = self._sequence(record)
+        later = (it for it, first, _ in reversed(receiver.commits) if first > record["number"])
+        self._unanswered = min(later, key=lambda it: it["at_ns"], default=None)
+
+    def _judge_delay(self, waiting: Record, now_ns: int, peer: str, what: str) -> None:
+        limit_ns = self._life.get("seq_max_ack_delay_ns")
+        if limit_ns is None:
+            return
+        took_ns = now_ns - waiting["at_ns"]
+        if took_ns > limit_ns + LATE_NS:
+            due = Due(
+                "open", self.node, waiting["incarnation"], peer, waiting["at_ns"], waiting["at_ns"] + limit_ns + LATE_NS
+            )
+            evidence = f"order ack {what} {took_ns // 1_000_000} ms, {limit_ns // 1_000_000} ms are allowed"
+            self._at(waiting, "order_ack_late", evidence, due, sequence=waiting["sequence"], number=waiting["first"])
+
+    def handle_store_acked(self, record: Record) -> None:
+        """A store ack left that covers packets of the lane; forwarders are not known yet."""
+        if record["class"] == EXPRESS:
+            return
+        receiver = self._sequence(record)
+        for low, high in receiver.settled.missing(record["first"], record["last"]):
+            self._early.append((record, (low, high)))
+
+    # ---- handing out
+
+    def handle_handed(self, record: Record) -> None:
+        """Messages reach the application: in order, and once unless marked."""
+        if self._lane == DEAD_LETTER_LANE:
+            return
+        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
+        receiver.cls = record["class"]
+        if number not in receiver.settled:
+            self._at(record, "queue", "handed out but not committed", sequence=sequence, number=number)
+        self._judge_marks(record, receiver)
+        receiver.handed.add(number, number)
+        if record["class"] == TRANSACTIONAL:
+            self._judge_handed_order(record)
+
+    def _judge_marks(self, record: Record, receiver: Receiver) -> None:
+        sequence, number, first, last = (record[name] for name in ("sequence", "number", "first", "last"))
+        count = receiver.counts.get(number)
+        if last < first or (count is not None and last >= max(count, 1)):
+            evidence = f"messages {first}..{last} of a packet with {count}"
+            self._at(record, "claims", evidence, sequence=sequence, number=number)
+        if record["redelivered"]:
+            receiver.marked.setdefault(number, RangeSet()).add(first, last)
+            return
+        marked = receiver.marked.get(number)
+        if marked is not None and list(marked.overlap(first, last)):
+            self._at(record, "unmarked", "handed out as new after a redelivery", sequence=sequence, number=number)
+        if number in receiver.whole:
+            again = last - first + 1
+        else:
+            parts = receiver.parts.setdefault(number, RangeSet())
+            again = size(parts.overlap(first, last))
+            parts.add(first, last)
+            if len(parts) == count:
+                del receiver.parts[number]
+                receiver.whole.add(number, number)
+        if again:
+            self._out.count("duplicates_delivered", again)
+            evidence = f"{again} messages handed out again without being marked"
+            self._at(record, "duplicates_delivered", evidence, sequence=sequence, number=number)
+
+    def _judge_handed_order(self, record: Record) -> None:
+        before = self._handed_at.get(record["queue"])
+        here = record["sequence"], record["number"], record["first"]
+        end = record["sequence"], record["number"], record["last"]
+        if before is not None and here <= before and not record["redelivered"]:
+            self._out.count("out_of_order", record["last"] - record["first"] + 1)
+            evidence = f"messages {here[2]}..{end[2]} handed out after {before[0]}/{before[1]} message {before[2]}"
+            self._at(record, "order", evidence, sequence=here[0], number=here[1])
+        if before is None or end > before:
+            self._handed_at[record["queue"]] = end
+
+    def finish_start(self, later: Due) -> None:
+        """A later start, if there is one, did not find any of this."""
+        self._found = {}
+        self._end_recovery(self._life, later)
+
+    # ---- the end
+
+    def finish(self, later: Due) -> None:
+        """Judge what only the whole record of this node shows.
+
+        Args:
+            later: holds if the node has started again after the last record seen here.
+        """
+        if self._life:
+            self._end_recovery(self._life, later)
+            self.finish_start(later._replace(incarnation=later.incarnation + 1))
+        for sequence, receiver in self.sequences.items():
+            if receiver.cls != EXPRESS:
+                self._judge_unread(sequence, receiver)
+
+    def _judge_unread(self, sequence: int, receiver: Receiver) -> None:
+        """Report messages that were passed over when those of a later commit were handed out."""
+        last_read = -1
+        for at, (_, first, last) in enumerate(receiver.commits):
+            if list(receiver.handed.overlap(first, last)):
+                last_read = at
+        for at, (record, first, last) in enumerate(receiver.commits[: last_read + 1]):
+            top = receiver.handed.lasts[-1] - 1 if at == last_read else last
+            for number in self._unread(receiver, first, min(last, top)):
+                evidence = (
+                    "committed and not handed out, though later ones were; unless whoever may purge the queue took them"
+                )
+                self._at(record, "not_handed", evidence, sequence=sequence, number=number)
+
+    def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
+        """Yield the packets of which some message was not handed out."""
+        for low, high in receiver.whole.missing(first, last):
+            for number in range(low, high + 1):
+                count = receiver.counts.get(number)
+                if count and not self._lacks_parts(receiver, number):
+                    read = RangeSet([*receiver.parts.get(number, ()), *receiver.marked.get(number, ())])
+                    if list(read.overlap(0, count - 1)) != [(0, count - 1)]:
+                        yield number
+
+    def _lacks_parts(self, receiver: Receiver, number: int) -> bool:
+        """Whether a packet ends a large message of which an earlier part never came: its origin gave that up."""
+        number -= 1
+        while receiver.counts.get(number) == 0 and number in receiver.settled:
+            number -= 1
+        return number > 0 and number not in receiver.settled
+
+    def holes(self) -> list[tuple[Record, int, int]]:
+        """Numbers that commits went past: what the origin had given up is no fault."""
+        return self._holes
+
+    def early_store_acks(self) -> list[tuple[Record, Span]]:
+        """Store acks that nothing committed stands behind; a node that passes packets on writes no commits."""
+        return self._early

@@ -1,0 +1,179 @@
+"""One start of a node as it was written down: read in order, checked as a whole, and dealt out to who judges it.
+
+A record goes to the judge of its session, to that of its lane, or to both; before its first one in a segment each of
+them gets a ``life`` record with the node's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from triack.base.session_log import EVENTS
+from triack.tools.replay.findings import Life, Output, Record
+
+Unit = tuple[str, ...]
+"""Whom a record goes to: ``("session", id)`` or ``("lane", origin, lane)``."""
+RECOVERY: Final = ("node_started", "position_recovered", "queued")
+"""With these records a start says what it found on its disk."""
+
+SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
+LANE_EVENTS: Final = frozenset(
+    name for name, event in EVENTS.items() if any("lane" in (*event.fields, *more) for more in event.variants)
+)
+
+
+class Segment(NamedTuple):
+    """What a segment of a log is as a whole.
+
+    Attributes:
+        node, incarnation: whose start it is of.
+        path: its file; empty for records in memory.
+        first_n, last_n: serials of its first and its last record.
+        begin_ns, end_ns: the monotonic clock of these.
+        offset_ns: wall clock minus monotonic clock.
+        begins, stops: whether its first record is ``node_started``, its last ``node_stopped``.
+        ready: whether the node said more than what it found on its disk.
+        name: of the node, if it begins here.
+        records: how many there are.
+    """
+
+    node: str
+    incarnation: int
+    path: str
+    first_n: int
+    last_n: int
+    begin_ns: int
+    end_ns: int
+    offset_ns: int
+    begins: bool
+    stops: bool
+    ready: bool
+    name: str
+    records: int
+
+
+class Journal:
+    """Reads one segment.
+
+    Args:
+        path: its file, or empty.
+        out: takes what is found.
+    """
+
+    def __init__(self, path: str, out: Output) -> None:
+        self._path = path
+        self._out = out
+        self._first: Record = {}
+        self._last: Record = {}
+        self._life: Record = {}
+        self._records = 0
+        self._ready = False
+        self._stopped = False
+        self._met: set[Unit] = set()
+
+    def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
+        """Check the records as they come, and yield them with whom they go to."""
+        for record in records:
+            self._check(record)
+            for unit in units_of(record):
+                if unit not in self._met:
+                    self._met.add(unit)
+                    yield unit, {**self._life, "n": record["n"]}
+                yield unit, record
+
+    def segment(self) -> Segment | None:
+        """Return what was read as a whole; None if it was empty."""
+        if not self._records:
+            return None
+        first, last = self._first, self._last
+        return Segment(
+            first["node"], first["incarnation"], self._path, first["n"], last["n"], first["at_ns"], last["at_ns"],
+            first["wall_ns"] - first["at_ns"], first["event"] == "node_started", self._stopped, self._ready,
+            self._life.get("name", ""), self._records,
+        )  # fmt: skip
+
+    def _check(self, record: Record) -> None:
+        last, event = self._last, record["event"]
+        self._records += 1
+        if not last:
+            self._begin(record)
+        else:
+            if record["n"] != last["n"] + 1:
+                report_gap(self._out, record, last["n"])
+            if (record["node"], record["incarnation"]) != (last["node"], last["incarnation"]):
+                self._out.report(record, "node_life", f"a record of another start after record {last['n']}")
+            if record["at_ns"] < last["at_ns"]:
+                self._out.report(record, "clock", f"{record['at_ns']} ns follows {last['at_ns']} ns")
+            if record["wall_ns"] - record["at_ns"] != self._first["wall_ns"] - self._first["at_ns"]:
+                evidence = f"the wall clock is {record['wall_ns'] - record['at_ns']} ns ahead"
+                self._out.report(record, "clock", f"{evidence}, before {last['wall_ns'] - last['at_ns']} ns")
+            if event == "node_started":
+                self._out.report(record, "node_life", "started again in the same start")
+        if self._stopped:
+            self._out.report(record, "node_life", f"{event} after node_stopped")
+        self._ready = self._ready or event not in RECOVERY or (event == "queued" and not record.get("recovered"))
+        self._stopped = event == "node_stopped"
+        self._last = record
+
+    def _begin(self, record: Record) -> None:
+        self._first = record
+        common = ("node", "incarnation", "n", "at_ns", "wall_ns")
+        settings = record if record["event"] == "node_started" else {name: record[name] for name in common}
+        self._life = {**settings, "event": "life"}
+
+
+def units_of(record: Record) -> Iterator[Unit]:
+    """Yield who judges a record."""
+    event = record["event"]
+    if event in SESSION_EVENTS:
+        yield "session", record["session"]
+    if event in LANE_EVENTS and record.get("lane") is not None:
+        yield "lane", record["origin"], str(record["lane"])
+
+
+def report_gap(out: Output, record: Record, before: int) -> None:
+    """Report a gap in the serials."""
+    evidence = f"start {record['incarnation']}: record {record['n']} follows record {before}"
+    out.report(record, "log_gap", evidence, number=record["n"])
+
+
+def join_segments(segments: list[Segment], out: Output) -> list[Life]:
+    """Check that segments make whole starts of nodes, and return these starts."""
+    lives: dict[tuple[str, int], list[Segment]] = {}
+    for segment in sorted(segments, key=lambda it: (it.node, it.incarnation, it.first_n)):
+        lives.setdefault((segment.node, segment.incarnation), []).append(segment)
+    return [_join(parts, out) for parts in lives.values()]
+
+
+def _join(parts: list[Segment], out: Output) -> Life:
+    first, last = parts[0], parts[-1]
+    if first.first_n != 1:
+        report_gap(out, _record_of(first), 0)
+    elif not first.begins:
+        out.report(_record_of(first), "node_life", "the first record is not node_started")
+    for before, after in pairwise(parts):
+        record = _record_of(after)
+        if after.first_n != before.last_n + 1:
+            report_gap(out, record, before.last_n)
+        if after.begin_ns < before.end_ns:
+            out.report(record, "clock", f"{after.begin_ns} ns follows {before.end_ns} ns")
+        if after.offset_ns != before.offset_ns:
+            evidence = f"the wall clock is {after.offset_ns} ns ahead, before {before.offset_ns} ns"
+            out.report(record, "clock", evidence)
+        if before.stops:
+            out.report(record, "node_life", "goes on after node_stopped")
+    return Life(
+        first.node, first.incarnation, first.begin_ns, last.end_ns, last.stops, first.name,
+        sum(part.records for part in parts), any(part.ready for part in parts),
+    )  # fmt: skip
+
+
+def _record_of(segment: Segment) -> Record:
+    return {
+        "node": segment.node,
+        "incarnation": segment.incarnation,
+        "n": segment.first_n,
+        "wall_ns": segment.begin_ns + segment.offset_ns,
+    }

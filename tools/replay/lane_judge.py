@@ -1,0 +1,378 @@
+"""What one lane promises, over all nodes that its packets pass: nothing lost, repeated, reordered or made up.
+
+Fed with all records of the lane and with what its sessions tell of it, those of one node after those of the other, each
+node's in its order. ``Outgoing`` and ``Incoming`` judge what one node shows; here is what only several of them do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable
+
+from triack.tools.replay.findings import Due, Output, Record
+from triack.tools.replay.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
+from triack.tools.replay.outgoing_check import Outgoing
+from triack.tools.replay.ranges import RangeSet, Span, repeats, size
+from triack.tools.replay.runs import packets_of
+from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
+from triack.tools.replay.series import latency_bucket
+from triack.tools.replay.stories import Story, segments
+
+
+class LaneJudge:
+    """Judges one lane of one origin.
+
+    Args:
+        origin, lane: which lane.
+        out: takes what is found.
+    """
+
+    def __init__(self, origin: str, lane: int, out: Output) -> None:
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+        self._senders: dict[str, Outgoing] = {}
+        self._receivers: dict[str, Incoming] = {}
+        self._stories: defaultdict[int, Story] = defaultdict(Story)
+        self._starts: dict[str, int] = {}
+        self._last: dict[str, Record] = {}
+        # (node, peer) of the sessions that carried the lane.
+        # For latencies: (last, first, wall) of what was queued, and (sequence, last, messages, wall) of commits.
+        self._times: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        self._commits: list[tuple[int, int, int, int]] = []
+        self._hops: set[tuple[str, str]] = set()
+        self._order_acks: defaultdict[int, RangeSet] = defaultdict(RangeSet)
+        self._order_acked: dict[tuple[int, int], Record] = {}
+        # (node, peer) -> the first order ack for that peer.
+        self._answered: dict[tuple[str, str], Record] = {}
+        self._said: dict[tuple[str, int], object] = {}
+        self._handlers: dict[str, Callable[[Record], None]] = {
+            "queued": self._on_queued,
+            "removed": self._on_removed,
+            "packet_sent": self._on_sent,
+            "packet_received": self._on_received,
+            "committed": self._on_committed,
+            "position_recovered": self._on_recovered,
+            "rejected": self._on_rejected,
+            "order_ack_sent": self._on_order_ack_sent,
+            "order_ack_received": self._on_order_ack_received,
+            "resend_scheduled": self._on_scheduled,
+            "handed": self._on_handed,
+            "~acked": self._on_freed,
+            "~stored": self._on_freed,
+            "~store_acked": self._on_store_acked,
+            "~closed": self._on_closed,
+            "~carried": self._on_carried,
+        }
+
+    def _sender(self, node: str) -> Outgoing:
+        if node not in self._senders:
+            self._senders[node] = Outgoing(node, self._origin, self._lane, self._out)
+        return self._senders[node]
+
+    def _receiver(self, node: str) -> Incoming:
+        if node not in self._receivers:
+            self._receivers[node] = Incoming(node, self._origin, self._lane, self._out)
+        return self._receivers[node]
+
+    def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
+        self._out.report(
+            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
+        )
+
+    def see(self, record: Record) -> None:
+        """Look at the next record."""
+        node, event = record["node"], record["event"]
+        if event == "life":
+            self._on_life(record)
+            return
+        self._last[node] = record
+        if self._lane == DEAD_LETTER_LANE and event != "handed":
+            self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
+            return
+        if event[0] != "~":
+            self._judge_names(record)
+            recovers = event == "position_recovered" or (event == "queued" and record.get("recovered"))
+            if not recovers:
+                self._sender(node).handle_other(record)
+                self._receiver(node).handle_other(record)
+        self._handlers[event](record)
+
+    def _judge_names(self, record: Record) -> None:
+        """See that all nodes call the lane's class, queue and address the same."""
+        for name in ("class", "queue", "peer_name"):
+            if name in record and self._lane != DEAD_LETTER_LANE:
+                said = self._said.setdefault((name, record["sequence"]), record[name])
+                if said != record[name]:
+                    evidence = f"{name} {record[name]!r}, elsewhere {said!r}"
+                    self._at(record, "claims", evidence, record["sequence"])
+
+    def _on_life(self, record: Record) -> None:
+        node, start = record["node"], record["incarnation"]
+        sides = self._sender(node), self._receiver(node)
+        before = self._starts.get(node)
+        self._starts[node] = start
+        for side in sides:
+            if before is not None and start > before + 1:
+                side.finish_start(Due("started", node, before + 1, end_ns=start - 1))
+            if before != start:
+                side.handle_started(record)
+            side.handle_life(record)
+
+    # ---- what single records tell
+
+    def _story(self, record: Record) -> Story:
+        story = self._stories[record["sequence"]]
+        cls = record.get("class", TRANSACTIONAL)
+        if story.cls != cls:
+            # A stream has one class; if records disagree, the one that promises most.
+            story.cls = max(story.cls, cls, key=CLASS_CODES.__getitem__)
+        return story
+
+    def _on_queued(self, record: Record) -> None:
+        story = self._story(record)
+        span = record["first"], record["last"], record["count"]
+        (story.recovered if record.get("recovered") else story.fresh).append(span)
+        story.queued.add(record["first"], record["last"])
+        if record["first"] == record["last"]:
+            story.weights.put(record["first"], record["count"])
+        if not record.get("recovered"):
+            self._times[record["sequence"]].append((record["last"], record["first"], record["wall_ns"]))
+        if record["class"] != EXPRESS:
+            self._out.begin(record["wall_ns"])
+        self._sender(record["node"]).handle_queued(record)
+
+    def _on_removed(self, record: Record) -> None:
+        story, first, last, count = self._story(record), record["first"], record["last"], record["count"]
+        story.removed.append((first, last, count))
+        packets, messages = story.weights.total(first, last)
+        if packets == last - first + 1 and messages != count:
+            evidence = f"{count} messages removed, their packets hold {messages}"
+            self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
+        self._sender(record["node"]).handle_removed(record)
+
+    def _weigh(self, record: Record) -> None:
+        weights = self._story(record).weights
+        for _, packet in packets_of(record):
+            weights.put(packet.number, packet.messages)
+
+    def _on_sent(self, record: Record) -> None:
+        self._weigh(record)
+        self._sender(record["node"]).handle_sent(record)
+
+    def _on_received(self, record: Record) -> None:
+        self._weigh(record)
+        self._receiver(record["node"]).handle_received(record)
+
+    def _on_committed(self, record: Record) -> None:
+        first, last, count = record["first"], record["last"], record["count"]
+        if first <= last:
+            self._story(record).commits.append((record["node"], first, last, count))
+        if record["class"] != EXPRESS:
+            self._out.end(record["wall_ns"])
+        self._out.chart("committed", record["wall_ns"], count)
+        self._commits.append((record["sequence"], last, count, record["wall_ns"]))
+        if record["node"] == self._origin:
+            self._sender(record["node"]).handle_local(record)
+        self._receiver(record["node"]).handle_committed(record)
+
+    def _on_recovered(self, record: Record) -> None:
+        covered = self._story(record).covered
+        for first, last in [(1, record["number"])] if "number" in record else record["ranges"]:
+            covered.add(first, last)
+        self._receiver(record["node"]).handle_recovered(record)
+
+    def _on_rejected(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_rejected(record)
+
+    def _on_order_ack_sent(self, record: Record) -> None:
+        self._order_acks[record["sequence"]].add(record["number"], record["number"])
+        self._answered.setdefault((record["node"], record["peer"]), record)
+        self._receiver(record["node"]).handle_order_ack(record)
+
+    def _on_order_ack_received(self, record: Record) -> None:
+        sequence = record["sequence"]
+        story = self._stories[sequence]
+        story.acked = max(story.acked, record["number"])
+        self._order_acked.setdefault((sequence, record["number"]), record)
+        if record["node"] != self._origin:
+            self._at(record, "claims", "an order ack that arrived at another node", sequence, number=record["number"])
+        self._sender(record["node"]).handle_order_ack(record)
+
+    def _on_scheduled(self, record: Record) -> None:
+        self._sender(record["node"]).handle_scheduled(record)
+
+    def _on_handed(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_handed(record)
+
+    # ---- what sessions tell
+
+    def _on_freed(self, record: Record) -> None:
+        if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
+            self._stories[record["sequence"]].stored.add(record["first"], record["last"])
+        self._sender(record["node"]).handle_freed(record)
+
+    def _on_store_acked(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_store_acked(record)
+
+    def _on_closed(self, record: Record) -> None:
+        self._sender(record["node"]).handle_closed(record)
+
+    def _on_carried(self, record: Record) -> None:
+        self._hops.add((record["node"], record["peer"]))
+        self._sender(record["node"]).handle_opened(record)
+
+    # ---- the whole lane
+
+    def finish(self) -> None:
+        """Judge what only all records of all nodes show."""
+        if self._lane == DEAD_LETTER_LANE:
+            return
+        passed_on = any(sender.passes_on for sender in self._senders.values())
+        for node, sender in self._senders.items():
+            sender.finish(self._later(node))
+        for node, receiver in self._receivers.items():
+            receiver.finish(self._later(node))
+            self._judge_receiver(receiver, forwards=node in self._senders and self._senders[node].passes_on)
+        self._judge_order_acks()
+        self._measure()
+        for sequence, story in self._stories.items():
+            self._judge_story(sequence, story, passed_on=passed_on)
+
+    def _measure(self) -> None:
+        """Count messages by the wall time from queued to committed."""
+        for queued in self._times.values():
+            queued.sort()
+        for sequence, last, count, wall_ns in self._commits:
+            queued = self._times[sequence]
+            at = bisect_left(queued, (last, 0, 0))
+            if at < len(queued) and queued[at][1] <= last and wall_ns >= queued[at][2]:
+                self._out.count(f"latency {latency_bucket(wall_ns - queued[at][2])}", count)
+
+    def _later(self, node: str) -> Due:
+        return Due("started", node, self._starts.get(node, 0), end_ns=1 << 62)
+
+    def _judge_receiver(self, receiver: Incoming, *, forwards: bool) -> None:
+        origin = Due("whole_log", self._origin)
+        for sequence, known in receiver.sequences.items():
+            story = self._stories[sequence]
+            if receiver.node != self._origin:
+                self._judge_arrived(sequence, known, story, origin)
+            self._judge_counts(sequence, known, story)
+            for record, first, last in known.commits:
+                for low, high in story.queued.missing(first, last):
+                    self._at(record, "queue", "committed but not queued", sequence, origin, number=low, last=high)
+            for first, last in known.recovered:
+                for low, high in story.queued.missing(first, last):
+                    record = self._last[receiver.node]
+                    self._at(record, "queue", "recovered but not queued", sequence, origin, number=low, last=high)
+        for record, first, last in receiver.holes():
+            self._judge_hole(record, first, last, receiver.sequences[record["sequence"]])
+        if not forwards:
+            for record, (low, high) in receiver.early_store_acks():
+                evidence = "store-acked before its commit"
+                more = {"session": record["session"], "number": low, "last": high}
+                self._at(record, "store_ack_before_commit", evidence, record["sequence"], **more)
+
+    def _judge_arrived(self, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
+        removed = RangeSet((first, last) for first, last, _ in story.removed)
+        for record, (first, last) in known.unarrived:
+            # Between the ends of a range may be numbers that the origin had given up.
+            ends = first == record["first"] or last == record["last"]
+            dues = () if ends or known.cls != TRANSACTIONAL else (origin,)
+            for low, high in removed.missing(first, last):
+                evidence = "committed, and had not arrived"
+                self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
+
+    def _judge_counts(self, sequence: int, known: Receiver, story: Story) -> None:
+        """See that commits hold as many messages as their packets."""
+        removed = RangeSet((first, last) for first, last, _ in story.removed)
+        for record, first, last in known.commits:
+            packets, messages = known.counts.total(first, last)
+            if packets == last - first + 1 and not list(removed.overlap(first, last)) and messages != record["count"]:
+                evidence = f"{record['count']} messages committed, their packets hold {messages}"
+                self._at(record, "claims", evidence, sequence, number=first, last=last)
+
+    def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
+        sequence = record["sequence"]
+        story = self._stories[sequence]
+        removed = RangeSet((low, high) for low, high, _ in story.removed)
+        wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
+        if wanted:
+            evidence = f"{size(wanted)} packets from {wanted[0][0]} on were not committed before {record['first']}"
+            self._at(record, "gaps", evidence, sequence, number=record["first"])
+            return
+        previous = known.previous.get(record["first"], record["first"] - 1)
+        if record["first"] in known.arrived and previous > first - 1:
+            evidence = f"{record['first']} was accepted behind {first - 1}, its previous is {previous}"
+            self._at(record, "previous", evidence, sequence, number=record["first"])
+
+    def _judge_order_acks(self) -> None:
+        for (sequence, number), record in self._order_acked.items():
+            given = self._order_acks[sequence]
+            if number not in given:
+                evidence = f"order ack of {number}, given were {list(given)[-3:] or 'none'}"
+                self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(), number=number)
+        for (node, peer), record in self._answered.items():
+            senders = {sender for sender, taker in self._hops if taker == node}
+            if senders and peer not in senders:
+                evidence = f"an order ack for {peer}, from whom no packet came"
+                self._at(record, "claims", evidence, record["sequence"], number=record["number"])
+
+    def _takers(self) -> tuple[Due, ...]:
+        """All destinations must have been heard before something of theirs is missed."""
+        senders = {node for node, _ in self._hops}
+        return tuple(Due("has_log", peer) for peer in sorted({peer for _, peer in self._hops} - senders))
+
+    def _judge_story(self, sequence: int, story: Story, *, passed_on: bool) -> None:
+        """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost."""
+        out = self._out
+        self._judge_queued_counts(sequence, story)
+        if story.cls == EXPRESS:
+            return
+        self._judge_repeats(sequence, story)
+        sent = sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
+        delivered = sum(commit[3] for commit in story.commits)
+        lost: list[Span] = []
+        for part in segments(story):
+            span = (part.first, part.last)
+            weight = story.weigh_all([span])
+            sent += part.sent * weight
+            delivered += part.delivered * weight
+            out.count("unqueued", part.unqueued * weight)
+            if part.lost and not (story.cls == RECOVERABLE and passed_on):
+                lost.append(span)
+        out.count("sent", sent)
+        out.count("delivered", delivered)
+        for first, last in RangeSet(lost):
+            self._report_lost(sequence, story, first, last)
+
+    def _origins_last(self) -> Record:
+        """The origin's last record, or what there is instead."""
+        return self._last.get(self._origin) or next(iter(self._last.values()))
+
+    def _report_lost(self, sequence: int, story: Story, first: int, last: int) -> None:
+        weight = story.weigh_all([(first, last)])
+        record = {**self._origins_last(), "node": ""}
+        evidence = f"acknowledged at its origin, committed nowhere; messages: {weight}"
+        self._at(record, "lost", evidence, sequence, *self._takers(), number=first, last=last, value=weight)
+
+    def _judge_queued_counts(self, sequence: int, story: Story) -> None:
+        for first, last, count in story.fresh:
+            packets, messages = story.weights.total(first, last)
+            if packets == last - first + 1 and messages != count:
+                evidence = f"{count} messages queued in {first}..{last}, their packets hold {messages}"
+                self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
+
+    def _judge_repeats(self, sequence: int, story: Story) -> None:
+        """Report packets that one destination committed more than once."""
+        spans: defaultdict[str, list[Span]] = defaultdict(list)
+        for node, first, last, _ in story.commits:
+            spans[node].append((first, last))
+        for node, committed in spans.items():
+            extra = list(repeats(committed))
+            self._out.count("duplicates_delivered", story.weigh_all(extra))
+            for first, last in RangeSet(extra):
+                evidence = f"committed again; messages: {story.weigh_all([(first, last)])}"
+                self._at(self._last[node], "duplicates_delivered", evidence, sequence, number=first, last=last)

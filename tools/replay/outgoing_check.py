@@ -1,0 +1,294 @@
+"""What a node promises about the packets of a lane that it sends: queued first, none skipped, none forgotten.
+
+``Outgoing`` is one node's side of one lane, fed with its records in their order. Of packets that a node only passes on
+no record tells what it has, so only what leaves again is counted there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from triack.tools.replay.findings import Due, Output, Record
+from triack.tools.replay.ranges import RangeSet, Span
+from triack.tools.replay.runs import packets_of
+from triack.tools.replay.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
+from triack.tools.replay.tier_check import Tiers
+
+RESEND_LATE_NS: Final = 10_000_000_000
+"""A session that has been open for so long has sent what the one before it left behind, whatever else waits."""
+
+
+class Sender:
+    """One sequence as its sender knows it."""
+
+    __slots__ = ("acked", "cls", "queued", "removed", "sent", "skipped", "wanted")
+
+    def __init__(self) -> None:
+        self.cls = EXPRESS
+        self.queued = RangeSet()
+        self.wanted = RangeSet()
+        self.removed = RangeSet()
+        self.sent = RangeSet()
+        # Wanted numbers that a session passed over: (the record that did, session, first, last).
+        self.skipped: list[tuple[Record, str, Span]] = []
+        self.acked = 0
+
+
+class Outgoing:
+    """One node's sending side of one lane.
+
+    Args:
+        node: whose.
+        origin, lane: which lane.
+        out: takes what is found.
+    """
+
+    def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
+        self._node = node
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+        self.sequences: dict[int, Sender] = {}
+        self._tiers = Tiers(origin, lane, out)
+        self._life: Record = {}
+        # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
+        self._carried: dict[str, dict[int, RangeSet]] = {}
+        self._again: dict[int, RangeSet] | None = None
+        self._last_closed: Record | None = None
+
+    @property
+    def is_origin(self) -> bool:
+        """Whether these are the node's own messages."""
+        return self._node == self._origin
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether the node sent packets of another one on."""
+        return not self.is_origin and bool(self.sequences)
+
+    def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
+        self._out.report(
+            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
+        )
+
+    def _sequence(self, record: Record) -> Sender:
+        sender = self.sequences.get(record["sequence"])
+        if sender is None:
+            sender = self.sequences[record["sequence"]] = Sender()
+            sender.cls = record.get("class", TRANSACTIONAL)
+        return sender
+
+    # ---- starts of the node
+
+    def handle_life(self, record: Record) -> None:
+        """The node's settings, at the begin of each start and of each segment."""
+        self._tiers.handle_settings(record)
+        self._life = record
+
+    def handle_started(self, record: Record) -> None:
+        """A new start of the node: what is wanted must be queued again, express is gone."""
+        self._end_recovery(record)
+        self._again = {}
+        self._carried.clear()
+        self._last_closed = record
+        self._tiers.handle_restart()
+        for sender in self.sequences.values():
+            if sender.cls == EXPRESS:
+                sender.wanted = RangeSet()
+
+    def handle_other(self, record: Record) -> None:
+        """Any record that no start begins with: the node has said what it found."""
+        self._end_recovery(record)
+
+    def _end_recovery(self, record: Record, *dues: Due) -> None:
+        again, self._again = self._again, None
+        if again is None:
+            return
+        for number, sender in self.sequences.items():
+            if sender.cls == EXPRESS or not self.is_origin:
+                continue
+            found = again.get(number, RangeSet())
+            for first, last in list(sender.wanted):
+                for low, high in found.missing(first, last):
+                    evidence = "neither acknowledged nor removed, and not queued again after the restart"
+                    self._at(record, "forgotten", evidence, number, *dues, number=low, last=high)
+                    sender.wanted.take(low, high)
+
+    # ---- what there is to send
+
+    def handle_queued(self, record: Record) -> None:
+        """Packets were committed for sending."""
+        if record["node"] != record["origin"]:
+            self._at(record, "queue", "queued by another node", record["sequence"], number=record["first"])
+        sender, first, last = self._sequence(record), record["first"], record["last"]
+        sender.cls = record["class"]
+        if record.get("recovered"):
+            if self._again is None:
+                self._at(record, "queue", "recovered, but not at a start", record["sequence"], number=first)
+            else:
+                self._again.setdefault(record["sequence"], RangeSet()).add(first, last)
+            news = list(sender.queued.missing(first, last))
+        else:
+            self._end_recovery(record)
+            for low, high in sender.queued.overlap(first, last):
+                self._at(record, "queue", "queued again", record["sequence"], number=low, last=high)
+            news = [(first, last)]
+        sender.queued.add(first, last)
+        for span in [(first, last)] if record.get("recovered") else news:
+            sender.wanted.add(*span)
+        self._tiers.handle_queued(record)
+
+    def handle_removed(self, record: Record) -> None:
+        """The origin gave packets up."""
+        sender, first, last = self._sequence(record), record["first"], record["last"]
+        for low, high in sender.queued.missing(first, last):
+            self._at(record, "queue", "removed but not queued", record["sequence"], number=low, last=high)
+        # Of a large message some parts may have arrived already.
+        if sender.cls != EXPRESS and last not in sender.wanted:
+            evidence = "given up, and was not wanted any more"
+            self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
+        sender.wanted.take(first, last)
+        sender.removed.add(first, last)
+        self._tiers.handle_removed(first, last, outstanding=bool(sender.wanted))
+
+    def handle_local(self, record: Record) -> None:
+        """The node committed its own packets: their queue is here, and nobody acknowledges."""
+        self._sequence(record).wanted.take(record["first"], record["last"])
+
+    # ---- sending
+
+    def handle_sent(self, record: Record) -> None:
+        """Packets left in a session."""
+        sender, sequence, session = self._sequence(record), record["sequence"], record["session"]
+        sender.cls = record["class"]
+        carried = self._carried.setdefault(session, {}).setdefault(sequence, RangeSet())
+        for _, packet in packets_of(record):
+            number = packet.number
+            if number in sender.sent:
+                self._out.count("resends", 1)
+                self._out.chart("resends", record["wall_ns"], 1)
+            else:
+                sender.sent.add(number, number)
+            if self.is_origin:
+                self._judge_send(record, sender, packet.number, packet.previous, carried)
+            carried.add(number, number)
+        if self.is_origin and record["class"] == TRANSACTIONAL:
+            self._tiers.handle_sent(record)
+
+    def _judge_send(self, record: Record, sender: Sender, number: int, previous: int, carried: RangeSet) -> None:
+        sequence, session = record["sequence"], record["session"]
+        if number not in sender.queued:
+            self._at(record, "queue", "sent but not queued", sequence, session=session, number=number)
+        if previous >= number:
+            self._at(record, "previous", f"{number} names {previous} as its previous", sequence, number=number)
+        if sender.cls == TRANSACTIONAL:
+            sender.skipped += [(record, "", span) for span in sender.wanted.overlap(previous + 1, number - 1)]
+        top = carried.lasts[-1] if carried else 0
+        if number > top + 1:
+            for low, high in sender.wanted.overlap(1, number - 1):
+                for span in carried.missing(low, high):
+                    sender.skipped.append((record, session, span))
+
+    # ---- what frees
+
+    def handle_freed(self, record: Record) -> None:
+        """A session ack or a store ack reached the sender."""
+        sender, cls = self._sequence(record), record["class"]
+        stored = record["event"] == "~stored"
+        if (cls == EXPRESS and not stored) or (stored and (cls == RECOVERABLE or not self.is_origin)):
+            sender.wanted.take(record["first"], record["last"])
+        if not stored and cls == TRANSACTIONAL and self.is_origin:
+            for first, last in sender.wanted.overlap(record["first"], record["last"]):
+                self._tiers.handle_arrived(record, first, last)
+
+    def handle_order_ack(self, record: Record) -> None:
+        """An order ack reached the origin."""
+        sender, number = self._sequence(record), record["number"]
+        if sender.queued and number > sender.queued.lasts[-1]:
+            evidence = f"order ack of {number}, queued only up to {sender.queued.lasts[-1]}"
+            self._at(record, "ack_unreceived", evidence, record["sequence"], number=number)
+        sender.acked = max(sender.acked, number)
+        freed = sender.wanted.take(1, number)
+        if freed:
+            self._tiers.handle_progress(record, outstanding=bool(sender.wanted))
+
+    def handle_scheduled(self, record: Record) -> None:
+        """A resend tier ran out."""
+        sender = self._sequence(record)
+        for number in (record["first"], record["last"]):
+            if number not in sender.wanted or number not in sender.sent:
+                evidence = f"resend of {record['first']}..{record['last']}, {number} is not waiting for an ack"
+                self._at(record, "resend_tiers", evidence, record["sequence"], number=record["attempt"])
+        self._tiers.handle_scheduled(record)
+
+    # ---- sessions
+
+    def handle_opened(self, record: Record) -> None:
+        """A session that carries packets of the lane opened."""
+        if self.is_origin:
+            self._tiers.handle_opened(record, outstanding=any(sender.wanted for sender in self.sequences.values()))
+
+    def handle_closed(self, record: Record) -> None:
+        """A session that carried packets of the lane is over."""
+        self._carried.pop(record["session"], None)
+        if record["reason"] in FAILURE_REASONS or self._last_closed is None:
+            self._last_closed = record
+
+    def finish_start(self, later: Due) -> None:
+        """A later start, if there is one, did not queue any of this again."""
+        self._again = {}
+        wanted = {number: RangeSet(sender.wanted) for number, sender in self.sequences.items()}
+        self._end_recovery(self._life, later)
+        for number, before in wanted.items():
+            self.sequences[number].wanted = before
+
+    # ---- the end
+
+    def finish(self, later: Due) -> None:
+        """Judge what only the whole record shows.
+
+        Args:
+            later: holds if the node has started again after the last record seen here.
+        """
+        if not self.is_origin:
+            return
+        if self._life:
+            self._end_recovery(self._life, later)
+            self.finish_start(later._replace(incarnation=later.incarnation + 1))
+        for number, sender in self.sequences.items():
+            self._judge_skipped(number, sender)
+        self._judge_left_behind()
+        self._tiers.finish()
+
+    def _judge_skipped(self, sequence: int, sender: Sender) -> None:
+        """Report what a session passed over, unless it turned out to be given up."""
+        told = RangeSet()
+        for record, session, (first, last) in sender.skipped:
+            for low, high in sender.removed.missing(first, last):
+                for begin, end in list(told.missing(low, high)):
+                    told.add(begin, end)
+                    if session:
+                        evidence = f"unacknowledged when its session failed, and passed over by session {session}"
+                        check = "close_without_full_resend"
+                    else:
+                        evidence = f"wanted, but {record['number']} names {record['previous']} as its previous"
+                        check = "previous"
+                    self._at(record, check, evidence, sequence, number=begin, last=end, session=session)
+
+    def _judge_left_behind(self) -> None:
+        """Report what was sent in a session that failed and never again, though a later one had all the time."""
+        closed = self._last_closed
+        if closed is None or "peer" not in closed or self._carried:
+            return
+        for sequence, sender in self.sequences.items():
+            for first, last in sender.wanted:
+                for low, high in sender.sent.overlap(first, last):
+                    due = Due(
+                        "reopened", self._node, closed["incarnation"], closed["peer"],
+                        closed["at_ns"], RESEND_LATE_NS,
+                    )  # fmt: skip
+                    evidence = "unacknowledged when its session ended, and not sent by the next one"
+                    self._at(
+                        closed, "close_without_full_resend", evidence, sequence, due,
+                        number=low, last=high, session=closed["session"],
+                    )  # fmt: skip

@@ -1,0 +1,487 @@
+"""What one session promises, at both of its ends: the window, the acks and their timing, its begin and its end.
+
+Fed with all records of the session, those of one node after those of the other, each node's in its order. Arrivals and
+acks are compared with what the other end says when all has been seen. It tells lanes which packets an ack freed, which
+were store-acked, and what the session carried when it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from triack.tools.replay.findings import LATE_MOMENTS, LATE_NS, Due, Opening, Output, Record
+from triack.tools.replay.ranges import RangeSet, Span, size
+from triack.tools.replay.runs import Carried, Runs, packets_of
+from triack.tools.replay.schema import CLOSE_REASONS, FAILURE_REASONS, RECOVERABLE
+
+QUIET_AFTER_END: Final = ("session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received")
+"""What only a session that is not over does; its last acks may leave with the goodbye."""
+ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
+
+
+class Given:
+    """Acks of one kind that an end gave: what they cover, and how far."""
+
+    __slots__ = ("covered", "cumulative")
+
+    def __init__(self) -> None:
+        self.covered = RangeSet()
+        self.cumulative = 0
+
+    def take(self, record: Record) -> list[Span]:
+        """Note an ack and return what it newly covers."""
+        spans = [(1, record["cumulative"]), *map(tuple, record["ranges"])]
+        news = [part for first, last in spans for part in self.covered.missing(first, last)]
+        for first, last in news:
+            self.covered.add(first, last)
+        self.cumulative = max(self.cumulative, record["cumulative"])
+        return news
+
+
+class Waiting:
+    """New packets that no ack has covered yet, and when they came."""
+
+    __slots__ = ("count", "first", "first_record", "full_ns", "moments", "seen_ns")
+
+    def __init__(self, record: Record) -> None:
+        self.count = 0
+        self.first = record["packet"]
+        self.first_record = record
+        self.full_ns = 0
+        self.seen_ns = 0
+        # How many later moments brought packets since the threshold was reached.
+        self.moments = 0
+
+
+class End:
+    """One end of one session."""
+
+    __slots__ = (
+        "acked",
+        "closed",
+        "early",
+        "first",
+        "given",
+        "heard_ns",
+        "incarnation",
+        "life",
+        "opened",
+        "received",
+        "sent",
+        "stored",
+        "unacked",
+        "waiting",
+    )
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self.life: Record = {}
+        self.opened: Record | None = None
+        self.closed: Record | None = None
+        self.sent = Runs()
+        self.received = Runs()
+        self.acked = RangeSet()
+        self.stored = RangeSet()
+        self.given = {"ack": Given(), "store_ack": Given()}
+        self.unacked = 0
+        self.heard_ns = 0
+        self.waiting: Waiting | None = None
+        self.first: Record | None = None
+        # Sends before the window is known: (record, packet, unacknowledged with it).
+        self.early: list[tuple[Record, int, int]] = []
+
+
+class SessionJudge:
+    """Judges one session.
+
+    Args:
+        session: its id.
+        out: takes what is found.
+    """
+
+    def __init__(self, session: str, out: Output) -> None:
+        self._session = session
+        self._out = out
+        self.ends: dict[str, End] = {}
+        self._handlers: dict[str, Callable[[End, Record], None]] = {
+            "life": self._on_life,
+            "session_opened": self._on_opened,
+            "session_closed": self._on_closed,
+            "packet_sent": self._on_sent,
+            "packet_received": self._on_received,
+            "ack_sent": self._on_ack_sent,
+            "ack_received": self._on_ack_received,
+            "store_ack_sent": self._on_store_ack_sent,
+            "store_ack_received": self._on_store_ack_received,
+        }
+
+    def see(self, record: Record) -> None:
+        """Look at the next record."""
+        node, event = record["node"], record["event"]
+        end = self.ends.get(node)
+        if end is None:
+            end = self.ends[node] = End(record["incarnation"])
+        if event != "life":
+            end.first = end.first or record
+            if record["incarnation"] != end.incarnation:
+                if event == "session_closed":
+                    # A copy of an old connect that came late, and was given up.
+                    return
+                if end.opened is not None:
+                    evidence = f"{event} in start {record['incarnation']}, begun in an earlier one"
+                    self._report(record, "silent_end", evidence)
+                end.incarnation = record["incarnation"]
+            if end.closed is not None and event in QUIET_AFTER_END:
+                self._report(record, "silent_end", f"{event} after its end")
+        self._handlers[event](end, record)
+
+    def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
+        self._out.report(record, check, evidence, *dues, session=self._session, **where)
+
+    # ---- begin and end
+
+    def _on_life(self, end: End, record: Record) -> None:
+        end.life = {**end.life, **record}
+
+    def _on_opened(self, end: End, record: Record) -> None:
+        if end.opened is not None:
+            if end.closed is None:
+                self._report(record, "silent_end", "opened again")
+            return
+        end.opened = record
+        end.heard_ns = record["at_ns"]
+        if record["peer"] == record["node"] or record["role"] not in ("initiator", "acceptor"):
+            self._report(record, "claims", f"{record['role']} of a session with {record['peer'] or 'nobody'}")
+        own = end.life.get("max_unacked_packet", record["window"])
+        if record["window"] > own:
+            self._report(record, "claims", f"a window of {record['window']}, {own} is the node's setting")
+        self._judge_policy(end, record)
+        for sent, packet, unacked in end.early:
+            self._judge_window(end, sent, packet, unacked)
+
+    def _judge_policy(self, end: End, record: Record) -> None:
+        for name in ("idle_ack_delay_ns", "ack_threshold"):
+            if name in end.life and end.life[name] != record[name]:
+                self._report(record, "claims", f"{name} {record[name]}, {end.life[name]} is the node's setting")
+
+    def _on_closed(self, end: End, record: Record) -> None:
+        if record["reason"] not in CLOSE_REASONS:
+            self._report(record, "silent_end", f"unknown reason {record['reason']!r}")
+        if end.opened is None:
+            # It gave up connecting; a copy of its connect may come late, and open it all the same.
+            return
+        if end.closed is not None:
+            self._report(record, "silent_end", "closed again")
+            return
+        end.closed = record
+        if record["peer"] != end.opened["peer"]:
+            self._report(record, "claims", f"closed with {record['peer']}, opened with {end.opened['peer']}")
+        # Some of its packets may not have left yet.
+        if not end.unacked <= record["unacked"] <= end.opened["window"]:
+            self._report(record, "claims", f"{record['unacked']} unacknowledged when it closed, counted {end.unacked}")
+        if record["reason"] in ("drained", "idle") and end.unacked:
+            evidence = f"closed as {record['reason']} with {end.unacked} packets unacknowledged"
+            self._report(record, "claims", evidence)
+        if record["reason"] == "ack-timeout":
+            self._judge_ack_timeout(end, record)
+        self._tell_lanes(end, record)
+
+    def _judge_ack_timeout(self, end: End, record: Record) -> None:
+        silence = record["at_ns"] - end.heard_ns
+        least = end.life.get("ack_timeout_min_ns", 0)
+        if end.unacked == 0:
+            self._report(record, "ack_timeout", "closed by its ack timeout with nothing unacknowledged")
+        elif silence < least:
+            evidence = f"closed after {silence // 1_000_000} ms of silence, {least // 1_000_000} ms is the least"
+            self._report(record, "ack_timeout", evidence)
+
+    def _tell_lanes(self, end: End, record: Record) -> None:
+        """Tell each lane that this end sent of what the session carried and why it is over."""
+        assert end.opened is not None
+        carried: dict[tuple[str, int], list[tuple[int, int, int, str]]] = {}
+        for first, last, what in end.sent:
+            if what.lane >= 0:
+                spans = carried.setdefault((what.origin, what.lane), [])
+                spans.append((what.sequence, what.number, what.number + last - first, what.cls))
+        for (origin, lane), spans in carried.items():
+            self._fact(
+                "~closed", record, origin, lane,
+                session=self._session, peer=end.opened["peer"], reason=record["reason"], carried=spans,
+            )  # fmt: skip
+
+    def _fact(self, event: str, record: Record, origin: str, lane: int, **fields: object) -> None:
+        common = {name: record[name] for name in ("node", "incarnation", "n", "at_ns", "wall_ns")}
+        self._out.facts.append({"event": event, "origin": origin, "lane": lane, **common, **fields})
+
+    # ---- packets
+
+    def _on_sent(self, end: End, record: Record) -> None:
+        for packet, carried in packets_of(record):
+            known = end.sent.get(packet)
+            if record["resend"] != (known is not None):
+                self._report(record, "wire", "a resend that is none, or unmarked", number=packet)
+            elif known is not None and known != carried:
+                self._report(record, "wire", "sent again with something else", number=packet)
+            elif known is None and packet != end.sent.last + 1:
+                self._report(record, "wire", f"follows packet {end.sent.last}", number=packet)
+            if known is None:
+                self._send_first(end, record, packet, carried)
+            elif carried.lane < 0:
+                self._out.count("resends", 1)
+                self._out.chart("resends", record["wall_ns"], 1)
+
+    def _send_first(self, end: End, record: Record, packet: int, carried: Carried) -> None:
+        end.sent.put(packet, carried)
+        if packet in end.stored:
+            self._free(record, "~stored", [(packet, packet)], end.sent)
+        if packet in end.acked:
+            self._free(record, "~acked", [(packet, packet)], end.sent)
+            return
+        end.unacked += 1
+        self._out.chart(f"unacked {record['node']} {self._session}", record["wall_ns"], end.unacked, "max")
+        if end.opened is None:
+            end.early.append((record, packet, end.unacked))
+        else:
+            self._judge_window(end, record, packet, end.unacked)
+
+    def _judge_window(self, end: End, record: Record, packet: int, unacked: int) -> None:
+        assert end.opened is not None
+        if unacked > end.opened["window"]:
+            evidence = f"{unacked} packets unacknowledged, the window is {end.opened['window']}"
+            self._report(record, "window", evidence, number=packet)
+
+    def _on_received(self, end: End, record: Record) -> None:
+        end.heard_ns = record["at_ns"]
+        for packet, carried in packets_of(record):
+            known = end.received.get(packet)
+            if record["duplicate"] != (known is not None):
+                self._report(record, "wire", "a duplicate that is none, or unmarked", number=packet)
+            elif known is not None and known != carried:
+                self._report(record, "wire", "arrived again with something else", number=packet)
+            if known is None:
+                end.received.put(packet, carried)
+            if record["duplicate"]:
+                self._out.count("duplicates_on_wire", 1)
+                self._out.chart("duplicates", record["wall_ns"], 1)
+            else:
+                self._await_ack(end, record, packet)
+
+    def _await_ack(self, end: End, record: Record, packet: int) -> None:
+        waiting = end.waiting
+        if waiting is None:
+            waiting = end.waiting = Waiting(record)
+        waiting.count += 1
+        waiting.first = min(waiting.first, packet)
+        if not end.opened:
+            return
+        now_ns, threshold = record["at_ns"], end.opened["ack_threshold"]
+        if waiting.full_ns:
+            if now_ns > waiting.seen_ns:
+                waiting.moments += 1
+        elif threshold and waiting.count >= threshold:
+            waiting.full_ns = now_ns
+        waiting.seen_ns = now_ns
+
+    # ---- acks that leave
+
+    def _on_ack_sent(self, end: End, record: Record) -> None:
+        self._give(end, "ack", "ack_unsent", record)
+        waiting, end.waiting = end.waiting, None
+        fresh = waiting.count if waiting is not None else 0
+        if record["pending"] != fresh:
+            self._report(record, "claims", f"an ack of {record['pending']} new packets, counted {fresh}")
+        self._judge_trigger(end, waiting, record)
+        if waiting is not None:
+            self._judge_wait(end, waiting, record)
+
+    def _judge_trigger(self, end: End, waiting: Waiting | None, record: Record) -> None:
+        trigger, opened = record["trigger"], end.opened
+        if trigger not in _TRIGGERS:
+            self._report(record, "claims", f"an ack for an unknown reason, {trigger!r}")
+        elif trigger == "count" and opened and (waiting is None or waiting.count < opened["ack_threshold"]):
+            evidence = f"an ack for its count, {waiting.count if waiting else 0} of {opened['ack_threshold']}"
+            self._report(record, "claims", evidence)
+        elif trigger == "delay" and opened and waiting is not None:
+            waited = record["at_ns"] - waiting.first_record["at_ns"]
+            if waited < opened["idle_ack_delay_ns"]:
+                self._report(record, "claims", f"an ack for the idle delay after {waited} ns")
+
+    def _judge_wait(self, end: End, waiting: Waiting, record: Record) -> None:
+        """Judge how long new packets waited for their ack."""
+        opened = end.opened
+        if opened is None:
+            return
+        now_ns = record["at_ns"]
+        if waiting.full_ns and (waiting.moments > LATE_MOMENTS or now_ns - waiting.full_ns > LATE_NS):
+            self._report_full(end, waiting, record, f"an ack {(now_ns - waiting.full_ns) // 1_000_000} ms later")
+        waited = now_ns - waiting.first_record["at_ns"]
+        if waited > opened["idle_ack_delay_ns"] + LATE_NS:
+            self._report_idle(end, waiting, f"acknowledged after {waited // 1_000_000} ms")
+
+    def _report_full(self, end: End, waiting: Waiting, record: Record, then: str, *dues: Due) -> None:
+        assert end.opened is not None
+        evidence = (
+            f"{waiting.count} new packets, the last ones at {waiting.moments} moments after the threshold of "
+            f"{end.opened['ack_threshold']} was reached, then {then}"
+        )
+        self._report(record, "half_window", evidence, *dues, number=waiting.first)
+
+    def _report_idle(self, end: End, waiting: Waiting, what: str, *dues: Due) -> None:
+        assert end.opened is not None
+        limit, late = end.opened["idle_ack_delay_ns"] // 1_000_000, LATE_NS // 1_000_000
+        evidence = f"{what}, {limit} ms and {late} ms for a busy machine are allowed"
+        self._report(waiting.first_record, "idle_delay", evidence, *dues, number=waiting.first)
+
+    def _on_store_ack_sent(self, end: End, record: Record) -> None:
+        for first, last in self._give(end, "store_ack", "store_ack_unsent", record):
+            self._free(record, "~store_acked", [(first, last)], end.received)
+
+    def _give(self, end: End, kind: str, check: str, record: Record) -> list[Span]:
+        given = end.given[kind]
+        if record["cumulative"] < given.cumulative:
+            evidence = f"{ACK_EVENTS[kind]} {record['cumulative']} follows {given.cumulative}"
+            self._report(record, "ack_taken_back", evidence, number=record["cumulative"])
+        self._judge_ranges(record)
+        news = given.take(record)
+        for first, last in _lacking(news, end.received):
+            self._report(record, check, "acknowledged but not received before", number=first, last=last)
+        return news
+
+    def _judge_ranges(self, record: Record) -> None:
+        before = record.get("cumulative", 0)
+        for first, last in record["ranges"]:
+            if first <= before or last < first:
+                self._report(record, "claims", f"ranges {record['ranges']} above {record.get('cumulative', 0)}")
+                return
+            before = last
+
+    # ---- acks that arrive
+
+    def _on_ack_received(self, end: End, record: Record) -> None:
+        end.heard_ns = record["at_ns"]
+        self._judge_ranges(record)
+        for first, last in self._news(end.acked, record):
+            for low, high in _lacking([(first, last)], end.sent):
+                self._report(record, "ack_unreceived", "acknowledged but not sent before", number=low, last=high)
+            end.unacked -= size((low, high) for low, high, _ in end.sent.within(first, last))
+            self._free(record, "~acked", [(first, last)], end.sent)
+
+    def _on_store_ack_received(self, end: End, record: Record) -> None:
+        end.heard_ns = record["at_ns"]
+        self._judge_ranges(record)
+        for first, last in self._news(end.stored, record):
+            for low, high in _lacking([(first, last)], end.sent):
+                self._report(record, "ack_unreceived", "store-acked but not sent before", number=low, last=high)
+            self._free(record, "~stored", [(first, last)], end.sent)
+
+    def _news(self, covered: RangeSet, record: Record) -> list[Span]:
+        """Add an ack's ranges to what is covered, and return what is new; all of it should be."""
+        news = [part for first, last in record["ranges"] for part in covered.missing(first, last)]
+        for first, last in record["ranges"]:
+            for low, high in covered.overlap(first, last):
+                self._report(record, "claims", "acknowledged as new, and was before", number=low, last=high)
+        for first, last in news:
+            covered.add(first, last)
+        return news
+
+    def _free(self, record: Record, fact: str, spans: list[Span], runs: Runs) -> None:
+        """Tell lanes which of their packets an ack is about."""
+        for first, last in spans:
+            for low, high, carried in runs.within(first, last):
+                if carried.lane >= 0 and (fact != "~acked" or carried.cls != RECOVERABLE):
+                    numbers = {"first": carried.number, "last": carried.number + high - low}
+                    where = {"class": carried.cls, "sequence": carried.sequence, "session": self._session}
+                    self._fact(fact, record, carried.origin, carried.lane, packet=low, **where, **numbers)
+
+    # ---- the whole session
+
+    def finish(self) -> None:
+        """Judge what only all records of both ends show."""
+        for node, end in self.ends.items():
+            self._finish_end(node, end)
+            peer = self.ends.get(end.opened["peer"]) if end.opened else None
+            if end.opened:
+                self._join(end, end.opened["peer"], peer)
+        self._judge_roles()
+        if any(end.closed and end.closed["reason"] in FAILURE_REASONS for end in self.ends.values()):
+            self._out.count("sessions_closed", 1)
+
+    def _finish_end(self, node: str, end: End) -> None:
+        opened, closed = end.opened, end.closed
+        if opened is None:
+            self._report_unopened(end)
+            return
+        for origin, lane in {(what.origin, what.lane) for _, _, what in end.sent if what.lane >= 0}:
+            self._fact("~carried", opened, origin, lane, peer=opened["peer"])
+        self._out.openings.append(
+            Opening(
+                node, end.incarnation, opened["peer"], self._session, opened["at_ns"],
+                closed["at_ns"] if closed else 0, closed["reason"] if closed else "", opened["wall_ns"],
+            )
+        )  # fmt: skip
+        if closed is None:
+            due = Due("stopped", node, end.incarnation)
+            self._report(opened, "silent_end", "open when its node stopped", due)
+        waiting = end.waiting
+        if waiting is None:
+            return
+        deadline = waiting.first_record["at_ns"] + opened["idle_ack_delay_ns"] + LATE_NS
+        if closed is None or closed["at_ns"] > deadline:
+            self._report_idle(end, waiting, "acknowledged never", Due("log", node, end.incarnation, end_ns=deadline))
+        if waiting.full_ns and (closed is None or closed["at_ns"] > waiting.full_ns + LATE_NS):
+            due = Due("log", node, end.incarnation, end_ns=waiting.full_ns + LATE_NS)
+            self._report_full(end, waiting, waiting.first_record, "no ack at all", due)
+
+    def _report_unopened(self, end: End) -> None:
+        if end.first is not None and end.first["event"] != "session_closed":
+            self._report(end.first, "silent_end", f"{end.first['event']}, and it never opened")
+
+    def _join(self, end: End, peer: str, other: End | None) -> None:
+        """Compare what arrived at an end with what the other end sent."""
+        assert end.opened is not None
+        due = Due("has_log", peer)
+        other = other or End(0)
+        for first, last, carried in end.received:
+            for low, high in _unlike(first, last, carried, other.sent):
+                evidence = "arrived, but was not sent like that"
+                self._report(end.opened, "wire", evidence, due, number=low, last=high)
+        for kind, got in (("ack", end.acked), ("store_ack", end.stored)):
+            for first, last in got:
+                for low, high in other.given[kind].covered.missing(first, last):
+                    evidence = f"{ACK_EVENTS[kind]} that {peer} did not send"
+                    self._report(end.opened, "ack_from_nowhere", evidence, due, number=low, last=high)
+
+    def _judge_roles(self) -> None:
+        opened = [end.opened for end in self.ends.values() if end.opened]
+        for one in opened:
+            others = [other["node"] for other in opened if other is not one]
+            if others and one["peer"] not in others:
+                self._report(one, "claims", f"its peer is {one['peer']}, its other end says that it is {others[0]}")
+        if len(opened) == 2 and opened[0]["role"] == opened[1]["role"]:  # noqa: PLR2004 - both ends
+            self._report(opened[1], "claims", f"both ends say that they are its {opened[1]['role']}")
+        if len(self.ends) > 2:  # noqa: PLR2004
+            self._report(opened[-1], "silent_end", f"{len(self.ends)} nodes speak of it")
+
+
+_TRIGGERS: Final = ("count", "bytes", "delay", "piggyback", "gap", "duplicate", "request")
+
+
+def _lacking(spans: list[Span], runs: Runs) -> Iterator[Span]:
+    """Yield the parts of the spans that the runs do not have."""
+    for first, last in spans:
+        begin = first
+        for low, high, _ in runs.within(first, last):
+            if begin < low:
+                yield begin, low - 1
+            begin = high + 1
+        if begin <= last:
+            yield begin, last
+
+
+def _unlike(first: int, last: int, carried: Carried, runs: Runs) -> Iterator[Span]:
+    """Yield the parts of a run that other runs lack or have with something else in them."""
+    yield from _lacking([(first, last)], runs)
+    for low, high, other in runs.within(first, last):
+        if other != carried.plus(low - first):
+            yield low, high

@@ -1,0 +1,177 @@
+"""The resend tiers of one lane, judged by the settings in force and the times, never by what a record says of itself.
+
+The wait before a resend begins with the first packet that is sent, begins again with each resend, and starts at the
+first tier after progress or with a new session. A wait that ends with nothing to send again passes without a record, so
+a resend may come a whole number of waits later, but at no other time.
+"""
+
+from __future__ import annotations
+
+from triack.tools.replay.findings import LATE_NS, Due, Output, Record
+from triack.tools.replay.ranges import RangeSet
+
+TIERS = ((3, "seq_resend_13_ns"), (6, "seq_resend_46_ns"), (9, "seq_resend_79_ns"), (None, "seq_resend_10_ns"))
+"""The last attempt of each tier and the setting with its wait; MS-MQQB note <24>. Written down here and not taken from
+the sender, because a judge that asks the judged proves nothing."""
+
+
+class Tiers:
+    """Checks the resends of one lane at its origin.
+
+    Args:
+        origin, lane: which lane.
+        out: takes what is found.
+    """
+
+    def __init__(self, origin: str, lane: int, out: Output) -> None:
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+        self._settings: Record = {}
+        self._attempt = 0
+        # The wait began between these two: a session may have taken a packet before it let it out.
+        self._earliest_ns = 0
+        self._begun_ns = 0
+        self._scheduled: Record | None = None
+        # What is to be sent again and has not left yet: an ack of it speaks of an earlier copy.
+        self._to_send = RangeSet()
+        # Since when something has waited at the next hop for nothing but its order ack.
+        self._arrived: Record | None = None
+
+    def _wait_ns(self, attempt: int) -> int | None:
+        name = next(name for last, name in TIERS if last is None or attempt <= last)
+        return self._settings.get(name)
+
+    def handle_settings(self, record: Record) -> None:
+        """The node's settings."""
+        self._settings = record
+
+    def handle_restart(self) -> None:
+        """A new start of the node knows of no attempt."""
+        self._attempt = 0
+        self._begin(0)
+        self._scheduled = None
+        self._arrived = None
+        self._to_send = RangeSet()
+
+    def handle_queued(self, record: Record) -> None:
+        """There is something to send; if there was nothing before, the wait cannot have begun earlier."""
+        if not self._begun_ns:
+            self._earliest_ns = self._earliest_ns or record["at_ns"]
+
+    def _begin(self, now_ns: int, *, outstanding: bool = True) -> None:
+        self._begun_ns = self._earliest_ns = now_ns if outstanding else 0
+
+    def handle_opened(self, record: Record, *, outstanding: bool) -> None:
+        """A new session starts the first tier again."""
+        self._attempt = 0
+        if self._begun_ns:
+            self._begin(record["at_ns"], outstanding=outstanding)
+        else:
+            self._earliest_ns = record["at_ns"]
+        self._arrived = None
+        self._to_send = RangeSet()
+
+    def handle_sent(self, record: Record) -> None:
+        """Packets left; the first one begins the wait."""
+        self._to_send.take(record["number"], record["number"])
+        if not self._begun_ns:
+            self._begun_ns = record["at_ns"]
+
+    def handle_arrived(self, record: Record, first: int, last: int) -> None:
+        """The next hop has packets; from here on only their order ack is missing."""
+        if self._arrived is None and list(self._to_send.missing(first, last)):
+            self._arrived = record
+
+    def handle_progress(self, record: Record, *, outstanding: bool) -> None:
+        """An order ack freed something."""
+        self._judge_missing(record)
+        self._attempt = 0
+        self._begin(record["at_ns"], outstanding=outstanding)
+        self._arrived = None
+
+    def handle_removed(self, first: int, last: int, *, outstanding: bool) -> None:
+        """What waited may be gone; when nothing is left the wait is over."""
+        arrived = self._arrived
+        if arrived is not None and arrived["first"] <= last and first <= arrived["last"]:
+            self._arrived = None
+        if not outstanding:
+            self._attempt = 0
+            self._begin(0)
+            self._arrived = None
+
+    def handle_scheduled(self, record: Record) -> None:
+        """Packets go out again."""
+        attempt, now_ns = record["attempt"], record["at_ns"]
+        due = self._reset_elsewhere(record) if attempt == 1 else ()
+        if attempt != self._attempt + 1:
+            self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due)
+        wait_ns = self._wait_ns(attempt)
+        if wait_ns is None:
+            self._judge_claimed(record)
+        else:
+            if record["interval_ns"] != wait_ns:
+                self._report(record, f"attempt {attempt} after {record['interval_ns']} ns, its tier has {wait_ns} ns")
+            self._judge_wait(record, wait_ns)
+        self._attempt = attempt
+        self._begin(now_ns)
+        self._scheduled = record
+        self._arrived = None
+        self._to_send.add(record["first"], record["last"])
+
+    def _judge_wait(self, record: Record, wait_ns: int) -> None:
+        """Judge a wait that ended: a whole number of waits after it began, which is known to some extent only."""
+        if not self._begun_ns or not wait_ns:
+            return
+        longest, shortest = record["at_ns"] - self._earliest_ns, record["at_ns"] - self._begun_ns
+        waits = max(1, longest // wait_ns)
+        if self._arrived is not None:
+            # From here on the first wait that ended had something to send again.
+            shortest = min(shortest, record["at_ns"] - self._arrived["at_ns"])
+            waits = 1 if shortest == record["at_ns"] - self._begun_ns else 2
+        if longest < wait_ns or shortest > waits * (wait_ns + LATE_NS):
+            evidence = f"attempt {record['attempt']} came after {shortest} ns, its tier waits {wait_ns} ns"
+            self._report(record, evidence, *self._reset_elsewhere(record))
+
+    def _reset_elsewhere(self, record: Record) -> tuple[Due, ...]:
+        """A session that opened and closed before it carried the lane has reset the tier as well."""
+        since = self._scheduled["at_ns"] if self._scheduled else self._begun_ns
+        return (Due("not_opened", record["node"], record["incarnation"], "", since, record["at_ns"]),)
+
+    def _judge_claimed(self, record: Record) -> None:
+        """Without settings in the log, as of old nodes, the waits can only be compared with each other."""
+        before, attempt = self._scheduled, record["attempt"]
+        if before is None or before["incarnation"] != record["incarnation"] or attempt != before["attempt"] + 1:
+            return
+        same = (attempt - 1) // 3 == (attempt - 2) // 3 or attempt > TIERS[2][0] + 1
+        waits = before["interval_ns"], record["interval_ns"]
+        if (same and waits[0] != waits[1]) or waits[1] < waits[0]:
+            self._report(record, f"attempt {attempt} after {waits[1]} ns, the one before after {waits[0]} ns")
+
+    def _judge_missing(self, record: Record) -> None:
+        """Report a wait that ended, with packets that waited for their order ack, and no resend."""
+        wait_ns = self._wait_ns(self._attempt + 1)
+        if wait_ns is None or self._arrived is None or not self._begun_ns:
+            return
+        # The packets must have waited there before the wait ended, or there was nothing to send again.
+        begun_ns = max(self._begun_ns, self._arrived["at_ns"])
+        missed_ns = begun_ns + wait_ns + LATE_NS
+        if record["at_ns"] > missed_ns:
+            evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
+            self._report(self._arrived, evidence, *self._reset_elsewhere(record))
+
+    def _report(self, record: Record, evidence: str, *dues: Due) -> None:
+        self._out.report(
+            record, "resend_tiers", evidence, *dues,
+            origin=self._origin, lane=self._lane, sequence=record["sequence"], number=record.get("attempt", 0),
+        )  # fmt: skip
+
+    def finish(self) -> None:
+        """Judge the wait that runs when the record ends."""
+        wait_ns = self._wait_ns(self._attempt + 1)
+        if wait_ns is None or self._arrived is None or not self._begun_ns:
+            return
+        arrived = self._arrived
+        end_ns = max(self._begun_ns, arrived["at_ns"]) + wait_ns + LATE_NS
+        due = Due("carried_on", arrived["node"], arrived["incarnation"], arrived["session"], arrived["at_ns"], end_ns)
+        self._report(arrived, f"no resend within {wait_ns} ns though packets waited for an order ack", due)

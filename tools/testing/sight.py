@@ -1,0 +1,43 @@
+"""What the nodes of a simulated world have in hand, for whoever asks why something does not happen."""
+
+from collections.abc import Iterable
+
+from triack.node.stats import NodeStats
+from triack.queues.inbox import DEAD_LETTER_QUEUE
+from triack.testing.machine import Machine
+
+__all__ = ["describe_nodes"]
+
+
+def describe_nodes(machines: Iterable[Machine]) -> list[str]:
+    """A line for each node that runs: its queues, its sessions, and what is on its way."""
+    running = [machine for machine in machines if machine.is_up]
+    return [
+        f"{name} on {machine.name}: {_describe(look())}" for machine in running for name, look in machine.nodes.items()
+    ]
+
+
+def _describe(stats: NodeStats) -> str:
+    parts = [
+        f"queue {name} has {_count(queue.messages, 'message')}"
+        for name, queue in stats.queues.items()
+        if name != DEAD_LETTER_QUEUE
+    ]
+    dead = ", ".join(f"{count} for {reason}" for reason, count in stats.dead_letters.items())
+    letters = stats.queues[DEAD_LETTER_QUEUE].messages
+    if letters or dead:
+        parts.append(f"{DEAD_LETTER_QUEUE} has {_count(letters, 'message')}" + (f" ({dead})" if dead else ""))
+    parts += [
+        f"{_count(outgoing.packets, 'packet')} on the way to {outgoing.peer}/{outgoing.queue}"
+        for outgoing in stats.outgoing
+        if outgoing.packets
+    ]
+    parts += [
+        f"session with {session.peer}, {session.unacknowledged} of {session.window} packets unacknowledged"
+        for session in stats.sessions
+    ]
+    return "; ".join(parts if stats.sessions else [*parts, "no session"])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,35 @@
+"""What ends in a forked child: channels, because parent and child would seal with the same keys and counters.
+
+With AES-GCM, two datagrams under one key and nonce give away what both say, and let anyone forge more (RFC 5116,
+section 5.1.1). ``multiprocessing`` forks by default before Python 3.14, so it happens without a word of ``os.fork``.
+"""
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+__all__ = ["end_in_children"]
+
+
+class Ending(Protocol):
+    """What can end."""
+
+    def end(self) -> None:
+        """Be of no use any more."""
+
+
+_alive: WeakSet[Ending] = WeakSet()
+"""In this process."""
+
+
+def end_in_children(thing: Ending) -> None:
+    """Have its ``end`` called in every process that is forked from this one while it exists."""
+    _alive.add(thing)
+
+
+def _handle_fork() -> None:
+    for thing in list(_alive):
+        thing.end()
+
+
+os.register_at_fork(after_in_child=_handle_fork)
