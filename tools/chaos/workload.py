@@ -245,10 +245,12 @@ class Workload:
     def read_dead_letters(self, host: Host) -> None:
         """Tell the history what is in a host's dead-letter queue."""
         engine = host.engine
-        if engine is None or not host.is_up:
-            return
+        if engine is not None and host.is_up:
+            host.act(lambda: self._bury(engine, host.world.now_ns))
+
+    def _bury(self, engine: Engine, now_ns: int) -> None:
         mailbox = engine.inbox.mailboxes.get(DEAD_LETTER_QUEUE)
-        while mailbox is not None and (lease := engine.take(mailbox, host.world.now_ns)) is not None:
+        while mailbox is not None and (lease := engine.take(mailbox, now_ns)) is not None:
             body = lease.body
             stream, number = identify(body)
             self.history.buried(stream, number, body)
