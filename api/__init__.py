@@ -23,6 +23,7 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.browse import BrowsedMessage
 from triack.queues.quotas import Limits, Quota
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
@@ -42,6 +43,7 @@ __all__ = [
     "TRANSACTIONAL",
     "AckMode",
     "AckTrigger",
+    "BrowsedMessage",
     "Client",
     "Consumer",
     "Delivery",

@@ -106,11 +106,8 @@ class Driver:
     async def progress(self) -> None:
         """Let the engine be drained once more, and wait for that."""
         self._wake.set()
-        await self.next_turn()
-
-    async def next_turn(self) -> None:
-        """Wait until the engine has been drained once more, for whatever reason."""
         if self._closed or self._tasks[0].done():
+            await asyncio.sleep(0)  # who asks again and again must let the end happen
             return
         future = self._loop.create_future()
         self._progress.append(future)
@@ -307,16 +304,19 @@ class Driver:
     async def close(self, timeout_ns: int) -> None:
         """Let go what is on its way as long as it comes nearer, for at most ``timeout_ns``, then close everything."""
         engine = self.engine
+        rested = engine.draining
         end_ns = self._now_ns() + timeout_ns
         while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
             await self._soon()
         while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
             await self._soon()
-        await self._finish_sending(end_ns)
+        if not rested:
+            await self._finish_sending(end_ns)
         engine.drain(self._now_ns())
         while engine.failure is None and not engine.idle and self._now_ns() < end_ns:
             await self._soon()
-        self._tell_left_behind()
+        if not rested:
+            self._tell_left_behind()
         engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
         await self.progress()
         self._closed = True

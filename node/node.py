@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +11,7 @@ from typing import Self, Unpack
 from triack.base.commit import StoreContent
 from triack.base.datagram import Channels
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, StoreDamaged, TriackError, WouldBlock
+from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
 from triack.node import operator_log
 from triack.node.access import DEFAULT_SUITE, Access, Keyless, Secured
@@ -19,22 +19,24 @@ from triack.node.consumer import AckMode, Consumer
 from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
 from triack.node.events import Events
-from triack.node.keys import KeyKind, decode_key
+from triack.node.keys import IDENTITY_FILE, KeyKind, decode_key
 from triack.node.life import Life, LifeState
 from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
 from triack.node.receipt import Receipt
 from triack.node.stats import NodeStats
+from triack.node.steering import Steering, as_ids
 from triack.node.transaction import Transaction
+from triack.queues.browse import BrowsedMessage
 from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
-from triack.store.store import Store
+from triack.store.store import STORE_FILE, Store
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
 
-__all__ = ["Node", "open_node", "port_of"]
+__all__ = ["Node", "open_at_rest", "open_node", "port_of"]
 
 
 def open_node(
@@ -94,6 +96,35 @@ def open_node(
     )
 
 
+def open_at_rest(data: str | Path) -> "Node":
+    """The node of a data directory that no process runs, begun as any other: for looking, and for steering its queues.
+
+    It neither listens nor sends: what is put into an outgoing queue goes out when the node runs again.
+
+    Args:
+        data: its data directory.
+
+    Raises:
+        UsageError: there is no store of a node.
+    """
+    folder = Path(data)
+    if not (folder / STORE_FILE).exists():
+        raise UsageError(f"there is no node in {folder}: it has no {STORE_FILE}")
+    has_keys = (folder / IDENTITY_FILE).exists()
+    return Node(
+        "node",
+        Secured({}, DEFAULT_SUITE) if has_keys else Keyless("node", {}),
+        data=folder,
+        listen=None,
+        announce=None,
+        tls=None,
+        log=None,
+        queues=None,
+        settings=NodeSettings(),
+        at_rest=True,
+    )
+
+
 class Node:
     """One queue manager. Make it with ``triack.open``."""
 
@@ -109,6 +140,7 @@ class Node:
         log: Path | None,
         queues: list[str] | None,
         settings: NodeSettings,
+        at_rest: bool = False,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -121,7 +153,9 @@ class Node:
         self._tls = tls
         self._access = access
         self._life = Life(name)
+        self._at_rest = at_rest
         self._running: Port | None = None
+        self._steered: Steering | None = None
         self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -180,6 +214,7 @@ class Node:
             fixed_queues=self._queues is not None,
             state=content.state,
         )
+        self._steered = Steering(port, engine, driver, platform.monotonic_ns)
         self._access.watch(driver.start_task, port.handle_directory_changed)
         platform.note_node(self.name, port.stats)
         return port
@@ -219,7 +254,7 @@ class Node:
 
     async def _open_control(self, endpoint: Endpoint | None) -> ControlServer | None:
         """Let other processes of this machine use the node, if they can find it: by its data directory."""
-        if self._data is None or not self._platform.control_sockets:
+        if self._data is None or self._at_rest or not self._platform.control_sockets:
             return None
         control = ControlServer(self, self._data, endpoint.address if endpoint is not None else "")
         try:
@@ -235,7 +270,7 @@ class Node:
         platform = self._platform
         is_for_all = self._listen is not None and self._listen.is_wildcard
         now_ns = platform.monotonic_ns()
-        return Engine(
+        engine = Engine(
             content,
             name=self.name,
             address=endpoint.address if endpoint is not None else "",
@@ -249,6 +284,8 @@ class Node:
             recording=recording,
             announced="" if self._announce is None and is_for_all else self._announce,
         )
+        engine.draining = self._at_rest
+        return engine
 
     async def close(self) -> None:
         """Make everything accepted durable, let go what is on its way, close.
@@ -307,6 +344,12 @@ class Node:
         if self._running is None:
             raise NodeClosed(f"node {self.name} is not open: it was not started")
         return self._running
+
+    @property
+    def _steering(self) -> Steering:
+        if self._steered is None:
+            raise NodeClosed(f"node {self.name} is not open: it was not started")
+        return self._steered
 
     @property
     def address(self) -> str:
@@ -498,6 +541,74 @@ class Node:
             NodeClosed: the node was not started.
         """
         return self._port.queue_lengths()
+
+    # ---- looking and steering
+
+    def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
+        """Look at what waits in a queue, in order, and change nothing: ``async for message in node.browse("orders")``.
+
+        What a reader has in hand does not wait, and is not seen.
+
+        Args:
+            queue: a queue of this node, or a destination as ``stats().outgoing`` has it, for what is on its way there.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return self._steering.browse(queue)
+
+    async def requeue(self, ids: Collection[str] | None = None) -> int:
+        """Send dead letters again: to their destinations, or to the queues of this node in which they failed.
+
+        Each is a new transactional message with what its first sender set, but for the times to live.
+
+        Args:
+            ids: which of the messages that wait in ``dead-letter``; None for all of them.
+
+        Returns:
+            How many it were.
+
+        Raises:
+            UsageError: one of them has no destination.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.requeue(as_ids(ids))
+
+    async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
+        """Move what waits in a queue of this node elsewhere, as transactional messages with all their properties.
+
+        Args:
+            queue: a queue of this node.
+            destination: as for ``send``.
+            ids: which of the messages that wait; None for all of them.
+
+        Returns:
+            How many it were.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+            AddressError, NotLoopback: the destination is none.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.move(queue, destination, as_ids(ids))
+
+    async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
+        """Take what waits out of a queue. On its way elsewhere, it becomes a dead letter (``purged``); else it is gone.
+
+        Args:
+            queue: as for ``browse``.
+            ids: which of the messages that wait in a queue of this node; None for all of them.
+
+        Returns:
+            How many it were.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+            UsageError: ids were given for messages that are on their way.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.purge(queue, as_ids(ids))
 
     def stats(self) -> NodeStats:
         """Everything that can be counted, at this moment.

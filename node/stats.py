@@ -44,6 +44,7 @@ class OutgoingStats:
         peer: whose it is, by name, or by address when it has no name.
         queue: the queue there.
         delivery: the class.
+        messages: how many have not arrived yet, as far as is known.
         packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
         bytes: of their bodies.
     """
@@ -51,6 +52,7 @@ class OutgoingStats:
     peer: str
     queue: str
     delivery: Delivery
+    messages: int
     packets: int
     bytes: int
 
@@ -144,6 +146,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
                 outgoing.peer,
                 outgoing.queue,
                 outgoing.delivery,
+                outgoing.messages,
                 outgoing.unacknowledged,
                 outgoing.pending_bytes + outgoing.unacked_bytes,
             )

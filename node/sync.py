@@ -6,7 +6,7 @@ The parts are those of ``triack`` itself, with the same names, arguments, promis
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
@@ -22,6 +22,7 @@ from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Waits
 from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
+from triack.queues.browse import BrowsedMessage
 from triack.queues.mailbox import Lease
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
@@ -196,6 +197,32 @@ class _Face(Generic[N]):
             return node.receive(queue, ack=ack, redelivery=redelivery)
 
         return SyncConsumer(loop, loop.wait(begin()))
+
+    def browse(self, queue: str) -> Iterator[BrowsedMessage]:
+        """Look at what waits in a queue, and change nothing; see ``Node.browse``."""
+        loop, node = self._parts
+
+        async def follow(looking: AsyncIterator[BrowsedMessage]) -> BrowsedMessage | None:
+            return await anext(looking, None)
+
+        looking = node.browse(queue)
+        while (message := loop.wait(follow(looking))) is not None:
+            yield message
+
+    def requeue(self, ids: Collection[str] | None = None) -> int:
+        """Send dead letters again; see ``Node.requeue``."""
+        loop, node = self._parts
+        return loop.wait(node.requeue(ids))
+
+    def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
+        """Move what waits in a queue elsewhere; see ``Node.move``."""
+        loop, node = self._parts
+        return loop.wait(node.move(queue, destination, ids))
+
+    def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
+        """Take what waits out of a queue; see ``Node.purge``."""
+        loop, node = self._parts
+        return loop.wait(node.purge(queue, ids))
 
     def transaction(self) -> "SyncTransaction":
         """A new transaction; see ``Transaction``."""

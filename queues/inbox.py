@@ -590,7 +590,9 @@ class Inbox:
         except ProtocolError:
             body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
         properties.pop("receive_by_ms", None)
-        properties.update(dead_reason=reason, dead_destination=mailbox.name)
+        properties.update(
+            dead_reason=reason, dead_destination=mailbox.name, dead_attempts=packet.failures.get(index, 0)
+        )
         mailbox.acknowledge(lease)
         self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, self._wall_ms(now_ns), group)
 

@@ -37,6 +37,7 @@ class Script:
         self.failure: TriackError | None = None
         self.busy_storing = False
         self.idle = True
+        self.draining = False
         self.outbox = self.handshakes = self.news = self
         self.queues: list[object] = []
         self.conversations: dict[bytes, object] = {}

@@ -16,6 +16,7 @@ VERBS = {
     *("key", "trust", "revoke"),
     *("send", "send_nowait", "transaction", "flush", "drain", "recall"),
     *("receive", "queue_lengths", "stats", "events"),
+    *("browse", "requeue", "move", "purge"),
 }
 
 

@@ -14,7 +14,7 @@ from proof.search.scope import Scope
 from proof.search.scopes import SCOPES
 from proof.search.search import Search
 
-STATES = 3_000
+STATES = 1_500
 
 
 @pytest.mark.slow
