@@ -99,10 +99,6 @@ class Driver:
     async def progress(self) -> None:
         """Let the engine be drained once more, and wait for that."""
         self._wake.set()
-        await self.next_turn()
-
-    async def next_turn(self) -> None:
-        """Wait until the engine has been drained once more, for whatever reason."""
         if self._closed or self._tasks[0].done():
             await asyncio.sleep(0)  # who asks again and again must let the end happen
             return

@@ -163,7 +163,7 @@ class Port:
         await asyncio.sleep(0)
         while not self._engine.outbox.room(outgoing):
             self.check_alive()
-            await self._driver.next_turn()
+            await self._driver.next_round()
 
     def may_go_on(self, outgoing: OutgoingQueue) -> bool:
         """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""

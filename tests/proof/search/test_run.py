@@ -13,7 +13,7 @@ from proof.search.run import run_all, run_scope
 from proof.search.scopes import SCOPES
 from proof.search.search import Search
 
-STATES = 3_000
+STATES = 1_500
 
 
 @pytest.mark.slow
