@@ -1,7 +1,7 @@
 """The door to a node's queues, tried by a peer that keeps to nothing; the stories are in ``stories/test_quotas.py``."""
 
 from tests.queues.hostile import ORIGIN, Hostile, batch
-from tests.queues.world import World
+from tests.queues.world import PlainWorld, World
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.ordering.wire import HoldPacket, decode
@@ -19,7 +19,7 @@ def words(evil: Hostile) -> list[HoldPacket]:
 
 def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
     """Not a packet beyond the quota, however often it comes."""
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b", NodeSettings(limits=Limits(quota=Quota(3))))
     evil = Hostile(world, node)
     for _ in range(4):
@@ -33,7 +33,7 @@ def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
 
 def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
     """The first of them is withheld: nothing can be delivered, and nothing more is kept."""
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=40_000)))
     evil = Hostile(world, node)
     for number in range(2, 120):
@@ -44,7 +44,7 @@ def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
 
 def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -> None:
     """Half of a peer's memory, and no more."""
-    world = World(1)
+    world = PlainWorld(1)
     node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
     evil = Hostile(world, node)
     for number in range(1, 120):
