@@ -91,7 +91,7 @@ def test_what_is_on_its_way_is_seen_until_it_has_arrived() -> None:
         found = cut_page(sights_on_the_way(outgoing, a.live.node_id, ()), 100)
         seen = list(see(found, fetched(a, missing(found))))
         assert [it.body for it in seen] == [b"small", large, b"smaller"]
-        assert [it.queue for it in seen] == ["udp://b:1/q"] * 3
+        assert [it.queue for it in seen] == ["b/q"] * 3
         rest = cut_page(sights_on_the_way(outgoing, a.live.node_id, seen[0].position), 1)
         assert [it.position for it in rest] == [seen[1].position]
         a.restart()
