@@ -1,7 +1,8 @@
 """Triack: messages from machine to machine, exactly once, in order and durably, with no broker.
 
-async with triack.open("plant-a", data="plant-a", listen="udp://127.0.0.1:7801", insecure=True) as node:
-    receipt = await node.send("udp://127.0.0.1:7802/orders", b"...")
+async with triack.open("plant-a", data="plant-a", listen="udp://0.0.0.0:7801") as node:
+    await node.trust("plant-b", "triack-public-...", "udp://plant-b.example:7801")
+    receipt = await node.send("plant-b/orders", b"...")
     await receipt.ordered(timeout=10)
 """
 
@@ -9,7 +10,7 @@ from triack import sync
 from triack.base import errors
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client
 from triack.node.control.client import connect_to as connect
@@ -22,11 +23,13 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.browse import BrowsedMessage
 from triack.queues.quotas import Limits, Quota
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.settings import AckTrigger, SessionSettings
+from triack.transport.endpoint import Tls
 
 __version__ = "0.1.0"
 
@@ -40,6 +43,7 @@ __all__ = [
     "TRANSACTIONAL",
     "AckMode",
     "AckTrigger",
+    "BrowsedMessage",
     "Client",
     "Consumer",
     "Delivery",
@@ -66,6 +70,8 @@ __all__ = [
     "SessionSettings",
     "SessionStats",
     "Stage",
+    "StoreLow",
+    "Tls",
     "Transaction",
     "connect",
     "open",

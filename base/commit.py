@@ -163,6 +163,7 @@ class StoreContent:
         start: the id of this start.
         serial: the last commit of the starts before.
         starts: earlier starts, by id: the last commit of each.
+        room_bytes: how much more the disk takes, or None when nobody can tell.
         peers: what is remembered of other stores, by node id.
     """
 
@@ -171,6 +172,7 @@ class StoreContent:
     start: int = 0
     serial: int = 0
     starts: dict[int, int] = field(default_factory=dict)
+    room_bytes: int | None = None
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     lanes: list[OutgoingQueueRow] = field(default_factory=list)
     outgoing: list[OutgoingIndex] = field(default_factory=list)

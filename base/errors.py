@@ -35,6 +35,7 @@ __all__ = [
     "IdentityError",
     "KeyUnreadable",
     "MessageTooLarge",
+    "NoRoom",
     "NodeClosed",
     "NotLoopback",
     "ProtocolError",
@@ -93,6 +94,10 @@ class WouldBlock(TriackError):
 
 class QueueFull(TriackError):
     """A queue of this node has reached its quota and is set to refuse; the message was not accepted."""
+
+
+class NoRoom(TriackError):
+    """The disk of this node has less room than its reserve; the message was not accepted."""
 
 
 class WaitTimeout(TriackError, TimeoutError):

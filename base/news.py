@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["LinkDown", "LinkUp", "NodeEvent", "PeerHalted", "PeerSilent", "QueueOverQuota"]
+__all__ = ["LinkDown", "LinkUp", "NodeEvent", "PeerHalted", "PeerSilent", "QueueOverQuota", "StoreLow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +81,18 @@ class QueueOverQuota:
     bytes: int
 
 
-NodeEvent = LinkUp | LinkDown | PeerSilent | PeerHalted | QueueOverQuota
+@dataclass(frozen=True, slots=True)
+class StoreLow:
+    """The disk has less room than the reserve, or enough of it again. While it is low nothing new is accepted for it.
+
+    Attributes:
+        is_low: which of the two.
+        room_bytes: how much more the disk takes.
+    """
+
+    is_low: bool
+    room_bytes: int
+
+
+NodeEvent = LinkUp | LinkDown | PeerSilent | PeerHalted | QueueOverQuota | StoreLow
 """Everything that ``Node.events`` gives."""

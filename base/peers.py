@@ -6,7 +6,7 @@ that they outlive every address. A node that runs without keys knows peers by ad
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 __all__ = ["NO_PSK", "Directory", "Peer"]
@@ -30,7 +30,7 @@ class Peer:
     name: str
     keys: tuple[bytes, ...] = ()
     addresses: tuple[str, ...] = ()
-    psk: bytes = NO_PSK
+    psk: bytes = field(default=NO_PSK, repr=False)
     may_send: tuple[str, ...] = ("*",)
 
     def may_send_to(self, queue: str) -> bool:

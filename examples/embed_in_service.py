@@ -26,12 +26,14 @@ async def serve(node: triack.Node, count: int) -> None:
 async def main(folder: Path) -> None:
     """A shop sends three orders to a plant."""
     async with (
-        triack.open("plant", data=folder / "plant", listen="udp://127.0.0.1:0", insecure=True) as plant,
-        triack.open("shop", data=folder / "shop", insecure=True) as shop,
+        triack.open("plant", data=folder / "plant", listen="udp://127.0.0.1:0") as plant,
+        triack.open("shop", data=folder / "shop") as shop,
     ):
+        await shop.trust("plant", plant.key, plant.address)
+        await plant.trust("shop", shop.key)
         service = asyncio.create_task(serve(plant, 3))
         for number in range(3):
-            receipt = await shop.send(f"{plant.address}/orders", f"order {number}".encode())
+            receipt = await shop.send("plant/orders", f"order {number}".encode())
         await receipt.ordered(timeout=10)
         await service
 

@@ -21,13 +21,17 @@ async def forward(node: triack.Node, source: str, destination: str, count: int) 
 async def main(folder: Path) -> None:
     """Five sales travel from the till over the branch to the head office."""
     async with (
-        triack.open("office", data=folder / "office", listen="udp://127.0.0.1:0", insecure=True) as office,
-        triack.open("branch", data=folder / "branch", listen="tcp://127.0.0.1:0", insecure=True) as branch,
-        triack.open("till", data=folder / "till", insecure=True) as till,
+        triack.open("office", data=folder / "office", listen="udp://127.0.0.1:0") as office,
+        triack.open("branch", data=folder / "branch", listen="tcp://127.0.0.1:0") as branch,
+        triack.open("till", data=folder / "till") as till,
     ):
+        await till.trust("branch", branch.key, branch.address)
+        await branch.trust("till", till.key, send=["sales"])
+        await branch.trust("office", office.key, office.address)
+        await office.trust("branch", branch.key, send=["ledger"])
         for number in range(5):
-            await till.send(f"{branch.address}/sales", f"sale {number}".encode())
-        await forward(branch, "sales", f"{office.address}/ledger", 5)
+            await till.send("branch/sales", f"sale {number}".encode())
+        await forward(branch, "sales", "office/ledger", 5)
         async with office.receive("ledger") as ledger:
             for _ in range(5):
                 print((await ledger.get(timeout=10)).body.decode())

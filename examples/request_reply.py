@@ -20,7 +20,7 @@ async def answer(node: triack.Node, count: int) -> None:
 
 async def ask(node: triack.Node, destination: str, text: bytes, correlation_id: str) -> bytes:
     """Send one question and wait for its answer."""
-    reply_to = f"{node.address}/answers"
+    reply_to = f"{node.name}/answers"  # a peer's name, which is the one that answers has for this node
     await node.send(destination, text, reply_to=reply_to, correlation_id=correlation_id, time_to_be_received=60)
     async with node.receive("answers") as answers:
         reply = await answers.get(timeout=10)
@@ -31,12 +31,14 @@ async def ask(node: triack.Node, destination: str, text: bytes, correlation_id: 
 async def main(folder: Path) -> None:
     """Ask two questions."""
     async with (
-        triack.open("oracle", data=folder / "oracle", listen="udp://127.0.0.1:0", insecure=True) as oracle,
-        triack.open("asker", data=folder / "asker", listen="udp://127.0.0.1:0", insecure=True) as asker,
+        triack.open("oracle", data=folder / "oracle", listen="udp://127.0.0.1:0") as oracle,
+        triack.open("asker", data=folder / "asker") as asker,
     ):
+        await oracle.trust("asker", asker.key)
+        await asker.trust("oracle", oracle.key, oracle.address)
         answering = asyncio.create_task(answer(oracle, 2))
         for number, text in enumerate([b"is it durable?", b"is it in order?"]):
-            print((await ask(asker, f"{oracle.address}/questions", text, f"q{number}")).decode())
+            print((await ask(asker, "oracle/questions", text, f"q{number}")).decode())
         await answering
 
 

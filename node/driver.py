@@ -5,11 +5,11 @@ store works in a thread of its own, one job at a time; while it syncs, the next 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.node import operator_log
@@ -27,6 +27,11 @@ __all__ = ["Driver"]
 PATIENCE_NS = 1_500 * MS
 """How long nothing that leaves may come nearer before a node that closes stops waiting: some round trips of the longest
 paths there are, and longer than the wait between two attempts to connect."""
+LOOK_NS = 100 * MS
+"""How often the free room of the disk is looked at while commits are made. A tenth of the default reserve is written
+meanwhile by the fastest disks."""
+LOW_LOOK_S = 1.0
+"""How often it is looked at while there is too little, and no commits are made."""
 
 
 class Driver:
@@ -40,6 +45,7 @@ class Driver:
         store: its store; used by the worker only from now on.
         log: where its records go, or None.
         endpoint: where the node listens, or None.
+        open_endpoint: opens one that only calls others, of a scheme.
     """
 
     def __init__(
@@ -51,10 +57,12 @@ class Driver:
         store: Store,
         log: Log | None,
         endpoint: Endpoint | None,
+        *,
+        open_endpoint: Callable[[str], Awaitable[Endpoint]],
     ) -> None:
         self.engine = engine
         self._name = name
-        self._platform = platform
+        self._open_endpoint = open_endpoint
         self._worker = worker
         self._now_ns = platform.monotonic_ns
         self._store = store
@@ -66,13 +74,16 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._looked_ns = platform.monotonic_ns()
+        self._looking: asyncio.TimerHandle | None = None
         self.events = EventFeed()
         self.on_failure: Callable[[TriackError], None] | None = None
-        self._start_task(self._run(), "triack-driver")
+        self.start_task(self._run(), "triack-driver")
         if endpoint is not None:
             self._add_endpoint(endpoint.address.partition(":")[0], endpoint)
 
-    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do something beside, until the node is closed; what ends it by an error ends the node."""
         task = self._loop.create_task(work, name=name)
         task.add_done_callback(self._check_task)
         self._tasks.append(task)
@@ -88,14 +99,15 @@ class Driver:
         """Something was given to the engine."""
         self._wake.set()
 
+    async def work(self, job: Callable[[], object]) -> None:
+        """Let the store's thread do something that blocks. Raises what it raises."""
+        await self._worker.start(job)
+
     async def progress(self) -> None:
         """Let the engine be drained once more, and wait for that."""
         self._wake.set()
-        await self.next_turn()
-
-    async def next_turn(self) -> None:
-        """Wait until the engine has been drained once more, for whatever reason."""
         if self._closed or self._tasks[0].done():
+            await asyncio.sleep(0)  # who asks again and again must let the end happen
             return
         future = self._loop.create_future()
         self._progress.append(future)
@@ -181,6 +193,14 @@ class Driver:
             case QueueOverQuota(queue, messages, size_bytes):
                 why = f"queue {queue} is over its quota"
                 operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
+            case StoreLow(True, room_bytes):
+                self._look_later()
+                why = (
+                    f"the disk has little room, {max(0, room_bytes)} bytes: nothing new is accepted until there is more"
+                )
+                operator_log.error(why, node=self._name, room_bytes=room_bytes)
+            case StoreLow(False, room_bytes):
+                operator_log.info("the disk has room again", node=self._name, room_bytes=room_bytes)
         self.events.put(event)
 
     def _handle_trouble(self, address: str, cause: str) -> None:
@@ -201,12 +221,12 @@ class Driver:
     def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
         self._endpoints[scheme] = endpoint
         endpoint.on_trouble = self._handle_trouble
-        self._start_task(self._receive(endpoint), f"triack-receive-{scheme}")
+        self.start_task(self._receive(endpoint), f"triack-receive-{scheme}")
 
     async def _endpoint_for(self, address: str) -> Endpoint:
         scheme = address.partition(":")[0]
         if scheme not in self._endpoints:
-            self._add_endpoint(scheme, await self._platform.open_endpoint(scheme, None))
+            self._add_endpoint(scheme, await self._open_endpoint(scheme))
         return self._endpoints[scheme]
 
     async def _receive(self, endpoint: Endpoint) -> None:
@@ -230,17 +250,43 @@ class Driver:
         future = self._worker.start(lambda: self._work(job))
         future.add_done_callback(lambda done: self._finish_job(job, done))
 
-    def _work(self, job: Job) -> None:
-        """In the store's thread."""
+    def _work(self, job: Job) -> int | None:
+        """In the store's thread. Returns how much more the disk takes, if it was time to look."""
         if isinstance(job, GroupCommit):
             if job.commit:
                 self._store.apply(job.commit)
+                if self._now_ns() - self._looked_ns >= LOOK_NS:
+                    self._looked_ns = self._now_ns()
+                    return self._store.room_bytes()
         else:
             self._store.read(job)
+        return None
 
-    def _finish_job(self, job: Job, done: "asyncio.Future[None]") -> None:
+    def _look_later(self) -> None:
+        if self._looking is None and not self._closed:
+            self._looking = self._loop.call_later(LOW_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._worker.start(self._store.room_bytes).add_done_callback(self._finish_look)
+
+    def _finish_look(self, done: "asyncio.Future[int | None]") -> None:
+        self._looking = None
+        if done.exception() is not None:
+            # The next commit fails in the same way, and says so.
+            return
+        self._handle_room(done.result())
+        if self.engine.inbox.admission.store_low:
+            self._look_later()
+
+    def _handle_room(self, room_bytes: int | None) -> None:
+        if room_bytes is not None:
+            self.engine.inbox.admission.handle_room(room_bytes)
+            self._wake.set()
+
+    def _finish_job(self, job: Job, done: "asyncio.Future[int | None]") -> None:
         error = done.exception()
         if error is None:
+            self._handle_room(done.result())
             self.engine.handle_done(job, self._now_ns())
         else:
             known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")
@@ -258,25 +304,31 @@ class Driver:
     async def close(self, timeout_ns: int) -> None:
         """Let go what is on its way as long as it comes nearer, for at most ``timeout_ns``, then close everything."""
         engine = self.engine
+        rested = engine.draining
         end_ns = self._now_ns() + timeout_ns
         while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
             await self._soon()
         while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
             await self._soon()
-        await self._finish_sending(end_ns)
+        if not rested:
+            await self._finish_sending(end_ns)
         engine.drain(self._now_ns())
         while engine.failure is None and not engine.idle and self._now_ns() < end_ns:
             await self._soon()
-        self._tell_left_behind()
+        if not rested:
+            self._tell_left_behind()
         engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
         await self.progress()
         self._closed = True
         self._wake.set()
         for endpoint in self._endpoints.values():
             await endpoint.close()
+        for task in self._tasks[1:]:  # the first ends by itself
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._looking):
+            if timer is not None:
+                timer.cancel()
         await self._worker.start(self._store.close)
         self._worker.close()
         self.events.end()

@@ -12,6 +12,7 @@ import re
 from base64 import b32decode, b32encode
 from collections.abc import Callable
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2s
 from typing import Self
 
@@ -32,6 +33,8 @@ TEXT_LETTERS = (KEY_BYTES + CHECKSUM_BYTES) * 8 // 5
 """Five bits each."""
 OWN_KEYS_MAX = 8
 """Each is tried on every call of a stranger; two are enough to change keys."""
+PUBLIC_KEYS_KEPT = 4_096
+"""Public keys of which it is known whether they are of use: a list of peers is read as a whole after each change."""
 
 _HEADING = b"""\
 # The private keys of a Triack node: whoever reads them can speak in its name.
@@ -91,6 +94,7 @@ def _checksum(kind: KeyKind, key: bytes) -> bytes:
     return blake2s(key, digest_size=CHECKSUM_BYTES, person=kind.encode()).digest()
 
 
+@lru_cache(maxsize=PUBLIC_KEYS_KEPT)
 def _is_of_low_order(key: bytes) -> bool:
     """Whether it makes the same secret with every private key (RFC 7748, section 6.1)."""
     try:

@@ -2,38 +2,41 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
 from triack.base.commit import StoreContent
+from triack.base.datagram import Channels
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
-from triack.base.peers import Directory, Peer
 from triack.node import operator_log
+from triack.node.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
 from triack.node.events import Events
+from triack.node.keys import IDENTITY_FILE, KeyKind, decode_key
 from triack.node.life import Life, LifeState
 from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
 from triack.node.receipt import Receipt
 from triack.node.stats import NodeStats
+from triack.node.steering import Steering, as_ids
 from triack.node.transaction import Transaction
+from triack.queues.browse import BrowsedMessage
 from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
-from triack.store.store import Store
-from triack.transport.address import Address, check_loopback
-from triack.transport.endpoint import Endpoint
-from triack.transport.insecure import InsecureChannels
+from triack.store.store import STORE_FILE, Store
+from triack.transport.address import Address
+from triack.transport.endpoint import Endpoint, Tls
 
-__all__ = ["Node", "open_node", "port_of"]
+__all__ = ["Node", "open_at_rest", "open_node", "port_of"]
 
 
 def open_node(
@@ -45,35 +48,80 @@ def open_node(
     insecure: bool = False,
     queues: Sequence[str] | None = None,
     peers: dict[str, str] | None = None,
+    announce: str | None = None,
+    suite: str = DEFAULT_SUITE,
+    tls: Tls | None = None,
     settings: NodeSettings | None = None,
 ) -> "Node":
     """A node, to be started by ``async with`` or ``await node.start()``.
 
     Args:
         name: a label for people, 1-124 letters, digits, ``.``, ``_``, ``-`` or ``$``.
-        data: its data directory, made when it does not exist; None keeps everything in memory, for tests.
+        data: its data directory, made when it does not exist, and a key in it; None keeps everything in memory, the
+            key as well, for tests.
         listen: ``udp://host:port``, ``tcp://host:port`` or ``memory://name``; port 0 takes a free one. None: it only
             connects.
         log: directory for the session log; None records nothing.
-        insecure: must be True as long as there is no secure channel; then only loopback addresses are listened on.
+        insecure: True runs it without keys, and on loopback addresses only: it cannot tell who speaks to it.
         queues: the only queues it has; None makes a queue when the first message for it arrives.
-        peers: addresses by name, for destinations like ``plant-b/orders``.
+        peers: addresses by name, for destinations like ``plant-b/orders``, besides what ``triack trust`` and
+            ``node.trust`` have written down; a node with keys needs the key from there.
+        announce: where peers that were called before may find it, when that is not where it listens; empty for nowhere.
+            Without it, one that listens on all addresses of its machine announces none.
+        suite: cipher and hash: ``25519_AESGCM_SHA256`` or ``25519_ChaChaPoly_BLAKE2s``; the same at all peers.
+        tls: what ``tcp`` is wrapped in besides, to pass where nothing else is let through.
         settings: limits and timeouts.
 
     Raises:
         AddressError: a name or address that cannot be read.
         NotLoopback: an insecure node was to listen beyond loopback, or to know a peer there.
-        UsageError: ``insecure`` is not set.
+        UsageError: there is no such suite.
     """
+    check_name(name)
+    known = {check_name(peer): str(Address.parse(address)) for peer, address in (peers or {}).items()}
+    access = Keyless(name, known) if insecure else Secured(known, suite)
+    listening = None if listen is None else Address.parse(listen, listening=True)
+    if listening is not None:
+        access.check_listening(listening)
     return Node(
-        check_name(name),
+        name,
+        access,
         data=None if data is None else Path(data),
-        listen=None if listen is None else Address.parse(listen, listening=True),
+        listen=listening,
+        announce=str(Address.parse(announce)) if announce else announce,
+        tls=tls,
         log=None if log is None else Path(log),
-        insecure=insecure,
         queues=None if queues is None else [check_name(queue) for queue in queues],
-        peers={check_name(peer): str(Address.parse(address)) for peer, address in (peers or {}).items()},
         settings=settings or NodeSettings(),
+    )
+
+
+def open_at_rest(data: str | Path) -> "Node":
+    """The node of a data directory that no process runs, begun as any other: for looking, and for steering its queues.
+
+    It neither listens nor sends: what is put into an outgoing queue goes out when the node runs again.
+
+    Args:
+        data: its data directory.
+
+    Raises:
+        UsageError: there is no store of a node.
+    """
+    folder = Path(data)
+    if not (folder / STORE_FILE).exists():
+        raise UsageError(f"there is no node in {folder}: it has no {STORE_FILE}")
+    has_keys = (folder / IDENTITY_FILE).exists()
+    return Node(
+        "node",
+        Secured({}, DEFAULT_SUITE) if has_keys else Keyless("node", {}),
+        data=folder,
+        listen=None,
+        announce=None,
+        tls=None,
+        log=None,
+        queues=None,
+        settings=NodeSettings(),
+        at_rest=True,
     )
 
 
@@ -83,24 +131,17 @@ class Node:
     def __init__(
         self,
         name: str,
+        access: Access,
         *,
         data: Path | None,
         listen: Address | None,
+        announce: str | None,
+        tls: Tls | None,
         log: Path | None,
-        insecure: bool,
         queues: list[str] | None,
-        peers: dict[str, str],
         settings: NodeSettings,
+        at_rest: bool = False,
     ) -> None:
-        if not insecure:
-            raise UsageError(
-                f"open node {name}: there is no secure channel yet; "
-                "say insecure=True (--insecure) to run on loopback without one"
-            )
-        if listen is not None:
-            check_loopback("listen on", listen)
-        for peer, address in peers.items():
-            check_loopback(f"know {peer} at", Address.parse(address))
         self.name = name
         self.settings = settings
         self._platform = PLATFORM.get()
@@ -108,9 +149,13 @@ class Node:
         self._listen = listen
         self._log = log
         self._queues = queues
-        self._directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
+        self._announce = announce
+        self._tls = tls
+        self._access = access
         self._life = Life(name)
+        self._at_rest = at_rest
         self._running: Port | None = None
+        self._steered: Steering | None = None
         self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -126,7 +171,8 @@ class Node:
             UsageError: it was started before.
             StoreInUse: another process has the data directory.
             StoreDamaged, StoreError, StoreFailed: the store cannot be used; the message names path and cause.
-            TransportError: the address cannot be listened on.
+            IdentityError: its key or its peers cannot be read, or others than their owner may.
+        TransportError: the address cannot be listened on.
         """
         self._life.move(LifeState.STARTING)
         try:
@@ -142,20 +188,21 @@ class Node:
         worker = platform.worker()
         async with AsyncExitStack() as opened:
             store, content = await self._open_store(opened, worker)
-            endpoint = await platform.open_endpoint(self._listen.scheme, str(self._listen)) if self._listen else None
+            endpoint = await self._open_endpoint(self._listen.scheme, self._listen) if self._listen else None
             if endpoint is not None:
                 opened.push_async_callback(endpoint.close)
+            channels = await self._open_channels(worker, endpoint)
             log = platform.open_log(self._log, self.name, content.incarnation)
             if log is not None:
                 opened.callback(log.close)
             try:
-                engine = self._make_engine(content, endpoint, recording=log is not None)
+                engine = self._make_engine(content, channels, endpoint, recording=log is not None)
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
             # The last that waits: who calls finds a node that is open.
             self._control = await self._open_control(endpoint)
             opened.pop_all()
-        driver = Driver(self.name, engine, platform, worker, store, log, endpoint)
+        driver = Driver(self.name, engine, platform, worker, store, log, endpoint, open_endpoint=self._open_endpoint)
         driver.on_failure = self._life.fail
         port = Port(
             self.name,
@@ -163,12 +210,30 @@ class Node:
             engine=engine,
             driver=driver,
             clock=platform.monotonic_ns,
-            directory=self._directory,
+            access=self._access,
             fixed_queues=self._queues is not None,
             state=content.state,
         )
+        self._steered = Steering(port, engine, driver, platform.monotonic_ns)
+        self._access.watch(driver.start_task, port.handle_directory_changed)
         platform.note_node(self.name, port.stats)
         return port
+
+    async def _open_channels(self, worker: Worker, endpoint: Endpoint | None) -> Channels:
+        platform, access = self._platform, self._access
+        files = platform.open_files(self._data, self.name)
+        if access.loopback_only:  # there is nothing to read
+            return access.open(files, platform.entropy)
+        platform.introduce(files, self.name, endpoint.address if endpoint is not None else "")
+        return await worker.start(lambda: access.open(files, platform.entropy))
+
+    async def _open_endpoint(self, scheme: str, listen: Address | None = None) -> Endpoint:
+        return await self._platform.open_endpoint(
+            scheme,
+            None if listen is None else str(listen),
+            loopback_only=self._access.loopback_only,
+            tls=self._tls,
+        )
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
         platform, stores = self._platform, list[Store]()
@@ -189,7 +254,7 @@ class Node:
 
     async def _open_control(self, endpoint: Endpoint | None) -> ControlServer | None:
         """Let other processes of this machine use the node, if they can find it: by its data directory."""
-        if self._data is None or not self._platform.control_sockets:
+        if self._data is None or self._at_rest or not self._platform.control_sockets:
             return None
         control = ControlServer(self, self._data, endpoint.address if endpoint is not None else "")
         try:
@@ -199,22 +264,28 @@ class Node:
             return None
         return control
 
-    def _make_engine(self, content: StoreContent, endpoint: Endpoint | None, *, recording: bool) -> Engine:
+    def _make_engine(
+        self, content: StoreContent, channels: Channels, endpoint: Endpoint | None, *, recording: bool
+    ) -> Engine:
         platform = self._platform
+        is_for_all = self._listen is not None and self._listen.is_wildcard
         now_ns = platform.monotonic_ns()
-        return Engine(
+        engine = Engine(
             content,
             name=self.name,
             address=endpoint.address if endpoint is not None else "",
             settings=self.settings,
             queues=self._queues,
-            channels=InsecureChannels(),
-            directory=self._directory,
+            channels=channels,
+            directory=self._access.directory,
             random=random.Random(platform.entropy(16)),
             now_ns=now_ns,
             wall_offset_ns=platform.wall_ns() - now_ns,
             recording=recording,
+            announced="" if self._announce is None and is_for_all else self._announce,
         )
+        engine.draining = self._at_rest
+        return engine
 
     async def close(self) -> None:
         """Make everything accepted durable, let go what is on its way, close.
@@ -260,7 +331,8 @@ class Node:
         """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted`` and ``QueueOverQuota``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted``, ``QueueOverQuota`` and
+            ``StoreLow``.
 
         Raises:
             NodeClosed: the node was not started.
@@ -274,6 +346,12 @@ class Node:
         return self._running
 
     @property
+    def _steering(self) -> Steering:
+        if self._steered is None:
+            raise NodeClosed(f"node {self.name} is not open: it was not started")
+        return self._steered
+
+    @property
     def address(self) -> str:
         """Where it listens, with the real port; empty when it does not. Raises NodeClosed before the start."""
         return self._port.address
@@ -282,6 +360,62 @@ class Node:
     def node_id(self) -> str:
         """32 hex digits that name this queue manager for ever. Raises NodeClosed before the start."""
         return self._port.node_id
+
+    # ---- peers
+
+    @property
+    def key(self) -> str:
+        """The public key by which others know this node, as text; it says nothing that has to be hidden.
+
+        Raises:
+            UsageError: the node runs without keys.
+            NodeClosed: it was not started.
+        """
+        return self._port.keys[0]
+
+    async def trust(
+        self,
+        name: str,
+        key: str | None = None,
+        *addresses: str,
+        send: Iterable[str] | None = None,
+        psk: str | None = None,
+    ) -> None:
+        """Trust a peer from now on, in later lives of the node, too, or add to what is known of it.
+
+        Args:
+            name: what this node calls it, in destinations and logs.
+            key: its public key, as its ``node.key`` or ``triack keygen`` say; one more, if it has one.
+            *addresses: where it may be; none for a peer that calls.
+            send: patterns of the only queues that it may send to, such as ``["orders", "in-*"]``; None for all, or as
+                it was.
+            psk: a secret that both have agreed on besides (``triack trust psk`` makes one).
+
+        Raises:
+            KeyUnreadable: a text that is no key of its kind.
+            AddressError: a name or address that cannot be read.
+            UsageError: a key or address that is another peer's; or the node runs without keys.
+            IdentityError: the trust file cannot be read or written.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        port = self._port
+        keys = [] if key is None else [decode_key(KeyKind.PUBLIC, key)]
+        secret = None if psk is None else decode_key(KeyKind.SHARED, psk)
+        patterns = None if send is None else list(send)
+        own = [decode_key(KeyKind.PUBLIC, text) for text in port.keys]
+        await port.change_trust(
+            lambda file: file.add(name, keys=keys, addresses=addresses, may_send=patterns, psk=secret, own=own)
+        )
+
+    async def revoke(self, name: str) -> None:
+        """Trust a peer no longer: its sessions end now. What was to be sent to it stays queued.
+
+        Raises:
+            UsageError: there is no such peer, or the node runs without keys.
+            IdentityError: the trust file cannot be read or written.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._port.change_trust(lambda file: file.remove(name))
 
     # ---- sending
 
@@ -311,11 +445,12 @@ class Node:
             A receipt, whose stages can be awaited.
 
         Raises:
-            AddressError: a destination that cannot be read, or an unknown peer.
+            AddressError: a destination that cannot be read, an unknown peer, or one of which no key is known.
             NotLoopback: an insecure node was to send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: a queue of this node, which has a fixed set of others.
             UsageError: an argument of a wrong type, or a property that does not exist.
+            QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
@@ -337,7 +472,8 @@ class Node:
 
         Raises:
             WouldBlock: the outgoing queue is full.
-            AddressError, MessageTooLarge, QueueNotFound, UsageError, NodeClosed, StoreFailed: as for ``send``.
+            AddressError, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, NodeClosed, StoreFailed: as for
+                ``send``.
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
@@ -405,6 +541,74 @@ class Node:
             NodeClosed: the node was not started.
         """
         return self._port.queue_lengths()
+
+    # ---- looking and steering
+
+    def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
+        """Look at what waits in a queue, in order, and change nothing: ``async for message in node.browse("orders")``.
+
+        What a reader has in hand does not wait, and is not seen.
+
+        Args:
+            queue: a queue of this node, or a destination as ``stats().outgoing`` has it, for what is on its way there.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return self._steering.browse(queue)
+
+    async def requeue(self, ids: Collection[str] | None = None) -> int:
+        """Send dead letters again: to their destinations, or to the queues of this node in which they failed.
+
+        Each is a new transactional message with what its first sender set, but for the times to live.
+
+        Args:
+            ids: which of the messages that wait in ``dead-letter``; None for all of them.
+
+        Returns:
+            How many it were.
+
+        Raises:
+            UsageError: one of them has no destination.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.requeue(as_ids(ids))
+
+    async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
+        """Move what waits in a queue of this node elsewhere, as transactional messages with all their properties.
+
+        Args:
+            queue: a queue of this node.
+            destination: as for ``send``.
+            ids: which of the messages that wait; None for all of them.
+
+        Returns:
+            How many it were.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+            AddressError, NotLoopback: the destination is none.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.move(queue, destination, as_ids(ids))
+
+    async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
+        """Take what waits out of a queue. On its way elsewhere, it becomes a dead letter (``purged``); else it is gone.
+
+        Args:
+            queue: as for ``browse``.
+            ids: which of the messages that wait in a queue of this node; None for all of them.
+
+        Returns:
+            How many it were.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+            UsageError: ids were given for messages that are on their way.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.purge(queue, as_ids(ids))
 
     def stats(self) -> NodeStats:
         """Everything that can be counted, at this moment.

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from triack.node.log_file import LogFile
+from triack.node.private_files import Files, MemoryFiles, PrivateFiles
 from triack.node.stats import NodeStats
 from triack.store.store import Store
-from triack.transport.endpoint import Endpoint, open_endpoint
+from triack.transport.endpoint import Endpoint, Tls, open_endpoint
 
 __all__ = ["PLATFORM", "Log", "Platform", "ThreadWorker", "Worker"]
 
@@ -71,9 +72,18 @@ class Platform:
         """A new worker."""
         return ThreadWorker()
 
-    async def open_endpoint(self, scheme: str, listen: str | None) -> Endpoint:
+    async def open_endpoint(
+        self, scheme: str, listen: str | None, *, loopback_only: bool, tls: Tls | None = None
+    ) -> Endpoint:
         """Open an endpoint; see ``triack.transport.endpoint.open_endpoint``."""
-        return await open_endpoint(scheme, listen)
+        return await open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls)
+
+    def open_files(self, data: Path | None, name: str) -> Files:  # noqa: ARG002 - a simulation knows nodes by their names
+        """Where a node keeps its keys and its peers."""
+        return MemoryFiles() if data is None else PrivateFiles(data)
+
+    def introduce(self, files: Files, name: str, address: str) -> None:
+        """A node with keys opens, and listens at that address, if anywhere: a simulation tells others of it."""
 
     def open_store(self, data: Path | None) -> Store:
         """Open the store in a data directory, or one in memory. Blocks; raises what ``Store`` raises."""

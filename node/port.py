@@ -12,6 +12,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import (
     AddressError,
     NodeClosed,
+    NoRoom,
     QueueFull,
     QueueNotFound,
     RollbackDetected,
@@ -19,13 +20,14 @@ from triack.base.errors import (
     WaitTimeout,
 )
 from triack.base.names import check_name, nearest
-from triack.base.peers import Directory
 from triack.node import operator_log
+from triack.node.access import Access
 from triack.node.driver import Driver
 from triack.node.events import Events
 from triack.node.life import Life
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
 from triack.node.stats import NodeStats, gather
+from triack.node.trust import TrustFile
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -33,7 +35,7 @@ from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
-from triack.transport.address import Destination, check_loopback
+from triack.transport.address import Destination
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
 
@@ -55,7 +57,7 @@ class Port:
         engine: its engine.
         driver: runs the engine.
         clock: the monotonic clock, in nanoseconds.
-        directory: the peers by name.
+        access: who may be spoken to.
         fixed_queues: whether it has only the queues that it was opened with.
         state: what the application keeps in the store.
 
@@ -71,7 +73,7 @@ class Port:
         engine: Engine,
         driver: Driver,
         clock: Callable[[], int],
-        directory: Directory,
+        access: Access,
         fixed_queues: bool,
         state: dict[str, bytes],
     ) -> None:
@@ -82,7 +84,7 @@ class Port:
         self._engine = engine
         self._driver = driver
         self._clock = clock
-        self._directory = directory
+        self._access = access
         self._fixed_queues = fixed_queues
         self._state = state
         self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
@@ -106,17 +108,36 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        if parsed.address is not None:
-            check_loopback(f"send to {parsed.queue} at", parsed.address)
-        if parsed.peer is not None and self._directory.named(parsed.peer) is None:
-            known = [peer.name for peer in self._directory]
+        if parsed.peer is not None and self._access.directory.named(parsed.peer) is None:
+            known = [peer.name for peer in self._access.directory]
             raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, known)}")
         where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
-        if not self._engine.peer_at(where):
+        if self._engine.peer_at(where):
+            self._access.check_destination(destination, parsed)
+        else:
             self.mailbox(parsed.queue)
         found = self._engine.outgoing_queue(where, parsed.queue, delivery)
         self._outgoing[(destination, delivery)] = found
         return found
+
+    def handle_directory_changed(self) -> None:
+        """The node knows others than before."""
+        self._outgoing.clear()
+        self._engine.handle_directory_changed(self._clock())
+        self.wake()
+
+    async def change_trust(self, change: Callable[[TrustFile], object]) -> None:
+        """Change who is written down as a peer, and act by it. Raises what ``change`` raises, and UsageError."""
+        self.check_alive()
+        trust = self._access.trust
+        await self._driver.work(lambda: change(trust))
+        self._access.load()
+        self.handle_directory_changed()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The node's own public keys, the one that it calls with first. Raises UsageError if it has none."""
+        return self._access.keys
 
     def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
@@ -125,6 +146,8 @@ class Port:
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
+        if outgoing.durable and self._engine.inbox.admission.store_low:
+            raise NoRoom(f"send to {destination}: the disk of node {self._name} has less room than its reserve")
         if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
             raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
@@ -143,7 +166,7 @@ class Port:
         await asyncio.sleep(0)
         while not self._engine.outbox.room(outgoing):
             self.check_alive()
-            await self._driver.next_turn()
+            await self._driver.next_round()
 
     def may_go_on(self, outgoing: OutgoingQueue) -> bool:
         """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""

@@ -10,9 +10,11 @@ import errno
 import os
 import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Protocol
 
@@ -167,12 +169,13 @@ class PrivateFiles:
 
 
 class MemoryFiles:
-    """The same for a node that keeps everything in memory."""
+    """The same for a node that keeps everything in memory. Any thread may change them."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._contents: dict[str, bytes] = {}
         self._versions: dict[str, int] = {}
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[tuple[asyncio.Future[None], Context]] = []
 
     def where(self, name: str) -> str:
         """What a file is called in messages for people."""
@@ -184,12 +187,13 @@ class MemoryFiles:
 
     def change(self, name: str, edit: Edit) -> bytes:
         """Replace a content by what ``edit`` makes of it. Returns the new content."""
-        content = self._contents[name] = edit(self._contents.get(name))
-        self._versions[name] = self._versions.get(name, 0) + 1
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+        with self._lock:
+            content = self._contents[name] = edit(self._contents.get(name))
+            self._versions[name] = self._versions.get(name, 0) + 1
+            waiting, self._waiting = self._waiting, []
+        for future, context in waiting:
+            with suppress(RuntimeError):  # its loop has ended
+                future.get_loop().call_soon_threadsafe(_finish, future, context=context)
         return content
 
     def stamp(self, name: str) -> object:
@@ -198,11 +202,22 @@ class MemoryFiles:
 
     async def changed(self, name: str, stamp: object) -> object:
         """Wait until the stamp is another one, and return that."""
-        while self._versions.get(name) == stamp:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
+        while (future := self._wait(name, stamp)) is not None:
             await future
         return self._versions.get(name)
+
+    def _wait(self, name: str, stamp: object) -> "asyncio.Future[None] | None":
+        with self._lock:
+            if self._versions.get(name) != stamp:
+                return None
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append((future, copy_context()))
+            return future
+
+
+def _finish(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _what_is_wrong(found: os.stat_result, folder: os.stat_result) -> str | None:

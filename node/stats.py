@@ -44,6 +44,7 @@ class OutgoingStats:
         peer: whose it is, by name, or by address when it has no name.
         queue: the queue there.
         delivery: the class.
+        messages: how many have not arrived yet, as far as is known.
         packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
         bytes: of their bodies.
     """
@@ -51,6 +52,7 @@ class OutgoingStats:
     peer: str
     queue: str
     delivery: Delivery
+    messages: int
     packets: int
     bytes: int
 
@@ -110,6 +112,8 @@ class NodeStats:
         closes: sessions that ended, by reason.
         rollbacks: halted peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
         dead_letters: messages that went to the dead-letter queue since the node started, by reason.
+        store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
+        room_bytes: how much more the disk takes, as it was looked at last; None when nobody could tell.
     """
 
     queues: dict[str, QueueStats]
@@ -120,6 +124,8 @@ class NodeStats:
     closes: dict[str, int]
     rollbacks: dict[str, str]
     dead_letters: dict[str, int]
+    store_low: bool
+    room_bytes: int | None
 
 
 def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
@@ -140,6 +146,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
                 outgoing.peer,
                 outgoing.queue,
                 outgoing.delivery,
+                outgoing.messages,
                 outgoing.unacknowledged,
                 outgoing.pending_bytes + outgoing.unacked_bytes,
             )
@@ -152,6 +159,8 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
         closes=dict(engine.closes),
         rollbacks=engine.rollbacks,
         dead_letters=dict(engine.inbox.dead_letters),
+        store_low=engine.inbox.admission.store_low,
+        room_bytes=engine.inbox.admission.room_bytes,
     )
 
 
@@ -170,6 +179,8 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         closes=found["closes"],
         rollbacks=found["rollbacks"],
         dead_letters=found["dead_letters"],
+        store_low=found["store_low"],
+        room_bytes=found["room_bytes"],
     )
 
 

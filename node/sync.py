@@ -6,13 +6,14 @@ The parts are those of ``triack`` itself, with the same names, arguments, promis
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
+from triack.node.access import DEFAULT_SUITE
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client, ClientConsumer, ClientTransaction, connect_to
 from triack.node.message import Holder, Message
@@ -21,10 +22,12 @@ from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Waits
 from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
+from triack.queues.browse import BrowsedMessage
 from triack.queues.mailbox import Lease
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
+from triack.transport.endpoint import Tls
 
 __all__ = ["SyncClient", "SyncConsumer", "SyncNode", "SyncReceipt", "SyncTransaction", "connect", "open"]
 
@@ -40,6 +43,9 @@ def open(
     insecure: bool = False,
     queues: Sequence[str] | None = None,
     peers: dict[str, str] | None = None,
+    announce: str | None = None,
+    suite: str = DEFAULT_SUITE,
+    tls: Tls | None = None,
     settings: NodeSettings | None = None,
 ) -> "SyncNode":
     """A node, begun by ``with``; arguments and errors are those of ``triack.open``."""
@@ -52,6 +58,9 @@ def open(
             insecure=insecure,
             queues=queues,
             peers=peers,
+            announce=announce,
+            suite=suite,
+            tls=tls,
             settings=settings,
         )
     )
@@ -189,6 +198,32 @@ class _Face(Generic[N]):
 
         return SyncConsumer(loop, loop.wait(begin()))
 
+    def browse(self, queue: str) -> Iterator[BrowsedMessage]:
+        """Look at what waits in a queue, and change nothing; see ``Node.browse``."""
+        loop, node = self._parts
+
+        async def follow(looking: AsyncIterator[BrowsedMessage]) -> BrowsedMessage | None:
+            return await anext(looking, None)
+
+        looking = node.browse(queue)
+        while (message := loop.wait(follow(looking))) is not None:
+            yield message
+
+    def requeue(self, ids: Collection[str] | None = None) -> int:
+        """Send dead letters again; see ``Node.requeue``."""
+        loop, node = self._parts
+        return loop.wait(node.requeue(ids))
+
+    def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
+        """Move what waits in a queue elsewhere; see ``Node.move``."""
+        loop, node = self._parts
+        return loop.wait(node.move(queue, destination, ids))
+
+    def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
+        """Take what waits out of a queue; see ``Node.purge``."""
+        loop, node = self._parts
+        return loop.wait(node.purge(queue, ids))
+
     def transaction(self) -> "SyncTransaction":
         """A new transaction; see ``Transaction``."""
         loop, node = self._parts
@@ -214,6 +249,28 @@ class SyncNode(_Face[Node]):
     def recall(self, key: str) -> bytes | None:
         """What ``remember`` keeps under a key, or None."""
         return self._parts[1].recall(key)
+
+    @property
+    def key(self) -> str:
+        """The public key by which others know this node; see ``Node.key``."""
+        return self._parts[1].key
+
+    def trust(
+        self,
+        name: str,
+        key: str | None = None,
+        *addresses: str,
+        send: Iterable[str] | None = None,
+        psk: str | None = None,
+    ) -> None:
+        """Trust a peer from now on; see ``Node.trust``."""
+        loop, node = self._parts
+        loop.wait(node.trust(name, key, *addresses, send=send, psk=psk))
+
+    def revoke(self, name: str) -> None:
+        """Trust a peer no longer; see ``Node.revoke``."""
+        loop, node = self._parts
+        loop.wait(node.revoke(name))
 
 
 class SyncClient(_Face[Client]):

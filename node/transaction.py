@@ -54,7 +54,7 @@ class Transaction:
         Raises:
             UsageError: the class is express: such messages are on no disk, so no transaction can hold them.
             NodeClosed: this transaction or the node has ended.
-            AddressError, MessageTooLarge, QueueNotFound, StoreFailed: as for ``Node.send``.
+            AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``Node.send``.
         """
         self._check_open()
         if delivery not in DURABLE:

@@ -27,12 +27,11 @@ from triack.base.errors import IdentityError, TriackError, UsageError
 from triack.base.names import check_name
 from triack.base.peers import NO_PSK, Peer
 from triack.base.printable import printable
-from triack.node import operator_log
 from triack.node.keys import KeyKind, decode_key, encode_key
 from triack.node.private_files import Files
 from triack.transport.address import Address
 
-__all__ = ["TRUST_FILE", "TrustFile", "decode_trust", "encode_trust", "watch_trust"]
+__all__ = ["TRUST_FILE", "TrustFile", "decode_trust", "encode_trust"]
 
 TRUST_FILE = "trust.json"
 """Its ending tells editors what it is."""
@@ -150,27 +149,6 @@ class TrustFile:
 
         self.files.change(TRUST_FILE, edit)
         return peers
-
-
-async def watch_trust(trust: TrustFile, stamp: object, apply: Callable[[list[Peer]], None]) -> None:
-    """Call ``apply`` with all peers whenever the file has changed, until cancelled.
-
-    A file that cannot be used changes nothing but the log: whoever edits it by hand must not lose all peers by a comma.
-    One that is gone trusts nobody.
-
-    Args:
-        trust: the file.
-        stamp: of what is in use.
-        apply: takes the peers.
-    """
-    while True:
-        stamp = await trust.files.changed(TRUST_FILE, stamp)
-        try:
-            peers = trust.load()
-        except IdentityError as error:
-            operator_log.error(f"trust file not used, the one before is still in force: {error}", cause=str(error))
-        else:
-            apply(peers)
 
 
 # ---- the text

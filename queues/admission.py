@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE
-from triack.base.news import QueueOverQuota
+from triack.base.news import QueueOverQuota, StoreLow
 from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
 from triack.ordering.wire import SequenceHeader, encode_hold
@@ -55,6 +55,7 @@ class Admission:
         early: packets that came before their turn, in memory.
         waiting: what waits for its commit, in memory.
         store_low: whether the disk has so little room that nothing is taken.
+        room_bytes: how much more it takes, by the last look at it; None when nobody could tell.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class Admission:
         self.early = Account(*quarter)
         self.waiting = Account(*quarter)
         self.store_low = False
-        self._news: list[QueueOverQuota] = []
+        self.room_bytes: int | None = None
+        self._news: list[QueueOverQuota | StoreLow] = []
         self._stopped: dict[IncomingTransfer, Conversation] = {}
         self._made: Counter[bytes] = Counter()
 
@@ -165,6 +167,17 @@ class Admission:
         account = self.disk if durable else self.express
         return (mailbox is not None and mailbox.fill.is_full) or account.is_full(transfer.origin)
 
+    def handle_room(self, room_bytes: int | None) -> None:
+        """Somebody has looked how much more the disk takes. It is low until a quarter more than the reserve is free."""
+        self.room_bytes = room_bytes
+        if room_bytes is None:
+            return
+        was_low, reserve = self.store_low, self._settings.limits.disk_reserve_bytes
+        self.store_low = room_bytes < reserve + (reserve // 4 if was_low else 0)
+        if self.store_low != was_low:
+            self._news.append(StoreLow(self.store_low, room_bytes))
+            self._notices.relieved = True
+
     def has_room(self, mailbox: Mailbox, *, durable: bool) -> bool:
         """Whether a queue takes one message more of this node itself."""
         account = self.disk if durable else self.express
@@ -221,7 +234,7 @@ class Admission:
         content = encode_hold(transfer.origin, transfer.lane, transfer.turn, stop=transfer.stopped)
         return conversation.put_control((transfer.lane, HOLD_KEY), Control(content, refuses))
 
-    def take_news(self) -> list[QueueOverQuota]:
+    def take_news(self) -> list[QueueOverQuota | StoreLow]:
         """What the operator must know, since the last call."""
         news, self._news = self._news, []
         return news

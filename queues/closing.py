@@ -68,8 +68,7 @@ def left_behind(engine: "Engine", *, durable: bool) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for outgoing in engine.outbox.queues:
         if outgoing.busy and outgoing.durable is durable:
-            waiting = sum(entry.messages for entry in outgoing.sequence.entries.values())
-            counts[f"{outgoing.peer}/{outgoing.queue}"] += waiting + outgoing.submitted - outgoing.stages.queued
+            counts[f"{outgoing.peer}/{outgoing.queue}"] += outgoing.messages
     return dict(counts)
 
 

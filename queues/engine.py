@@ -18,7 +18,7 @@ from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollbac
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
 from triack.queues.inbox import Inbox
-from triack.queues.jobs import Jobs
+from triack.queues.jobs import Jobs, Look
 from triack.queues.link import Conversation, Links
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.news import News
@@ -55,13 +55,14 @@ class Engine:
         now_ns: the monotonic clock.
         wall_offset_ns: wall clock minus monotonic clock.
         recording: whether to keep a session log.
+        announced: where it tells peers that they find it, if that is not ``address``; empty for nowhere.
 
     Attributes:
         node_id: 16 bytes that name this node for ever.
         drops: what was dropped, by reason.
         failure: what ended the store, or None.
         news: what it has to tell of its links.
-        draining: whether the node is closing and takes nothing new.
+        draining: whether the node is closing, or at rest, and takes nothing new.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Engine:
         now_ns: int,
         wall_offset_ns: int,
         recording: bool,
+        announced: str | None = None,
     ) -> None:
         self.node_id = content.node_id
         self.address = address
@@ -104,7 +106,7 @@ class Engine:
         self.handshakes = Handshakes(
             content,
             name=name,
-            address=address,
+            address=address if announced is None else announced,
             settings=settings,
             channels=channels,
             directory=directory,
@@ -167,6 +169,10 @@ class Engine:
     def await_commit(self, waiter: Any) -> None:
         """Call ``waiter`` with None when all that was asked for so far is durable, or with the store's error."""
         self._jobs.group.waiters.append(waiter)
+
+    def look(self, look: Look) -> None:
+        """Fetch bodies for somebody who looks at a queue."""
+        self._jobs.look(look)
 
     def set_state(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application with the next commit; None removes it."""

@@ -95,6 +95,7 @@ class Inbox:
     def restore(self, content: StoreContent, group: GroupCommit, now_ns: int) -> None:
         """Take what the store has, and make the declared queues."""
         self.admission.handle_start(content.node_id)
+        self.admission.handle_room(content.room_bytes)
         for queue_id, name in content.queues:
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
@@ -589,7 +590,9 @@ class Inbox:
         except ProtocolError:
             body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
         properties.pop("receive_by_ms", None)
-        properties.update(dead_reason=reason, dead_destination=mailbox.name)
+        properties.update(
+            dead_reason=reason, dead_destination=mailbox.name, dead_attempts=packet.failures.get(index, 0)
+        )
         mailbox.acknowledge(lease)
         self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, self._wall_ms(now_ns), group)
 

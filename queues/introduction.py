@@ -13,6 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from triack.base.errors import ProtocolError
+from triack.base.printable import printable
 from triack.base.reasons import DropReason
 from triack.session.frames import MARK_MAX
 
@@ -110,7 +111,7 @@ class Introduction:
             raise ProtocolError(DropReason.BAD_HELLO, "lengths do not add up")
         if code not in _CODES or max(start, serial, *points) > SERIAL_MAX:
             raise ProtocolError(DropReason.BAD_HELLO, "history out of range")
-        name, address, dialled = [data[begin:end].decode(errors="replace") for begin, end in pairwise(ends)]
+        name, address, dialled = [printable(data[begin:end].decode(errors="replace")) for begin, end in pairwise(ends)]
         return cls(
             node_id,
             name,

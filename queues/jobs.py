@@ -1,6 +1,8 @@
 """What the store is given to do: group commits and reads in turns, one job at a time."""
 
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from triack.base.commit import Commit, Read
 from triack.queues.effects import Job
@@ -8,7 +10,14 @@ from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox
 from triack.queues.outbox import Outbox
 
-__all__ = ["Jobs"]
+__all__ = ["Jobs", "Look"]
+
+
+@dataclass(slots=True, eq=False)
+class Look(Read):
+    """Bodies for somebody who only looks at them; ``waiter`` is called with None, or with what ended the node."""
+
+    waiter: Callable[[Exception | None], None] = field(kw_only=True)
 
 
 class Jobs:
@@ -24,7 +33,7 @@ class Jobs:
         running: what the store has in hand, or None.
     """
 
-    __slots__ = ("_inbox", "_number", "_outbox", "_read_next", "group", "running")
+    __slots__ = ("_inbox", "_looks", "_number", "_outbox", "_read_next", "group", "running")
 
     def __init__(self, inbox: Inbox, outbox: Outbox, number: Callable[[Commit], None]) -> None:
         self.group = GroupCommit()
@@ -33,6 +42,11 @@ class Jobs:
         self._outbox = outbox
         self._number = number
         self._read_next = False
+        self._looks: deque[Look] = deque()
+
+    def look(self, look: Look) -> None:
+        """Fetch bodies for somebody who looks."""
+        self._looks.append(look)
 
     def start(self, now_ns: int, now_ms: int) -> Job | None:
         """The next job, unless there is one in hand or nothing to do. Commits and reads in turns: neither starves."""
@@ -57,6 +71,8 @@ class Jobs:
         return group
 
     def _next_read(self) -> Read | None:
+        if self._looks:
+            return self._looks.popleft()
         return self._outbox.poll_fetch() or self._inbox.poll_fetch()
 
     def handle_done(self, job: Job, now_ns: int) -> None:
@@ -67,26 +83,34 @@ class Jobs:
             self._inbox.handle_committed(job, now_ns)
             for waiter in job.waiters:
                 waiter(None)
+        elif isinstance(job, Look):
+            job.waiter(None)
         elif job.table == "outgoing":
             self._outbox.handle_fetched(job)
         else:
             self._inbox.handle_fetched(job)
 
     def fail(self, job: Job | None, error: Exception) -> None:
-        """The store is finished: everyone who waits for a commit is told. ``job`` is what failed, if that was one."""
+        """The store is finished: everyone who waits for it is told. ``job`` is what failed, if that was one."""
         if job is not None:
             self.running = None
-        waiters = list(self.group.waiters)
+        waiters = [*self.group.waiters, *self._take_looking()]
         if isinstance(job, GroupCommit):
             waiters += job.waiters
+        elif isinstance(job, Look):
+            waiters.append(job.waiter)
         for waiter in waiters:
             waiter(error)
 
     def interrupt(self, error: Exception) -> None:
         """The node stops: who waits for the commit that fills is told, and nobody else waits for it then."""
         waiters, self.group.waiters = self.group.waiters, []
-        for waiter in waiters:
+        for waiter in (*waiters, *self._take_looking()):
             waiter(error)
+
+    def _take_looking(self) -> list[Callable[[Exception | None], None]]:
+        looks, self._looks = self._looks, deque()
+        return [look.waiter for look in looks]
 
     @property
     def busy(self) -> bool:

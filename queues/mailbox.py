@@ -12,9 +12,11 @@ is given back with a ``Wait`` comes no earlier than that ends, and nothing young
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from heapq import merge as merge_sorted
+from itertools import takewhile
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
@@ -528,6 +530,57 @@ class Mailbox:
             wait = packet.wait_of(index, now_ms)
             ends += [] if wait is None else [wait.until_ms]
         self._notices.resuming.set(self, min(ends, default=None))
+
+    # ---- steering
+
+    @property
+    def last_place(self) -> int:
+        """The place of the youngest packet that was ever here."""
+        return self._place
+
+    def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
+        """What waits here in nobody's hands, in order. Ends the open run.
+
+        Args:
+            after: only what comes behind this place and index.
+
+        Returns:
+            Packets and indices; to be gone through before anything else happens to the queue.
+        """
+        self.end_run()
+        back = [(place, index, packet) for place, index, packet in self._again]
+        back += [(place, index, packet) for _, place, index, packet in self._passed]
+        waiting = (
+            (packet.place, index, packet)
+            for packet in self._ready
+            if packet.place >= after[0]
+            for index in range(packet.next_index, packet.count)
+            if not packet.acked >> index & 1
+        )
+        return ((packet, at) for place, at, packet in merge_sorted(sorted(back), waiting) if (place, at) > after)
+
+    def withdraw(self, wanted: Collection[tuple[int, int]]) -> list[Lease]:
+        """Take out for good what still waits of these places and indices, in order, as if it had been acknowledged."""
+        if not wanted:
+            return []
+        (place, index), (last, _) = min(wanted), max(wanted)
+        found = takewhile(lambda one: one[0].place <= last, self.waiting((place, index - 1)))
+        taken = [Lease(packet, at, packet.redelivered) for packet, at in found if (packet.place, at) in wanted]
+        for lease in taken:
+            self.acknowledge(lease)
+        self._forget_done()
+        return taken
+
+    def _forget_done(self) -> None:
+        """What was taken out is not to be handed out, nor fetched from the disk."""
+        self._again = [item for item in self._again if not item[2].acked >> item[1] & 1]
+        self._passed = [item for item in self._passed if not item[3].acked >> item[2] & 1]
+        heapify(self._again)
+        heapify(self._passed)
+        if any(packet.done for packet in self._ready):
+            self._cache(-sum(packet.size_bytes for packet in self._ready if packet.done and packet.pieces))
+            self._ready = deque(packet for packet in self._ready if not packet.done)
+        self.wake()
 
     # ---- what the next commit holds
 

@@ -9,7 +9,7 @@ Only what something happened to is looked at: whoever changes an outgoing queue 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from triack.base.commit import HEAD_BYTES, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
+from triack.base.commit import OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
 from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import Entry, EntryState
@@ -20,7 +20,7 @@ from triack.queues.inbox import Inbox, Record
 from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
 from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.packing import Outgoing, Unpacked, fragment_range, join_fragments, read_fragment, unpack
+from triack.queues.packing import Outgoing, Unpacked, unpack_pieces
 from triack.queues.settings import NodeSettings
 
 __all__ = ["Outbox", "PacketContext"]
@@ -440,6 +440,13 @@ class Outbox:
             for entry in list(outgoing.sequence.entries.values()):
                 self._give_up(outgoing, entry, reason)
 
+    def purge(self, outgoing: OutgoingQueue) -> list[Entry]:
+        """Send nothing more of what waits in an outgoing queue. Returns the packets, which become dead letters."""
+        entries = [entry for entry in outgoing.sequence.entries.values() if entry.state not in _GIVEN_UP]
+        for entry in entries:
+            self._give_up(outgoing, entry, DeadReason.PURGED)
+        return entries
+
     def _give_up(self, outgoing: OutgoingQueue, entry: Entry, reason: str) -> None:
         """Send the message that a packet is part of no more; it becomes a dead letter when its bodies are here."""
         # It stays in its sequence until the letter is on disk: should this process die before, it must still be there.
@@ -457,7 +464,7 @@ class Outbox:
             if not item.is_here:
                 waiting.append(item)
                 continue
-            self._dead_letter(item, _content_of([entry.body or b"" for entry in item.entries]), group, now_ms)
+            self._dead_letter(item, unpack_pieces([entry.body or b"" for entry in item.entries]), group, now_ms)
             # Before the commit: if the process dies right after it, nothing else would tell of the removal.
             self._record_removed(item, now_ns)
         self._given_up = waiting
@@ -467,6 +474,7 @@ class Outbox:
         added = {
             "dead_reason": item.reason,
             "dead_destination": f"{outgoing.peer}/{outgoing.queue}",
+            "dead_attempts": max(entry.sends for entry in entries),
             "dead_maybe_delivered": not item.rejected and any(entry.sends for entry in entries),
         }
         for index, body in enumerate(content.bodies):
@@ -613,10 +621,3 @@ def _runs(entries: list[Entry]) -> list[tuple[int, int, int]]:
         else:
             runs.append((entry.number, entry.number, entry.messages))
     return runs
-
-
-def _content_of(bodies: list[bytes]) -> Unpacked:
-    """The messages in these bodies: those of a batch, or a large one in pieces."""
-    if fragment_range(bodies[0][:HEAD_BYTES], len(bodies[0])) is None:
-        return unpack(bodies[0])
-    return unpack(join_fragments([read_fragment(body) for body in bodies]))

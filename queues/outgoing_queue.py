@@ -170,6 +170,12 @@ class OutgoingQueue:
         return bool(self.pending) + self.committing + len(self.sequence.entries)
 
     @property
+    def messages(self) -> int:
+        """Messages that have not arrived yet, as far as is known."""
+        waiting = sum(entry.messages for entry in self.sequence.entries.values())
+        return waiting + self.submitted - self.stages.queued
+
+    @property
     def busy(self) -> bool:
         """Whether anything is pending, waiting or unacknowledged."""
         return self.unacknowledged > 0

@@ -40,6 +40,7 @@ __all__ = [
     "read_fragment",
     "sent_at_of",
     "unpack",
+    "unpack_pieces",
     "write_properties",
 ]
 
@@ -296,6 +297,11 @@ def join_fragments(fragments: list[Fragment]) -> bytes:
     first = fragments[0]
     head = _HEAD.pack(_FRAGMENT_KIND, 0, first.ordinal, first.sent_at_ms) + _FRAGMENT.pack(first.total_bytes, 0)
     return head + b"".join(fragment.piece for fragment in fragments)
+
+
+def unpack_pieces(pieces: list[bytes]) -> Unpacked:
+    """The messages of a batch, or the large one that these are all the pieces of. Raises ProtocolError ``bad-body``."""
+    return unpack(pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces]))
 
 
 def _batch(bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int) -> bytes:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 
 from triack.base.errors import StoreDamaged
-from triack.queues.packing import Unpacked, join_fragments, read_fragment, unpack
+from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.redelivery import Wait
 
 __all__ = ["Lease", "QueuedPacket", "merge"]
@@ -55,9 +55,7 @@ class QueuedPacket:
     def open(self) -> Unpacked:
         """The messages. Raises ProtocolError when pieces do not make a message."""
         if self.content is None:
-            pieces = self.pieces
-            whole = pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces])
-            self.content = unpack(whole)
+            self.content = unpack_pieces(self.pieces)
         return self.content
 
     def encode_progress(self) -> bytes:

@@ -54,6 +54,7 @@ class Limits:
         peer_memory_bytes: memory that one peer can fill: half with express messages that nobody reads, the rest with
             packets that came too early, and with those that wait for the disk.
         memory_bytes: memory that all peers can fill.
+        disk_reserve_bytes: with less room than that on the disk nothing new is accepted for it; 0 never looks.
         max_peer_queues: queues that one peer may have created since the start.
     """
 
@@ -63,10 +64,11 @@ class Limits:
     peer_quota_bytes: int = 2 * 1024**3
     peer_memory_bytes: int = 16 * 1024 * 1024
     memory_bytes: int = 256 * 1024 * 1024
+    disk_reserve_bytes: int = 64 * 1024 * 1024
     max_peer_queues: int = 4_096
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, may_be_zero=("disk_reserve_bytes",))
         for queue, quota in self.queue_quota.items():
             check_name(queue)
             if not isinstance(quota, Quota):

@@ -9,6 +9,9 @@ from pathlib import Path
 
 __all__ = ["Place"]
 
+BLOCK_BYTES = 512
+"""What ``st_blocks`` counts, whatever the blocks of the file system are."""
+
 
 class Place:
     """The files of a store, by name and by what the names led to when they were opened.
@@ -36,6 +39,16 @@ class Place:
             except OSError as error:
                 return f"{path.name} is not in its directory any more ({error.strerror})"
         return None
+
+    @property
+    def owed_bytes(self) -> int:
+        """What nobody has written yet of the files' sizes: it takes no room so far. 0 where the system does not tell.
+
+        Raises:
+            OSError: one of them is gone.
+        """
+        found = [path.stat() for path, _ in self._files]
+        return sum(max(0, it.st_size - getattr(it, "st_blocks", it.st_size) * BLOCK_BYTES) for it in found)
 
 
 def _identity(path: Path) -> tuple[int, int]:

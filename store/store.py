@@ -18,7 +18,7 @@ One row per packet, never per message. SQLite comes with ``apsw``: the one in ol
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from triack.base.commit import (
     StoreContent,
 )
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
+from triack.store.ballast import Ballast, free_bytes
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page, sync_directory
@@ -83,6 +84,7 @@ class Store:
         vfs: a file system that SQLite knows by this name, in place of the system's; no directory is made then.
         page_bytes: the size of the pages of a new store, a power of two from 512 to 65,536.
         checkpoint_pages: a log of so many pages is brought into the database.
+        free: how much more the disk below the folder takes; by default, what the system says of its own disks.
 
     Raises:
         StoreInUse: another process has it open.
@@ -97,11 +99,15 @@ class Store:
         vfs: str | None = None,
         page_bytes: int = PAGE_BYTES,
         checkpoint_pages: int = CHECKPOINT_PAGES,
+        free: Callable[[Path], int] | None = None,
     ) -> None:
         self.path = ":memory:" if folder is None else str(folder / STORE_FILE)
         self.in_memory = folder is None
         self._vfs = vfs or ""
         self._checkpoint_pages = checkpoint_pages
+        self._folder = folder
+        self._free = free or (free_bytes if vfs is None else None)
+        self._ballast = Ballast(folder if vfs is None else None, self._least_log_bytes(page_bytes))
         self._failure: StoreFailed | None = None
         self._meta = _Meta()
         self._tallies = Tallies()
@@ -111,6 +117,7 @@ class Store:
         self._place = Place([])
         if folder is not None and vfs is None:
             make_folder(folder)
+            self._ballast.release()
         with self._opening():
             self._db = apsw.Connection(self.path, vfs=vfs)
         try:
@@ -161,7 +168,7 @@ class Store:
         db.set_wal_hook(note_pages)
         db.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - opens the log
         page_bytes = db.pragma("page_size")
-        size_bytes = log_size_bytes(page_bytes, self._checkpoint_pages + self._checkpoint_pages // LOG_SPARE)
+        size_bytes = self._least_log_bytes(page_bytes)
         frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         with WriteAheadLog(self._vfs, f"{self.path}-wal", page_bytes) as log:
             log.verify(frames, lambda page: read_page(self._vfs, self.path, page_bytes, page))
@@ -175,6 +182,9 @@ class Store:
             self._place = Place([self.path, f"{self.path}-wal"])
         if new:
             self._create()
+
+    def _least_log_bytes(self, page_bytes: int) -> int:
+        return log_size_bytes(page_bytes, self._checkpoint_pages + self._checkpoint_pages // LOG_SPARE)
 
     def _check(self, log: WriteAheadLog) -> None:
         """Is the structure sound, and the row that every commit writes?"""
@@ -246,7 +256,9 @@ class Store:
             # From here on the database says that there is a log, and nobody can lose it unnoticed.
             self._checkpoint()
             self._check_place("begin an incarnation")
-        return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start)
+        self._ballast.lay()
+        room_bytes = self.room_bytes()
+        return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start, room_bytes=room_bytes)
 
     def _load(self) -> StoreContent:
         found = Tallies()
@@ -299,6 +311,31 @@ class Store:
             if self._log_pages[0] >= self._checkpoint_pages:
                 self._checkpoint()
             self._check_place("commit")
+
+    def room_bytes(self) -> int | None:
+        """How much more can be stored; None when nobody can tell, and in memory.
+
+        That is what the disk has free beyond what the store's files will take of it anyway, and the database's own
+        free pages.
+
+        Raises:
+            StoreFailed: the database cannot be read.
+        """
+        if self._folder is None or self._free is None:
+            return None
+        with self._writing("look at"):
+            page_bytes, pages, unused = (
+                self._db.pragma(name) for name in ("page_size", "page_count", "freelist_count")
+            )
+        try:
+            left = self._free(self._folder) - self._ballast.missing_bytes - self._place.owed_bytes
+            if not self._vfs:
+                # What the log has of new pages goes into the database in the end.
+                left -= max(0, pages * page_bytes - Path(self.path).stat().st_size)
+        except OSError:
+            return None
+        # Free pages, too, are written by way of the log, which takes room before it is brought in.
+        return left + unused * page_bytes if left > 0 else left
 
     def _check_place(self, operation: str) -> None:
         fault = self._place.fault()

@@ -73,6 +73,11 @@ class Address:
         return f"{self.scheme}://{host}:{self.port}"
 
     @property
+    def is_wildcard(self) -> bool:
+        """Whether it stands for all addresses of a machine, and so is nowhere to call: 0.0.0.0 or ::."""
+        return self.host in ("0.0.0.0", "::")  # noqa: S104 - nothing is bound here
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it: 127.0.0.0/8, ::1, ``localhost`` or memory."""
         if self.scheme == "memory" or self.host == "localhost":

@@ -205,7 +205,22 @@ class Calls:
         del self._transactions[header["transaction"]]
         return {}, b""
 
-    # ---- looking
+    # ---- looking and steering
+
+    async def _browse(self, header: Header, _body: bytes) -> Answer:
+        after = tuple(map(int, header["after"]))
+        page = await self._node._steering.page(header["queue"], after)
+        sizes = [len(message.body) for message in page]
+        return {"page": [it.describe() for it in page], "sizes": sizes}, b"".join([it.body for it in page])
+
+    async def _steer(self, header: Header, _body: bytes) -> Answer:
+        steering, ids = self._node._steering, header["ids"]
+        wanted = None if ids is None else frozenset(ids)
+        if header["do"] == "requeue":
+            return {"count": await steering.requeue(wanted)}, b""
+        if header["do"] == "move":
+            return {"count": await steering.move(header["queue"], header["destination"], wanted)}, b""
+        return {"count": await steering.purge(header["queue"], wanted)}, b""
 
     async def _stats(self, _header: Header, _body: bytes) -> Answer:
         return {"stats": asdict(self._node.stats())}, b""
@@ -247,4 +262,8 @@ _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "stats": Calls._stats,
     "queue_lengths": Calls._queue_lengths,
     "recall": Calls._recall,
+    "browse": Calls._browse,
+    "requeue": Calls._steer,
+    "move": Calls._steer,
+    "purge": Calls._steer,
 }

@@ -8,6 +8,7 @@ open are given back and rolled back by then.
 import asyncio
 import contextlib
 import itertools
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -19,12 +20,14 @@ from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageErro
 from triack.base.reasons import DropReason
 from triack.node.consumer import AckMode
 from triack.node.control import handover
-from triack.node.control.frames import VERSION, Header, Link
+from triack.node.control.frames import VERSION, Header, Link, cut
 from triack.node.message import Holder, Message
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.receipt import Waits
 from triack.node.stats import NodeStats, read_stats
+from triack.node.steering import as_ids
 from triack.node.transaction import ONLY_THE_TRANSACTION
+from triack.queues.browse import BrowsedMessage, Position
 from triack.queues.mailbox import Lease, QueuedPacket
 from triack.queues.redelivery import Redelivery
 from triack.queues.stages import Stage
@@ -222,6 +225,36 @@ class Client:
         """Everything that the node counts; see ``NodeStats``."""
         header, _ = await self.call("stats")
         return read_stats(header["stats"])
+
+    async def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
+        """Look at what waits in a queue of the node; see ``Node.browse``."""
+        last: Position = ()
+        while True:
+            header, content = await self.call("browse", queue=queue, after=last)
+            page = zip(header["page"], cut(content, header["sizes"]), strict=True)
+            messages = [BrowsedMessage.read(described, body) for described, body in page]
+            if not messages:
+                return
+            for message in messages:
+                yield message
+            last = messages[-1].position
+
+    async def requeue(self, ids: Collection[str] | None = None) -> int:
+        """Send dead letters again; see ``Node.requeue``."""
+        return await self._steer("requeue", ids)
+
+    async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
+        """Move what waits in a queue of the node elsewhere; see ``Node.move``."""
+        return await self._steer("move", ids, queue=queue, destination=destination)
+
+    async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
+        """Take what waits out of a queue; see ``Node.purge``."""
+        return await self._steer("purge", ids, queue=queue)
+
+    async def _steer(self, do: str, ids: Collection[str] | None, **fields: Any) -> int:
+        wanted = as_ids(ids)
+        header, _ = await self.call(do, ids=None if wanted is None else list(wanted), **fields)
+        return int(header["count"])
 
 
 class ClientReceipt(Waits):

@@ -9,6 +9,7 @@ from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port
 from triack.node.receipt import Receipt
 from triack.node.stats import NodeStats
+from triack.node.steering import Steering
 from triack.node.transaction import Transaction
 from triack.queues.redelivery import Redelivery
 
@@ -64,3 +65,7 @@ class Host(Protocol):
 
     def stats(self) -> NodeStats:
         """See ``Node.stats``."""
+
+    @property
+    def _steering(self) -> Steering:
+        """Looks into its queues."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from proof.planted.stories import Story
 from proof.search.scope import Scope
 from triack.base.errors import ChaosError
 
@@ -58,14 +59,14 @@ class Bug:
         name: what it is called.
         plant: makes it.
         seeds: whether a campaign of ``triack chaos`` must find it.
-        scope: the small world in which the exhaustive search must find it, or None.
-        says: words of the sentence with which the search does.
+        scope: the small world in which the exhaustive search must find it, or the story that does; or None.
+        says: words of the sentence with which they do.
     """
 
     name: str
     plant: Plant
     seeds: bool = True
-    scope: Scope | None = None
+    scope: Scope | Story | None = None
     says: str = ""
 
 
@@ -76,16 +77,16 @@ class Bugs(list[Bug]):
         """List a bug that a campaign finds."""
         return self._lister(name, seeds=True)
 
-    def by_search(self, name: str, scope: Scope, says: str) -> Callable[[Plant], Plant]:
-        """List a bug that the exhaustive search finds."""
+    def by_search(self, name: str, scope: Scope | Story, says: str) -> Callable[[Plant], Plant]:
+        """List a bug that the exhaustive search finds, or a story."""
         return self._lister(name, seeds=False, scope=scope, says=says)
 
-    def by_both(self, name: str, scope: Scope, says: str) -> Callable[[Plant], Plant]:
+    def by_both(self, name: str, scope: Scope | Story, says: str) -> Callable[[Plant], Plant]:
         """List a bug that each of them finds."""
         return self._lister(name, seeds=True, scope=scope, says=says)
 
     def _lister(
-        self, name: str, *, seeds: bool, scope: Scope | None = None, says: str = ""
+        self, name: str, *, seeds: bool, scope: Scope | Story | None = None, says: str = ""
     ) -> Callable[[Plant], Plant]:
         def add(plant: Plant) -> Plant:
             self.append(Bug(name, plant, seeds, scope, says))

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
+from proof.planted.stories import FORBIDDEN, FULL, REFUSED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import Commit, OutgoingQueueRow
+from triack.base.reasons import RejectReason
 from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
+from triack.queues.admission import Admission
 from triack.queues.engine import Engine
 from triack.queues.group_commit import Arrivals, GroupCommit
 from triack.queues.history import History
@@ -235,3 +238,39 @@ def _spins(patch: Patch) -> None:
         return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
 
     patch.setattr(Engine, "next_deadline", too_soon)
+
+
+# ---- who may, and how much
+
+
+@BUGS.by_search("a permission is not asked", FORBIDDEN, "may not send to")
+def _not_asked(patch: Patch) -> None:
+    patch.setattr(Admission, "_may_send", lambda self, conversation, queue: True)
+
+
+@BUGS.by_search("a quota is not asked", FULL, "whose quota is")
+def _no_quota(patch: Patch) -> None:
+    patch.setattr(Admission, "_is_full", lambda self, transfer, mailbox: False)
+
+
+@BUGS.by_search("what is refused is delivered as well", REFUSED, "delivered, and dead letters as well")
+def _refused_and_delivered(patch: Patch) -> None:
+    reject = Inbox._reject
+
+    def generous(
+        self: Inbox,
+        transfer: IncomingTransfer,
+        header: SequenceHeader,
+        arrival: Arrival,
+        reason: RejectReason,
+        now_ns: int,
+        group: GroupCommit,
+    ) -> None:
+        reject(self, transfer, header, arrival, reason, now_ns, group)
+        body, delivery = header.body, transfer.delivery
+        packet = QueuedPacket(
+            [], header.origin, header.lane, header.sequence, header.number, delivery, 1, len(body), [body]
+        )
+        self.put_local(transfer.queue, packet, body, group)
+
+    patch.setattr(Inbox, "_reject", generous)

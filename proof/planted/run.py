@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from proof.planted.bug import Bug, ForGood
 from proof.planted.catalogue import BUGS, bug_named
+from proof.planted.stories import Story
 from proof.search.scope import Scope
 from proof.search.search import Search, SearchResult
 from triack.base.errors import ChaosError
@@ -34,7 +35,7 @@ class Found(NamedTuple):
         bug: which one.
         seed: the first seed that failed, -1 if none did, or none was to be tried.
         rule, sentence: what that seed broke.
-        said: what the search said; empty if it found nothing, or was not to look.
+        said: what the search or the story said; empty if it found nothing, or was not to look.
     """
 
     bug: Bug
@@ -72,7 +73,8 @@ class Found(NamedTuple):
         if self.bug.seeds:
             told.append(f"seed {self.seed} {self.rule}: {self.sentence}" if self.by_seeds else "found by no seed")
         if self.bug.scope is not None:
-            told.append(f"search of {self.bug.scope.name}: {self.said or 'nothing'}")
+            looked = "story" if isinstance(self.bug.scope, Story) else "search"
+            told.append(f"{looked} of {self.bug.scope.name}: {self.said or 'nothing'}")
             if self.said and not self.by_search:
                 told[-1] += f" (not {self.bug.says!r})"
         return "; ".join(told)
@@ -117,7 +119,8 @@ def hunt(bug: Bug, seeds_max: int = SEEDS_MAX) -> Found:
     bug.plant(ForGood())
     found = Found(bug)
     if bug.scope is not None:
-        found = found._replace(said=search_for(bug.scope).violation or "")
+        said = bug.scope.run() if isinstance(bug.scope, Story) else search_for(bug.scope).violation or ""
+        found = found._replace(said=said)
     if bug.seeds:
         campaign = run_campaign(0, seeds_max, jobs=1, fail_fast=True)
         for failure in campaign.failures:

@@ -13,7 +13,7 @@ import pytest
 from tests.node.nodes import WAIT, until
 from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
 from triack.base.reasons import DropReason
 from triack.node.driver import Driver
 from triack.node.platform import Platform, ThreadWorker
@@ -37,6 +37,7 @@ class Script:
         self.failure: TriackError | None = None
         self.busy_storing = False
         self.idle = True
+        self.draining = False
         self.outbox = self.handshakes = self.news = self
         self.queues: list[object] = []
         self.conversations: dict[bytes, object] = {}
@@ -135,10 +136,18 @@ class Bench(Platform):
         self.place = Place(self.did)
         self.job: Callable[[], None] = lambda: None
         self.driver = Driver(
-            "n", cast("Engine", self.engine), self, Worker(self), Store(None), Log(self.did), cast("Any", self.place)
+            "n",
+            cast("Engine", self.engine),
+            self,
+            Worker(self),
+            Store(None),
+            Log(self.did),
+            cast("Any", self.place),
+            open_endpoint=self.open_other_endpoint,
         )
 
-    async def open_endpoint(self, scheme: str, listen: str | None) -> Any:
+    async def open_other_endpoint(self, scheme: str) -> Any:
+        """One that only calls others."""
         self.did.append(f"open {scheme}")
         if scheme == "tcp":
             raise TransportError("no more files")
@@ -266,10 +275,13 @@ async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
         assert [str(error) for error in failures] == ["node n: TypeError: 'NoneType' object is not iterable"]
 
 
+NO_ROOM = "the disk has little room, 5 bytes: nothing new is accepted until there is more"
 EVENTS = [
     (LinkUp("udp://b:1", "b", "0b"), logging.INFO, "link to b at udp://b:1 is up"),
     (LinkDown("udp://b:1", "b", "0b", "idle"), logging.INFO, "link to b at udp://b:1 is down: idle"),
     (QueueOverQuota("q", 3, 900), logging.WARNING, "queue q is over its quota"),
+    (StoreLow(True, 5), logging.ERROR, NO_ROOM),
+    (StoreLow(False, 10**9), logging.INFO, "the disk has room again"),
     (PeerSilent("udp://b:1", "cannot resolve b"), logging.WARNING, "cannot resolve b; trying on"),
     (PeerHalted("0b", "peer", "it is older"), logging.ERROR, "rollback detected: it is older"),
 ]

@@ -13,8 +13,10 @@ from triack.node.node import port_of
 NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
+    *("key", "trust", "revoke"),
     *("send", "send_nowait", "transaction", "flush", "drain", "recall"),
     *("receive", "queue_lengths", "stats", "events"),
+    *("browse", "requeue", "move", "purge"),
 }
 
 

@@ -38,7 +38,7 @@ async def test_links_and_sessions_are_seen_from_both_ends() -> None:
         assert 0 < link.session.round_trip_s < 5
         assert stats.sessions == [link.session]
         assert (b.stats().links, [session.peer for session in b.stats().sessions]) == ({}, ["a"])
-        assert stats.outgoing == [triack.OutgoingStats(b.address, "q", triack.TRANSACTIONAL, 0, 0)]
+        assert stats.outgoing == [triack.OutgoingStats(b.address, "q", triack.TRANSACTIONAL, 0, 0, 0)]
 
 
 async def test_what_waits_and_what_ended_is_counted() -> None:
@@ -50,7 +50,7 @@ async def test_what_waits_and_what_ended_is_counted() -> None:
         await until(lambda: not a.stats().links[address].is_up)
         await (await a.send(f"{address}/q", b"x" * 50)).queued(WAIT)
         stats = a.stats()
-        assert (stats.outgoing[0].packets, stats.outgoing[0].bytes >= 50) == (1, True)
+        assert (stats.outgoing[0].messages, stats.outgoing[0].packets, stats.outgoing[0].bytes >= 50) == (1, 1, True)
         assert stats.closes == {"peer-closed": 1}
         assert (stats.links[address].session, stats.links[address].sessions) == (None, 1)
         await a.send("memory://nobody/q", b"x")

@@ -1,6 +1,5 @@
-"""The file with a node's peers: what it says, how it changes, and that a running node notices."""
+"""The file with a node's peers: what it says, and how it changes."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,10 @@ from typing import Any
 import pytest
 
 from triack.base.errors import AddressError, IdentityError, UsageError
-from triack.base.peers import NO_PSK, Directory, Peer
-from triack.node import private_files
+from triack.base.peers import NO_PSK, Peer
 from triack.node.keys import Identity, KeyKind, encode_key
-from triack.node.private_files import MemoryFiles, PrivateFiles
-from triack.node.trust import TRUST_FILE, TrustFile, decode_trust, encode_trust, watch_trust
+from triack.node.private_files import MemoryFiles
+from triack.node.trust import TrustFile, decode_trust, encode_trust
 
 KEYS = [Identity.make(lambda _, number=number: bytes([number]) * 32).public[0] for number in range(3)]  # type: ignore[misc]
 TEXTS = [encode_key(KeyKind.PUBLIC, key) for key in KEYS]
@@ -121,33 +119,3 @@ def test_a_file_of_other_bytes() -> None:
 def test_a_peer_without_fields_is_a_name(tmp_path: Path) -> None:
     """What is left out has its default."""
     assert decode_trust(whole().encode(), "f") == [Peer("b", (), (), NO_PSK, ("*",))]
-
-
-async def test_a_running_node_notices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A change by hand, too; a file that cannot be used changes nothing, and one that is gone trusts nobody."""
-    monkeypatch.setattr(private_files, "POLL_SECONDS", 0.001)
-    file = TrustFile(PrivateFiles(tmp_path))
-    directory, path = Directory(), tmp_path / TRUST_FILE
-    watching = asyncio.create_task(watch_trust(file, file.files.stamp(TRUST_FILE), directory.replace))
-
-    async def names(*expected: str) -> None:
-        async with asyncio.timeout(5):
-            while [peer.name for peer in directory] != list(expected):  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-
-    file.add("b", keys=KEYS[:1])
-    await names("b")
-    file.add("c", keys=KEYS[1:])
-    await names("b", "c")
-    path.write_text(path.read_text().replace("}", ""))
-    await asyncio.sleep(0.05)
-    await names("b", "c")
-    assert "trust file not used" in caplog.text
-    path.write_bytes(encode_trust([B]))
-    await names("b")
-    path.unlink()
-    await names()
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)

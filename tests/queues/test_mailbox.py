@@ -429,3 +429,35 @@ def test_messages_with_properties_are_looked_at_before_each_is_handed_out() -> N
     assert run is not None
     assert (run.draw(), run.draw()) == (2, -1)
     assert box.length == 2
+
+
+def test_what_is_taken_out_is_never_handed_out_nor_fetched() -> None:
+    """Of any packet, and of what came back; the rest keeps its order, and what a reader has stays with it."""
+    box = Box()
+    for at in range(0, 12, 3):
+        box.put(*(b"%02d" % (at + one) for one in range(3)))
+    taken = [box.take() for _ in range(4)]
+    assert taken[0] is not None
+    assert taken[1] is not None
+    box.box.give_back(taken[0])
+    box.box.give_back(taken[1], Wait(box.now_ms + 500, 500, keep_order=False))
+    waiting = [(packet.place, index) for packet, index in box.box.waiting()]
+    assert waiting == [(1, 0), (1, 1), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2)]
+    out = box.box.withdraw({(1, 1), (1, 2), (2, 2), (3, 0), (3, 1), (3, 2)})
+    assert bodies(out) == [b"01", b"05", b"06", b"07", b"08"]
+    box.now_ms += 1_000
+    assert bodies(box.take_all()) == [b"00", b"04", b"09", b"10", b"11"]
+    assert box.box.length == 7
+    assert box.box.withdraw(set()) == []
+
+
+def test_taking_out_what_only_the_disk_has_lets_the_rest_be_fetched() -> None:
+    box = Box()
+    big = [bytes([number]) * 1_000_000 for number in range(20)]
+    for body in big:
+        box.put(body, limit=60_000)
+    assert box.box.cached_bytes <= CACHE_BYTES + 1_100_000
+    places = [packet.place for packet, _ in box.box.waiting()]
+    assert len(box.box.withdraw({(place, 0) for place in places[:19]})) == 19
+    assert bodies(box.take_all()) == [big[19]]
+    assert (box.box.cached_bytes, box.box.length) == (0, 20 - 19)

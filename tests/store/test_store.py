@@ -25,6 +25,7 @@ from triack.base.commit import (
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
 from triack.queues.packing import pack
+from triack.store.ballast import BALLAST_FILE
 from triack.store.store import STORE_FILE, Store
 
 LOG_FILE = f"{STORE_FILE}-wal"
@@ -376,13 +377,13 @@ def killed_store(folder: Path) -> None:
 
 
 def test_a_killed_store_comes_back_with_its_log(tmp_path: Path) -> None:
-    """All that returned is there; an orderly end leaves one file."""
+    """All that returned is there; an orderly end leaves one file, beside the ballast."""
     killed_store(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE}
+    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE, BALLAST_FILE}
     store = Store(tmp_path)
     assert store.load(b"n" * 16, 2).queues == [(1, "orders")]
     store.close()
-    assert [file.name for file in tmp_path.iterdir()] == [STORE_FILE]
+    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, BALLAST_FILE}
 
 
 @pytest.mark.parametrize("size", [None, 0, 40_000])

@@ -65,12 +65,17 @@ class Server:
     """A ``triack serve`` process that can be killed and comes back at the same place."""
 
     def __init__(
-        self, data: Path, *options: str | Path, listen: str = "udp://127.0.0.1:0", under: Iterable[str] = ()
+        self,
+        data: Path,
+        *options: str | Path,
+        listen: str = "udp://127.0.0.1:0",
+        under: Iterable[str] = (),
+        insecure: bool = True,
     ) -> None:
         self._under = under
         self.data = data
         self.address = listen
-        self._options = options
+        self._options = (*options, "--insecure") if insecure else options
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -90,7 +95,6 @@ class Server:
             self.address,
             "--data",
             self.data,
-            "--insecure",
             *self._options,
             under=self._under,
         )

@@ -115,7 +115,7 @@ peer_option = click.option(
 _log_option = click.option(
     "--log", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Record a session log for `replay`."
 )
-_insecure_option = click.option("--insecure", is_flag=True, help="Run without a secure channel: loopback only.")
+_insecure_option = click.option("--insecure", is_flag=True, help="Run without keys: loopback only.")
 
 
 def node_options(command: F) -> F:

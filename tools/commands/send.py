@@ -112,7 +112,7 @@ def send(
     log: Path | None,
     insecure: bool,
 ) -> int:
-    """Send each line of standard input, without its newline, as a message to DEST, such as udp://127.0.0.1:7801/orders.
+    """Send each line of standard input, without its newline, as a message to DEST, such as plant-b/orders.
 
     --label, --ttl, --reply-to and --header hold for each of the messages. Ends with 0 when every line has come as far
     as --until says; otherwise it tells which lines have not, and why. What is on the disk of the node by then is sent

@@ -14,7 +14,13 @@ from typing import Any
 from triack.base.errors import TriackError
 from triack.tools.commands.common import log_to_stderr
 
-__all__ = ["Report", "run_child", "tell", "tell_regularly"]
+__all__ = ["QUEUE", "RECEIVER", "SENDER", "Report", "run_child", "tell", "tell_regularly"]
+
+SENDER = "sender"
+RECEIVER = "receiver"
+"""What the nodes call themselves, and each other."""
+QUEUE = "demo"
+"""Where everything is sent."""
 
 REPORT_S = 0.2
 

@@ -127,6 +127,7 @@ class _Outcome:
     metavar="S",
     help="Give up after S seconds.",
 )
+@click.option("--insecure", is_flag=True, help="Without keys: nothing is encrypted. For comparison.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON and nothing else.")
 @verbose_option
 def demo(
@@ -142,18 +143,19 @@ def demo(
     report: Path | None,
     keep: Path | None,
     timeout: float,
+    insecure: bool,
     as_json: bool,
 ) -> int:
     """Send messages over a bad network, and prove that they all arrived, once and in order.
 
-    Two nodes in two processes, with their default settings, session logs and stores on disk; between them a relay that
-    loses, doubles and reorders packets in both directions (none if all three shares are 0). The sender sends
+    Two nodes in two processes, with their default settings, keys, session logs and stores on disk; between them a relay
+    that loses, doubles and reorders packets in both directions (none if all three shares are 0). The sender sends
     transactional messages, up to 8 MiB ahead of what is acknowledged as ordered; the receiver checks number, order and
     content of each. Then the session logs are replayed. Ends with 0 only if every promise was kept.
     """
     _check_engine(engine)
     page = report or (keep or Path()) / REPORT_FILE
-    plan = Plan(messages, size, loss, duplicate, reorder, seed, transport, timeout)
+    plan = Plan(messages, size, loss, duplicate, reorder, seed, transport, timeout, insecure)
     console = None if as_json else console_on()
     with _folder(keep) as folder:
         page.parent.mkdir(parents=True, exist_ok=True)

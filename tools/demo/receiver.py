@@ -6,9 +6,7 @@ import time
 import triack
 from triack.node.control.tasks import first_of
 from triack.tools.demo.bodies import Bodies
-from triack.tools.demo.child import Report, run_child, tell, tell_regularly
-
-QUEUE = "demo"
+from triack.tools.demo.child import QUEUE, RECEIVER, SENDER, Report, run_child, tell, tell_regularly
 
 
 class Receiver:
@@ -71,9 +69,20 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
         await stopping.wait()
 
     async with triack.open(
-        "receiver", data=options["data"], log=options["log"], listen=options["listen"], insecure=True, queues=[QUEUE]
+        RECEIVER,
+        data=options["data"],
+        log=options["log"],
+        listen=options["listen"],
+        insecure=options["insecure"],
+        queues=[QUEUE],
+        # The sender would come straight, past the relay, if it knew where.
+        announce="" if options["is_behind_relay"] else None,
     ) as node:
-        tell({"address": node.address})
+        if options["insecure"]:
+            tell({"address": node.address})
+        else:
+            await node.trust(SENDER, options["sender_key"], send=[QUEUE])
+            tell({"address": node.address, "key": node.key})
         await first_of(receiver.receive(node), tell_regularly(receiver.progress), stopped())
     tell(receiver.progress())
 

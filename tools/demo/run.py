@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from typing import Any
 
 from triack.base.errors import TriackError, WaitTimeout
 from triack.node.control.tasks import first_of
+from triack.node.keys import KeyKind, encode_key, open_identity
+from triack.node.private_files import PrivateFiles
 from triack.tools.demo.child import Report
-from triack.tools.demo.receiver import QUEUE
 from triack.tools.demo.relay import Relay, rough
 
 __all__ = ["Plan", "Transfer", "transfer"]
@@ -36,6 +38,7 @@ class Plan:
     seed: int
     transport: str
     timeout: float
+    insecure: bool = False
 
     @property
     def impaired(self) -> bool:
@@ -155,13 +158,18 @@ async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
         "size": plan.size,
         "seed": plan.seed,
         "log": str(folder / "logs"),
+        "insecure": plan.insecure,
     }
+    data = {name: str(folder / name) for name in ("sender", "receiver")}
+    sender_key = "" if plan.insecure else _make_key(folder / "sender")
     async with contextlib.AsyncExitStack() as stack:
+        listen = {"listen": f"{plan.transport}://127.0.0.1:0", "is_behind_relay": plan.impaired}
         receiver = await _Child.start(
-            "receiver", {**common, "data": str(folder / "receiver"), "listen": f"{plan.transport}://127.0.0.1:0"}
+            "receiver", {**common, **listen, "data": data["receiver"], "sender_key": sender_key}
         )
         stack.push_async_callback(receiver.end)
-        address = str((await receiver.next_report() or {}).get("address"))
+        found = await receiver.next_report() or {}
+        address = str(found.get("address"))
         relay: Relay | None = None
         if plan.impaired:
             relay = Relay(
@@ -174,13 +182,18 @@ async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
             await relay.start()
             address = relay.address
         sender = await _Child.start(
-            "sender", {**common, "data": str(folder / "sender"), "destination": f"{address}/{QUEUE}"}
+            "sender", {**common, "data": data["sender"], "address": address, "receiver_key": found.get("key")}
         )
         stack.push_async_callback(sender.end)
         await _all_arrived((sender, receiver), plan, progress, handle)
         for child in (sender, receiver):
             await child.finish(handle)
         progress.relay = relay.counters if relay is not None else {}
+
+
+def _make_key(data: Path) -> str:
+    """The key of a node that has not started yet, so that the other one can trust it from the start."""
+    return encode_key(KeyKind.PUBLIC, open_identity(PrivateFiles(data), os.urandom).public[0])
 
 
 async def _all_arrived(

@@ -6,7 +6,7 @@ import time
 import triack
 from triack.node.control.tasks import first_of
 from triack.tools.demo.bodies import Bodies
-from triack.tools.demo.child import Report, run_child, tell, tell_regularly
+from triack.tools.demo.child import QUEUE, RECEIVER, SENDER, Report, run_child, tell, tell_regularly
 
 IN_FLIGHT_BYTES = 8 * 1024 * 1024
 MARK_MESSAGES = 500
@@ -18,7 +18,7 @@ class Sender:
 
     def __init__(self, options: Report) -> None:
         self._count = int(options["messages"])
-        self._destination = str(options["destination"])
+        self._destination = f"{options['address'] if options['insecure'] else RECEIVER}/{QUEUE}"
         self._bodies = Bodies(options["size"], options["seed"])
         self._in_flight = max(2, IN_FLIGHT_BYTES // int(options["size"]))
         self._marks: asyncio.Queue[tuple[int, triack.Receipt]] = asyncio.Queue()
@@ -57,8 +57,10 @@ class Sender:
 
 
 async def _work(options: Report, stopping: asyncio.Event) -> None:
-    async with triack.open("sender", data=options["data"], log=options["log"], insecure=True) as node:
+    async with triack.open(SENDER, data=options["data"], log=options["log"], insecure=options["insecure"]) as node:
         sender = Sender(options)
+        if not options["insecure"]:
+            await node.trust(RECEIVER, options["receiver_key"], options["address"])
 
         async def stopped() -> None:
             await stopping.wait()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from triack.tools.replay.findings import Due, Finding, Life, Opening
 from triack.tools.replay.journal import Segment
+from triack.tools.replay.report_tables import fill_tables
 from triack.tools.replay.schema import SessionLine, Timeline, Verdict, Violation
 from triack.tools.replay.series import GRAIN_BITS, Series
 
@@ -120,25 +121,29 @@ def missing_logs(world: World) -> list[str]:
 
 
 def draw(series: dict[str, Series], openings: Iterable[Opening], numbers: dict[str, int]) -> Timeline:
-    """Return what the report draws: all series in buckets of the same width, the lives of sessions, the latencies."""
+    """Return what the report draws: all series in buckets of the same width, the lives of sessions, tables."""
     bits = max((some.bits for some in series.values()), default=GRAIN_BITS)
     for some in series.values():
         some.widen(bits)
     start = min((min(some.buckets) for some in series.values()), default=0)
     timeline = Timeline(start << bits, 1 << bits)
     for name, some in series.items():
-        counts = {bucket - start: value for bucket, value in some.buckets.items()}
-        what, *where = name.split()
-        if where:
-            timeline.unacked[(where[0], where[1])] = counts
+        counts = {bucket - start: value for bucket, value in sorted(some.buckets.items())}
+        what, _, which = name.partition(" ")
+        if what == "unacked":
+            node, _, session = which.partition(" ")
+            timeline.unacked[(node, session)] = counts
+        elif what == "latency":
+            timeline.latency[int(which)] = counts
+        elif which:
+            getattr(timeline, what)[which] = counts
         else:
             setattr(timeline, what, counts)
     for it in openings:
         closed_ns = it.wall_ns + it.closed_ns - it.opened_ns if it.closed_ns else 0
-        timeline.sessions.append(SessionLine(it.node, it.session, it.wall_ns, closed_ns, it.reason))
+        timeline.sessions.append(SessionLine(it.node, it.session, it.wall_ns, closed_ns, it.reason, it.peer))
     timeline.sessions.sort(key=lambda line: (line.opened_ns, line.node, line.session))
-    latencies = {int(name.split()[1]): count for name, count in numbers.items() if name.startswith("latency ")}
-    timeline.latency = dict(sorted(latencies.items()))
+    fill_tables(timeline, numbers)
     return timeline
 
 

@@ -22,8 +22,8 @@ class Receiver:
     """One sequence as a node that receives it knows it."""
 
     __slots__ = (
-        "acked", "again", "arrived", "cls", "commits", "counts", "express", "handed", "marked", "on_disk", "parts",
-        "previous", "recovered", "rejections", "settled", "unarrived", "whole",
+        "acked", "again", "arrived", "cls", "commits", "counts", "express", "handed", "held_back", "marked", "on_disk",
+        "parts", "previous", "recovered", "rejections", "settled", "unarrived", "whole",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -39,6 +39,8 @@ class Receiver:
         self.settled = RangeSet()
         self.on_disk = RangeSet()
         self.express = RangeSet()
+        # What its origin was told to send again when there is room: a store ack that covers it says nothing of it.
+        self.held_back = RangeSet()
         self.commits: list[tuple[Record, int, int]] = []
         # What commits hold that had not arrived before them.
         self.unarrived: list[tuple[Record, Span]] = []
@@ -183,6 +185,8 @@ class Incoming:
                 self._at(record, "rejected", evidence, sequence=sequence, number=number)
         elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
             self._at(record, "claims", f"{reason}, but it is on disk", sequence=sequence, number=number)
+        elif reason == "held-back":
+            receiver.held_back.add(number, number)
 
     def handle_committed(self, record: Record) -> None:
         """Packets are on disk (express: in the queue)."""
@@ -263,8 +267,8 @@ class Incoming:
         if record["class"] == EXPRESS:
             return
         receiver = self._sequence(record)
-        for low, high in receiver.settled.missing(record["first"], record["last"]):
-            self._early.append((record, (low, high)))
+        for span in receiver.settled.missing(record["first"], record["last"]):
+            self._early += [(record, early) for early in receiver.held_back.missing(*span)]
 
     # ---- handing out
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from triack.base.session_log import EVENTS
 from triack.tools.replay.findings import Life, Output, Record
+from triack.tools.replay.report_charts import Charts
 
 Unit = tuple[str, ...]
 """Whom a record goes to: ``("session", id)`` or ``("lane", origin, lane)``."""
@@ -65,6 +66,7 @@ class Journal:
     def __init__(self, path: str, out: Output) -> None:
         self._path = path
         self._out = out
+        self._charts = Charts(out)
         self._first: Record = {}
         self._last: Record = {}
         self._life: Record = {}
@@ -77,6 +79,7 @@ class Journal:
         """Check the records as they come, and yield them with whom they go to."""
         for record in records:
             self._check(record)
+            self._charts.see(record)
             for unit in units_of(record):
                 if unit not in self._met:
                     self._met.add(unit)

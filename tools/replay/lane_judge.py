@@ -248,7 +248,7 @@ class LaneJudge:
             queued = self._times[sequence]
             at = bisect_left(queued, (last, 0, 0))
             if at < len(queued) and queued[at][1] <= last and wall_ns >= queued[at][2]:
-                self._out.count(f"latency {latency_bucket(wall_ns - queued[at][2])}", count)
+                self._out.chart(f"latency {latency_bucket(wall_ns - queued[at][2])}", wall_ns, count)
 
     def _later(self, node: str) -> Due:
         return Due("started", node, self._starts.get(node, 0), end_ns=1 << 62)

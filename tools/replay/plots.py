@@ -1,144 +1,263 @@
-"""The plots of the report, drawn with matplotlib as SVG that stands in the page itself."""
+"""The plots of the report, drawn with matplotlib as SVG that stands in the page itself and takes the page's colours."""
 
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from triack.tools.replay.schema import FAILURE_REASONS
+from triack.tools.replay.report_charts import TIERS
+from triack.tools.replay.report_tables import latency_totals, percentiles_over_time
+from triack.tools.replay.schema import FAILURE_REASONS, SessionLine, Timeline
 from triack.tools.replay.series import LATENCY_BUCKETS_PER_DECADE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
 
-    from triack.tools.replay.schema import Timeline
-
-_LINES_MAX: Final = 12
+_LINES_MAX: Final = 10
 """More lines in one plot cannot be told apart; the sessions with the most packets in flight are drawn."""
 _LIVES_MAX: Final = 40
-"""More bars than this do not fit above each other; the first sessions are drawn."""
-_BLUE, _RED, _AMBER, _GREY = "#2563eb", "#dc2626", "#d97706", "#94a3b8"
+"""More bars than this do not fit above each other. All failed sessions are drawn, then the first of the others."""
+_WIDTH_INCHES: Final = 9.6
+_PANEL_INCHES: Final = 1.75
+_LIFE_INCHES: Final = 0.2
+_BLUE, _RED, _AMBER, _GREY, _GREEN, _VIOLET, _TEAL = (
+    "#2563eb",
+    "#dc2626",
+    "#d97706",
+    "#94a3b8",
+    "#16a34a",
+    "#7c3aed",
+    "#0d9488",
+)
+_CYCLE: Final = (_BLUE, _AMBER, _GREEN, _VIOLET, _TEAL, _RED, _GREY)
+_INK, _EDGE, _GRID = "#475569", "#cbd5e1", "#eef2f7"
+_VARIABLES: Final = {
+    colour: f"var(--{name})"
+    for colour, name in zip(
+        (*_CYCLE, _INK, _EDGE, _GRID),
+        ("blue", "amber", "green", "violet", "teal", "red", "grey", "ink", "edge", "grid"),
+        strict=True,
+    )
+}
+"""The page gives each colour its value, another one in the dark."""
 _STYLE: Final[Any] = {
     "font.family": "sans-serif",
     "font.size": 9,
     "svg.fonttype": "none",
-    "axes.edgecolor": "#cbd5e1",
-    "axes.labelcolor": "#475569",
-    "xtick.color": "#475569",
-    "ytick.color": "#475569",
+    "svg.hashsalt": "triack",
+    "text.color": _INK,
+    "axes.edgecolor": _EDGE,
+    "axes.labelcolor": _INK,
+    "axes.titlecolor": _INK,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "xtick.color": _EDGE,
+    "ytick.color": _EDGE,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#eef2f7",
+    "grid.color": _GRID,
     "axes.axisbelow": True,
 }
-_TITLES: Final = (
-    ("Throughput", "Messages committed at their destination, a second."),
-    ("Unacknowledged packets", "The most packets in flight in each session; a sawtooth below the window is healthy."),
-    ("Sessions", "Life of each session as each end saw it. Red ended by a failure, an arrow was open at the end."),
-    ("Resends and duplicates", "Packets that left again, and packets that arrived again."),
-    ("Latency", "Wall time from queued at the origin to committed at the destination, over messages."),
-)
 
 
-def draw_plots(timeline: Timeline) -> list[tuple[str, str, str]]:
-    """Return the plots as (title, what it shows, SVG).
+def draw_times(timeline: Timeline, marks: Iterable[tuple[str, int]] = ()) -> str:
+    """Return the plots over time below each other, on one axis, as SVG.
+
+    Args:
+        timeline: what an engine gathered.
+        marks: (name, wall time) of what to mark: the SVG element of the mark has the name ``at-NAME``, and links to
+            the element ``NAME`` of the page.
+    """
+    lives = _chosen(timeline.sessions)
+    heights = [_PANEL_INCHES] * len(_PANELS) + [0.6 + _LIFE_INCHES * max(len(lives), 1)]
+    with mpl.rc_context(_STYLE):
+        figure = _figure(sum(heights))
+        axes = figure.subplots(len(heights), 1, sharex=True, gridspec_kw={"height_ratios": heights})
+        for panel, (title, label, draw) in zip(axes, _PANELS, strict=False):
+            panel.set_title(title)
+            draw(panel, timeline)
+            panel.set(ylabel=label)
+            panel.tick_params(labelbottom=True)
+            if draw is not _delays:
+                panel.set_ylim(0, None)
+                panel.yaxis.set_major_formatter("{x:,.0f}")
+            if panel.get_legend_handles_labels()[1]:
+                panel.legend(loc="upper left", bbox_to_anchor=(1, 1.05), frameon=False, fontsize=7)
+        _lives(axes[-1], timeline, lives)
+        axes[-1].set(xlabel="seconds from the first record", xlim=(0, _end(timeline)))
+        _mark(axes, timeline, marks)
+        return _svg(figure)
+
+
+def draw_latency(timeline: Timeline) -> str:
+    """Return how many messages took how long, as SVG.
 
     Args:
         timeline: what an engine gathered.
     """
-    drawings = (_throughput, _unacked, _lives, _trouble, _latency)
+    totals = latency_totals(timeline)
+    edges = [10 ** (bucket / LATENCY_BUCKETS_PER_DECADE) / 1000 for bucket in totals]
+    widths = [edge * (10 ** (1 / LATENCY_BUCKETS_PER_DECADE) - 1) for edge in edges]
     with mpl.rc_context(_STYLE):
-        return [(*texts, _svg(draw, timeline)) for texts, draw in zip(_TITLES, drawings, strict=True)]
+        figure = _figure(2.4)
+        axes = figure.add_subplot()
+        axes.bar(edges, list(totals.values()), width=widths, align="edge", color=_BLUE, alpha=0.6)
+        axes.set_xscale("log")
+        axes.set(xlabel="milliseconds", ylabel="messages")
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        return _svg(figure)
 
 
-def _svg(draw: Callable[[Axes, Timeline], None], timeline: Timeline) -> str:
-    lives = min(len(timeline.sessions), _LIVES_MAX)
-    figure = Figure(figsize=(9.6, 0.7 + 0.24 * max(lives, 1) if draw is _lives else 2.6), layout="constrained")
+def _figure(height_inches: float) -> Figure:
+    figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
     FigureCanvasSVG(figure)
-    axes = figure.add_subplot()
-    draw(axes, timeline)
+    return figure
+
+
+def _svg(figure: Figure) -> str:
     out = io.StringIO()
     figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    colours = re.compile("|".join(_VARIABLES))
+    # A mark leads to another place of the same page.
+    text = text[text.index("<svg") :].replace(' target="_blank"', "")
+    return colours.sub(lambda found: _VARIABLES[found.group()], text)
 
 
 def _seconds(timeline: Timeline, bucket: float) -> float:
     return bucket * timeline.bucket_ns / 1e9
 
 
-def _series(timeline: Timeline, counts: dict[int, int]) -> tuple[list[float], list[int]]:
-    """Return times and counts, with a zero in each empty bucket."""
-    buckets = range(min(counts, default=0), max(counts, default=0) + 1)
-    return [_seconds(timeline, bucket) for bucket in buckets], [counts.get(bucket, 0) for bucket in buckets]
+def _end(timeline: Timeline) -> float:
+    """Where the axis ends: behind the last bucket and the last session's end, seconds."""
+    every = (timeline.committed, timeline.resends, timeline.duplicates, *timeline.acks.values(), timeline.round_trip)
+    last = _seconds(timeline, max((max(counts) for counts in every if counts), default=0) + 1)
+    ends = (max(life.closed_ns, life.opened_ns) - timeline.start_ns for life in timeline.sessions)
+    return max(last, max(ends, default=0) / 1e9) * 1.01
 
 
 def _throughput(axes: Axes, timeline: Timeline) -> None:
-    times, counts = _series(timeline, timeline.committed)
-    rates = [count * 1e9 / timeline.bucket_ns for count in counts]
-    axes.fill_between(times, rates, step="mid", color=_BLUE, alpha=0.15, linewidth=0)
-    axes.step(times, rates, where="mid", color=_BLUE, linewidth=1.2)
-    axes.set(xlabel="seconds", ylabel="messages/s", ylim=(0, None))
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    buckets = range(min(timeline.committed, default=0), max(timeline.committed, default=0) + 1)
+    times = [_seconds(timeline, bucket) for bucket in buckets]
+    rates = [timeline.committed.get(bucket, 0) * 1e9 / timeline.bucket_ns for bucket in buckets]
+    axes.fill_between(times, rates, step="post", color=_BLUE, alpha=0.15, linewidth=0)
+    axes.step(times, rates, where="post", color=_BLUE, linewidth=1.2)
 
 
 def _unacked(axes: Axes, timeline: Timeline) -> None:
+    peers = {(life.node, life.session): life.peer for life in timeline.sessions}
     busiest = sorted(timeline.unacked.items(), key=lambda item: (-sum(item[1].values()), item[0]))
-    for (node, session), counts in busiest[:_LINES_MAX]:
-        times = [_seconds(timeline, bucket) for bucket in sorted(counts)]
-        peaks = [counts[bucket] for bucket in sorted(counts)]
-        label = f"{node[:6]} {session[-6:]}"
-        axes.plot(times, peaks, linewidth=1, label=label, marker="." if len(times) == 1 else "")
-    axes.set(xlabel="seconds", ylabel="packets", ylim=(0, None))
-    if busiest:
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=7, title="node, session")
+    for at, ((node, session), counts) in enumerate(busiest[:_LINES_MAX]):
+        times = [_seconds(timeline, bucket) for bucket in counts]
+        label = _plain(f"{timeline.name(node)} to {timeline.name(peers.get((node, session), ''))}, {session[-6:]}")
+        style: Any = {"color": _CYCLE[at % len(_CYCLE)], "linestyle": "-" if at < len(_CYCLE) else "--"}
+        marker = "." if len(times) == 1 else ""
+        axes.plot(times, list(counts.values()), linewidth=1, label=label, marker=marker, **style)
+    if timeline.window:
+        largest = max(timeline.window.values())
+        axes.axhline(largest, color=_GREY, linewidth=1, linestyle=":", label=f"largest window: {largest:,}")
 
 
-def _lives(axes: Axes, timeline: Timeline) -> None:
-    shown = timeline.sessions[:_LIVES_MAX]
-    end = max((max(life.closed_ns, life.opened_ns) for life in timeline.sessions), default=0)
+def _stack(axes: Axes, timeline: Timeline, parts: Mapping[str, dict[int, int]]) -> None:
+    """Bars on top of each other, one colour for each part."""
+    below: dict[int, int] = {}
+    for at, (name, counts) in enumerate(parts.items()):
+        times = [_seconds(timeline, bucket) for bucket in counts]
+        bottoms = [below.get(bucket, 0) for bucket in counts]
+        label = _plain(f"{name}: {sum(counts.values()):,}")
+        colour = _CYCLE[at % len(_CYCLE)]
+        width = timeline.bucket_ns / 1e9
+        axes.bar(times, list(counts.values()), width, bottoms, align="edge", color=colour, label=label)
+        for bucket, count in counts.items():
+            below[bucket] = below.get(bucket, 0) + count
+
+
+def _acks(axes: Axes, timeline: Timeline) -> None:
+    _stack(axes, timeline, dict(sorted(timeline.acks.items())))
+
+
+def _resends(axes: Axes, timeline: Timeline) -> None:
+    _stack(axes, timeline, {tier: timeline.tiers[tier] for tier in TIERS if tier in timeline.tiers})
+
+
+def _duplicates(axes: Axes, timeline: Timeline) -> None:
+    _stack(axes, timeline, dict(sorted(timeline.causes.items())))
+
+
+def _delays(axes: Axes, timeline: Timeline) -> None:
+    lines: Any = (
+        ("message, median", percentiles_over_time(timeline, 0.5), 1, _GREEN, "."),
+        ("message, 99 %", percentiles_over_time(timeline, 0.99), 1, _VIOLET, "."),
+        ("round trip, longest", timeline.round_trip, 1e6, _BLUE, "."),
+        ("resend wait in force", timeline.resend_wait, 1e6, _AMBER, "o"),
+    )
+    for label, values, unit, colour, marker in lines:
+        if values:
+            times = [_seconds(timeline, bucket) for bucket in values]
+            heights = [value / unit for value in values.values()]
+            # Waits that ran out are single events.
+            style = "" if marker == "o" else "-"
+            axes.plot(times, heights, color=colour, linewidth=1, linestyle=style, marker=marker, ms=3, label=label)
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:,g}")
+
+
+_PANELS: Final[tuple[tuple[str, str, Callable[[Axes, Timeline], None]], ...]] = (
+    ("Throughput", "messages/s", _throughput),
+    ("Window occupancy", "packets", _unacked),
+    ("Session acks by trigger", "acks", _acks),
+    ("Round trip, waits and latency", "milliseconds", _delays),
+    ("Resends by tier", "packets", _resends),
+    ("Duplicates by cause", "packets", _duplicates),
+)
+
+
+def _chosen(lives: list[SessionLine]) -> list[SessionLine]:
+    failed = [life for life in lives if life.reason in FAILURE_REASONS]
+    others = [life for life in lives if life.reason not in FAILURE_REASONS]
+    chosen = failed + others[: max(0, _LIVES_MAX - len(failed))]
+    return sorted(chosen, key=lambda life: (life.opened_ns, life.node, life.session))
+
+
+def _lives(axes: Axes, timeline: Timeline, shown: list[SessionLine]) -> None:
+    axes.set_title(f"Sessions: {len(shown):,} of {len(timeline.sessions):,}, every failed one among them")
+    end = _end(timeline)
     labels = []
     for row, life in enumerate(shown):
         begun = (life.opened_ns - timeline.start_ns) / 1e9
-        ended = ((life.closed_ns or end) - timeline.start_ns) / 1e9
+        ended = (life.closed_ns - timeline.start_ns) / 1e9 if life.closed_ns else end
         colour = _RED if life.reason in FAILURE_REASONS else _BLUE if life.reason else _GREY
         axes.plot([begun, ended], [row, row], color=colour, linewidth=4, solid_capstyle="butt")
-        axes.plot([ended], [row], color=colour, marker="|" if life.reason else ">", markersize=8)
-        axes.annotate(life.reason, (ended, row), (6, 0), textcoords="offset points", va="center", fontsize=7)
-        labels.append(f"{life.node[:6]} {life.session[-6:]}")
+        says = _plain(life.reason or "open at the end")
+        axes.annotate(says, (1, row), (6, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=7)
+        labels.append(_plain(f"{timeline.name(life.node)} to {timeline.name(life.peer)}, {life.session[-6:]}"))
     axes.set_yticks(range(len(shown)), labels, fontsize=7)
-    axes.set(xlabel="seconds", ylim=(-0.7, max(len(shown), 1) - 0.3))
+    axes.set_ylim(-0.7, max(len(shown), 1) - 0.3)
     axes.invert_yaxis()
-    axes.margins(x=0.12)
 
 
-def _trouble(axes: Axes, timeline: Timeline) -> None:
-    width = timeline.bucket_ns / 1e9
-    lines: Any = (("resends", timeline.resends, _AMBER), ("duplicates", timeline.duplicates, _RED))
-    for label, counts, colour in lines:
-        shown = {bucket: count for bucket, count in counts.items() if count}
-        times = [_seconds(timeline, bucket) for bucket in shown]
-        name = f"{label}: {sum(shown.values()):,}"
-        axes.bar(times, list(shown.values()), width=width, color=colour, alpha=0.7, label=name)
-    longest = max([*timeline.committed, *timeline.resends, *timeline.duplicates, 0]) + 1
-    axes.set(xlabel="seconds", ylabel="packets", xlim=(0, _seconds(timeline, longest)))
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, fontsize=8, borderaxespad=0)
+def _mark(axes: Iterable[Axes], timeline: Timeline, marks: Iterable[tuple[str, int]]) -> None:
+    panels = list(axes)
+    for name, wall_ns in marks:
+        at = (wall_ns - timeline.start_ns) / 1e9
+        for panel in panels:
+            line = panel.axvline(at, color=_RED, linewidth=1, alpha=0.7)
+            line.set_url(f"#{name}")
+            if panel is panels[0]:
+                line.set_gid(f"at-{name}")
 
 
-def _latency(axes: Axes, timeline: Timeline) -> None:
-    buckets = sorted(timeline.latency)
-    edges = [10 ** (bucket / LATENCY_BUCKETS_PER_DECADE) / 1000 for bucket in buckets]
-    widths = [edge * (10 ** (1 / LATENCY_BUCKETS_PER_DECADE) - 1) for edge in edges]
-    counts = [timeline.latency[bucket] for bucket in buckets]
-    axes.bar(edges, counts, width=widths, align="edge", color=_BLUE, alpha=0.6, edgecolor="white", linewidth=0.5)
-    axes.set_xscale("log")
-    axes.set(xlabel="milliseconds", ylabel="messages")
-    axes.xaxis.set_major_formatter("{x:,g}")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+def _plain(text: str) -> str:
+    """Text from a log: a dollar sign would begin a formula, and control characters have no place in XML."""
+    return "".join(char if char.isprintable() else "?" for char in text).replace("$", r"\$")

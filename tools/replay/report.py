@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections import Counter
 from dataclasses import asdict
-from html import escape
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.catalogue import CHECKS
+from triack.tools.replay.report_tables import SHARES, latency_totals, percentile_ms
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 NO_PLOTS: Final = "Plots need matplotlib, which is not installed here: pip install 'triack[report]'"
+_NO_PAGE: Final = "the report needs Jinja, which is not installed here: pip install 'triack[report]'"
 _FINDINGS_SHOWN: Final = 20
 """Of each check, as nobody reads more on a page; violations.jsonl has all of them."""
+_PROMISED_ZERO: Final = ("lost", "duplicates_delivered", "out_of_order")
 _NUMBERS: Final = (
     ("sent", "messages queued at their origin, without those removed"),
     ("delivered", "messages on disk at their destination, each once"),
@@ -32,124 +36,130 @@ _NUMBERS: Final = (
     ("seconds", "from the first message queued to the last one committed"),
     ("messages_per_second", "delivered over seconds"),
 )
-_CSS: Final = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #1e293b; background: #f8fafc; margin: 0; }
-main { max-width: 980px; margin: 0 auto; padding: 24px 16px 64px; }
-h1 { font-size: 22px; margin: 0; } h2 { font-size: 16px; margin: 32px 0 8px; }
-p { margin: 4px 0; } .dim { color: #64748b; font-size: 13px; }
-.banner { border-radius: 10px; padding: 18px 22px; color: #fff; }
-.pass { background: #15803d; } .fail { background: #b91c1c; } .incomplete { background: #b45309; }
-.card { background: #fff; border: 1px solid #e2e8f0; border-radius: 10px; padding: 12px 16px; overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: 14px; }
-td, th { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid #f1f5f9; vertical-align: top; }
-tr:last-child td { border-bottom: 0; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-td.bad { color: #b91c1c; font-weight: 600; } td.ok { color: #15803d; }
-code { font: 12.5px ui-monospace, monospace; } svg { max-width: 100%; height: auto; display: block; }
-"""
+_TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 
-def write_report(path: Path, verdict: Verdict, timeline: Timeline) -> None:
+def write_report(path: Path, verdict: Verdict, timeline: Timeline, command: str = "") -> None:
     """Write the page, and beside it ``violations.jsonl`` with every violation.
 
     Args:
         path: the page's file; its directory is made if it is missing.
         verdict: what the replay found.
-        timeline: what the plots show.
+        timeline: what the plots and tables show.
+        command: what makes this page again.
 
     Raises:
-        ReplayError: a file cannot be written.
+        ReplayError: a file cannot be written, or Jinja is not installed.
     """
+    if importlib.util.find_spec("jinja2") is None:
+        raise ReplayError(_NO_PAGE)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_page(verdict, timeline), encoding="utf-8")
+        path.write_text(_page(verdict, timeline, command), encoding="utf-8", errors="backslashreplace")
         with path.with_name("violations.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(finding)) + "\n" for finding in verdict.findings)
     except OSError as error:
         raise ReplayError(f"cannot write the report {path}: {error.strerror}") from error
 
 
-def _page(verdict: Verdict, timeline: Timeline) -> str:
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Triack replay: {verdict.verdict}</title><style>{_CSS}</style></head><body><main>"
-        f"{_banner(verdict)}{_numbers(verdict)}{_checks(verdict)}{_findings(verdict)}{_plots(timeline)}"
-        "</main></body></html>\n"
+def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    found = _shown(verdict.findings)
+    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+        verdict=verdict,
+        broken=sum(verdict.violations.values()),
+        timeline=timeline,
+        command=command,
+        missing=[_missing(said, timeline) for said in verdict.missing],
+        judged=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        ran=_moment(timeline.start_ns) if timeline.start_ns else "",
+        numbers=[
+            (name, getattr(verdict, name), text, name in _PROMISED_ZERO and getattr(verdict, name))
+            for name, text in _NUMBERS
+        ],
+        checks=sorted(
+            ((name, verdict.violations.get(name, 0), text.sentence) for name, text in CHECKS.items()),
+            key=lambda row: -row[1],
+        ),
+        found=[(f"v-{at}", it, _where(it, timeline), _when(it, timeline)) for at, it in enumerate(found, 1)],
+        shown_max=_FINDINGS_SHOWN,
+        links=[_link(timeline, *ends) for ends in sorted(timeline.links)],
+        queues=sorted(timeline.queues.items()),
+        latency=_latency(timeline),
+        **_plots(timeline, found),
     )
 
 
-def _plots(timeline: Timeline) -> str:
+def _plots(timeline: Timeline, found: list[Violation]) -> dict[str, str]:
     if importlib.util.find_spec("matplotlib") is None:
-        return f'<h2>Plots</h2><p class="dim">{escape(NO_PLOTS)}</p>'
-    from triack.tools.replay.plots import draw_plots
+        return {"no_plots": NO_PLOTS, "times": "", "histogram": ""}
+    from triack.tools.replay.plots import draw_latency, draw_times
 
-    return "".join(
-        f'<h2>{escape(title)}</h2><p class="dim">{escape(text)}</p><div class="card">{svg}</div>'
-        for title, text, svg in draw_plots(timeline)
-    )
+    marks = [(f"v-{at}", it.wall_ns) for at, it in enumerate(found, 1) if it.wall_ns]
+    return {"no_plots": "", "times": draw_times(timeline, marks), "histogram": draw_latency(timeline)}
 
 
-def _banner(verdict: Verdict) -> str:
-    broken = sum(verdict.violations.values())
-    said = {
-        "pass": "Every promise was kept.",
-        "fail": f"{broken:,} violations were found.",
-        "incomplete": "No broken promise was seen, but logs are missing.",
-    }[verdict.verdict]
-    told = f"{verdict.records:,} records of {verdict.nodes} nodes, {verdict.delivered:,} messages delivered."
-    notes = "".join(
-        f'<p class="dim">No log of <code>{escape(peer)}</code> was given: what only that can prove is not known.</p>'
-        for peer in verdict.missing
-    )
-    return f'<div class="banner {verdict.verdict}"><h1>{verdict.verdict.upper()}</h1><p>{said} {told}</p></div>{notes}'
+def _shown(findings: list[Violation]) -> list[Violation]:
+    """The first of each check."""
+    counts: Counter[str] = Counter()
+    shown = []
+    for finding in findings:
+        counts[finding.check] += 1
+        if counts[finding.check] <= _FINDINGS_SHOWN:
+            shown.append(finding)
+    return shown
 
 
-def _numbers(verdict: Verdict) -> str:
-    promised_zero = ("lost", "duplicates_delivered", "out_of_order")
-    rows = []
-    for name, text in _NUMBERS:
-        value = getattr(verdict, name)
-        bad = " bad" if name in promised_zero and value else ""
-        title = name.replace("_", " ")
-        rows.append(f'<tr><td>{title}</td><td class="n{bad}">{value:,}</td><td class="dim">{text}</td></tr>')
-    return f'<h2>Numbers</h2><div class="card"><table>{"".join(rows)}</table></div>'
+def _missing(said: str, timeline: Timeline) -> str:
+    """What the verdict says of a log that is not there, and the node's name if others told it."""
+    name = timeline.names.get(said.rpartition(" ")[2])
+    return f"{said}, which is called {name}" if name else said
 
 
-def _checks(verdict: Verdict) -> str:
-    rows = []
-    for name, text in CHECKS.items():
-        count = verdict.violations.get(name, 0)
-        state = f'<td class="n bad">{count:,}</td>' if count else '<td class="n ok">0</td>'
-        rows.append(f"<tr><td><code>{name}</code></td>{state}<td>{escape(text.sentence)}</td></tr>")
-    head = '<tr><th>check</th><th class="n">violations</th><th>what must hold</th></tr>'
-    return f'<h2>Checks</h2><div class="card"><table>{head}{"".join(rows)}</table></div>'
+def _moment(wall_ns: int) -> str:
+    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"
 
 
-def _findings(verdict: Verdict) -> str:
-    if not verdict.findings:
+def _when(finding: Violation, timeline: Timeline) -> str:
+    """Where on the plots' axis, and in the day."""
+    if not finding.wall_ns:
         return ""
-    shown: dict[str, list[Violation]] = {}
-    for finding in verdict.findings:
-        shown.setdefault(finding.check, []).append(finding)
-    rows = "".join(_finding(finding) for found in shown.values() for finding in found[:_FINDINGS_SHOWN])
-    head = "<tr><th>check</th><th>where</th><th>evidence</th></tr>"
-    note = f"The first {_FINDINGS_SHOWN} of each check; all {len(verdict.findings):,} are in violations.jsonl."
-    table = f'<div class="card"><table>{head}{rows}</table></div>'
-    return f'<h2>Violations</h2><p class="dim">{note}</p>{table}'
+    return f"{(finding.wall_ns - timeline.start_ns) / 1e9:,.3f} s, {_moment(finding.wall_ns)[11:]}"
 
 
-def _finding(finding: Violation) -> str:
-    parts = {
-        "node": finding.node[:8],
-        "session": finding.session,
-        "origin": finding.origin[:8],
-        "lane": finding.lane,
-        "sequence": finding.sequence,
-        "number": finding.number,
+def _where(finding: Violation, timeline: Timeline) -> list[tuple[str, str, str]]:
+    """What a violation is about as (what it is, its name, its id)."""
+    parts: list[tuple[str, str, str]] = []
+    for what, node in (("node", finding.node), ("origin", finding.origin)):
+        if node:
+            parts.append((what, timeline.name(node), node))
+    if finding.session:
+        parts.append(("session", finding.session[-6:], finding.session))
+    for what, number in (("lane", finding.lane), ("sequence", finding.sequence), ("number", finding.number)):
+        if number != -1:
+            several = what == "number" and finding.last > number
+            parts.append((what, f"{number} to {finding.last}" if several else str(number), ""))
+    return parts
+
+
+def _link(timeline: Timeline, sender: str, receiver: str) -> dict[str, Any]:
+    """One direction of a link as the page shows it."""
+    counts = Counter(timeline.links[(sender, receiver)])
+    trips = counts["round_trips"]
+    acks = {name.removeprefix("ack "): count for name, count in sorted(counts.items()) if name.startswith("ack ")}
+    return {
+        "sender": timeline.name(sender) or "unknown",
+        "receiver": timeline.name(receiver) or "unknown",
+        "ids": f"{sender or 'unknown'} to {receiver or 'unknown'}",
+        "counts": counts,
+        "acks": acks,
+        "round_trip_ms": counts["round_trip_ns"] / trips / 1e6 if trips else None,
     }
-    where = " ".join(f"{name} {value}" for name, value in parts.items() if value not in ("", -1))
-    return (
-        f"<tr><td><code>{escape(finding.check)}</code></td><td><code>{escape(where)}</code></td>"
-        f"<td>{escape(finding.evidence)}</td></tr>"
-    )
+
+
+def _latency(timeline: Timeline) -> list[tuple[str, float]]:
+    totals = latency_totals(timeline)
+    names = [f"{share:.1%}".replace(".0%", "%") if share < 1 else "slowest" for share in SHARES]
+    return [(name, percentile_ms(totals, share)) for name, share in zip(names, SHARES, strict=True)] if totals else []

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -49,16 +50,23 @@ def replay(
     """
     if engine not in ENGINES:
         raise ReplayError(f"no engine {engine!r}; there are {', '.join(ENGINES[:-1])} and {ENGINES[-1]}")
-    logs = find_logs([Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)])
+    given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    logs = find_logs(given)
     if engine == "auto":
         engine = "local" if master is None and _size_bytes(logs) < LOCAL_BYTES_MAX else "spark"
     verdict = replay_local(logs) if engine == "local" else _on_spark(logs, master)
     if report is not None:
         from triack.tools.replay.report import write_report
 
-        write_report(report, verdict, verdict.timeline or Timeline())
+        command = _command(given, verdict.engine, report)
+        write_report(report, verdict, verdict.timeline or Timeline(), command)
         verdict.report = str(report)
     return verdict
+
+
+def _command(paths: Iterable[Path], engine: str, report: Path) -> str:
+    """Return what makes a report again."""
+    return shlex.join(["triack", "replay", *map(str, paths), "--engine", engine, "--report", str(report)])
 
 
 def _size_bytes(logs: list[LogFile]) -> int:

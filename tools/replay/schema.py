@@ -167,11 +167,12 @@ class SessionLine:
     opened_ns: int
     closed_ns: int
     reason: str
+    peer: str = ""
 
 
 @dataclass(slots=True)
 class Timeline:
-    """What the plots of the report show, in buckets of wall time.
+    """What the report shows beside the verdict; what goes over time, in buckets of wall time.
 
     Attributes:
         start_ns: wall time of the first bucket's begin.
@@ -179,9 +180,18 @@ class Timeline:
         committed: bucket -> messages committed at a destination.
         resends: bucket -> packets that left again.
         duplicates: bucket -> packets that arrived again.
+        window: bucket -> the largest window that a session was opened with.
+        round_trip: bucket -> the longest time from a packet sent to its session ack, nanoseconds.
+        resend_wait: bucket -> the longest wait of a resend tier that ran out, nanoseconds.
+        acks: trigger -> bucket -> session acks that left.
+        tiers: tier -> bucket -> packets due to leave again.
+        causes: cause -> bucket -> packets that were not accepted because they had arrived before.
         unacked: (node, session) -> bucket -> most unacknowledged packets seen in it.
         sessions: the life of each session.
-        latency: latency bucket (see ``series.latency_bucket``) -> messages.
+        latency: latency bucket (see ``series.latency_bucket``) -> bucket -> messages.
+        names: node id -> name.
+        links: (from, to) -> what -> how many; both are node ids.
+        queues: (node's name, queue) -> what -> messages.
     """
 
     start_ns: int = 0
@@ -189,6 +199,19 @@ class Timeline:
     committed: dict[int, int] = field(default_factory=dict)
     resends: dict[int, int] = field(default_factory=dict)
     duplicates: dict[int, int] = field(default_factory=dict)
+    window: dict[int, int] = field(default_factory=dict)
+    round_trip: dict[int, int] = field(default_factory=dict)
+    resend_wait: dict[int, int] = field(default_factory=dict)
+    acks: dict[str, dict[int, int]] = field(default_factory=dict)
+    tiers: dict[str, dict[int, int]] = field(default_factory=dict)
+    causes: dict[str, dict[int, int]] = field(default_factory=dict)
     unacked: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     sessions: list[SessionLine] = field(default_factory=list)
-    latency: dict[int, int] = field(default_factory=dict)
+    latency: dict[int, dict[int, int]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    links: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    queues: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+
+    def name(self, node: str) -> str:
+        """Return what a node is called: its name, or the begin of its id."""
+        return self.names.get(node) or node[:8]

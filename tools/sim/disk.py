@@ -54,12 +54,14 @@ class Disk(Medium):
     Attributes:
         vfs: the name for ``apsw.Connection(path, vfs=...)``; the same after ``kill`` and ``lose_power``.
         tears: whether a loss of power may leave a part of a write.
+        free_bytes: what it says when it is asked for its free room; it takes all that is written nevertheless.
     """
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
         self.vfs = f"triack-disk-{next(_names)}"
         self.tears = True
+        self.free_bytes = 2**40
         self._process = self._start()
 
     # ---- processes

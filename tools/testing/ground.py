@@ -4,6 +4,7 @@ import contextvars
 
 from triack.base.units import SECOND
 from triack.testing.endpoint import Links
+from triack.testing.keyring import Keyring
 from triack.testing.loop import VirtualLoop
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS
@@ -24,6 +25,7 @@ class Ground:
         time: clock and events.
         network: what carries the datagrams; ``network.counts`` tells what became of them.
         links: the addresses of the machines.
+        keyring: their keys.
         loop: the event loop of everything in it.
         context: what belongs to no machine is made in this context.
         told: what was done to the world, line by line.
@@ -34,6 +36,7 @@ class Ground:
         self.time = Time(seed)
         self.network = Network(self.time)
         self.links = Links(self.network)
+        self.keyring = Keyring(self.time.chance)
         self.loop = VirtualLoop(self.time, max_events)  # type: ignore[abstract]  # what is missing is refused
         self.context = contextvars.copy_context()
         self.told: list[str] = []

@@ -18,7 +18,9 @@ __all__ = ["triack_world"]
 
 FIXTURE = "triack_world"
 """What a test asks for to run in a simulated world."""
-MARKER = "triack(seed=0, seeds=1, check=True, max_events=2000000): how the simulated world of a test is made"
+MARKER = (
+    "triack(seed=0, seeds=1, check=True, max_events=2000000, trust=True): how the simulated world of a test is made"
+)
 """As pytest lists it."""
 
 
@@ -66,7 +68,11 @@ def triack_world(request: pytest.FixtureRequest) -> Iterator["World"]:
 
     settings = _settings(request.node)
     seed = getattr(request, "param", None)
-    world = World(_seed(request.node) if seed is None else seed, max_events=settings.get("max_events", MAX_EVENTS))
+    world = World(
+        _seed(request.node) if seed is None else seed,
+        max_events=settings.get("max_events", MAX_EVENTS),
+        trust=settings.get("trust", True),
+    )
     request.node.stash[_WORLD] = world
     try:
         yield world

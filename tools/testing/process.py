@@ -16,6 +16,7 @@ import apsw
 
 from triack.base.errors import TriackError, UsageError
 from triack.node import platform as real
+from triack.node.private_files import Files, MemoryFiles
 from triack.node.stats import NodeStats
 from triack.store.store import Store
 from triack.testing.endpoint import SimEndpoint
@@ -24,6 +25,7 @@ from triack.testing.loop import PROCESS, Process
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.transport.address import Address
+from triack.transport.endpoint import Tls
 
 __all__ = ["Nowhere", "SimLog", "SimProcess"]
 
@@ -191,7 +193,14 @@ class SimProcess(Process, real.Platform):
         self._workers.append(SimWorker(self))
         return self._workers[-1]
 
-    async def open_endpoint(self, scheme: str, listen: str | None) -> SimEndpoint:
+    async def open_endpoint(
+        self,
+        scheme: str,
+        listen: str | None,
+        *,
+        loopback_only: bool,  # noqa: ARG002 - all addresses are somewhere in the simulated world
+        tls: Tls | None = None,  # noqa: ARG002 - and nobody reads along
+    ) -> SimEndpoint:
         """Open an endpoint on the simulated network."""
         address = None if listen is None else Address.parse(listen, listening=True)
         endpoint = SimEndpoint(self.machine.world.links, self.machine.name, scheme, address, self.take_effect)
@@ -200,9 +209,23 @@ class SimProcess(Process, real.Platform):
 
     def open_store(self, data: Path | None) -> Store:
         """Open a store on the machine's disk."""
-        store = SimStore(data, vfs=self.machine.disk.vfs, checkpoint_pages=CHECKPOINT_PAGES)
+        store = SimStore(
+            data,
+            vfs=self.machine.disk.vfs,
+            checkpoint_pages=CHECKPOINT_PAGES,
+            free=lambda _folder: self.machine.disk.free_bytes,
+        )
         self._stores.append(store)
         return store
+
+    def open_files(self, data: Path | None, name: str) -> MemoryFiles:
+        """Where a node keeps its keys and its peers: they survive every crash."""
+        return self.machine.world.keyring.files(self.machine.name, data, name)
+
+    def introduce(self, files: Files, _name: str, address: str) -> None:
+        """Let the nodes of the world know each other."""
+        assert isinstance(files, MemoryFiles)
+        self.machine.world.keyring.introduce(files, address)
 
     def open_log(self, folder: Path | None, name: str, incarnation: int) -> SimLog:  # noqa: ARG002 - always kept
         """Keep a session log, whether the node wants one or not: the world checks it at its end."""

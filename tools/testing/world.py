@@ -46,6 +46,8 @@ class World(Ground):
     Args:
         seed: all of its chance; the same seed and the same test give the same run.
         max_events: after so many the test is taken to go round in circles.
+        trust: whether its nodes trust each other from the start: the first of each machine by the machine's name, other
+            ones by their own. False leaves that to them.
 
     Attributes:
         seed: what it was made with.
@@ -53,8 +55,9 @@ class World(Ground):
         network: what carries the datagrams; ``network.counts`` tells what became of them.
     """
 
-    def __init__(self, seed: int = 0, *, max_events: int = MAX_EVENTS) -> None:
+    def __init__(self, seed: int = 0, *, max_events: int = MAX_EVENTS, trust: bool = True) -> None:
         super().__init__(seed, max_events)
+        self.keyring.shares = trust
         self.loop.on_stuck = self._be_stuck
         self.loop.on_too_much = self._end_test
         self.context.run(PLATFORM.set, Nowhere())
@@ -100,6 +103,7 @@ class World(Ground):
         """The machine of that name; made when it is first asked for, and by no other call."""
         if name not in self._machines:
             self.links.hosts.add(name)
+            self.keyring.add_machine(name)
             self._machines[name] = Machine(self, name)
         return self._machines[name]
 

@@ -7,7 +7,7 @@ from proof.lies.run import RIGHT, Told, found_by, honest_logs, tell, tell_all
 from triack.base.session_log import EVENTS
 from triack.tools.replay.catalogue import CHECKS
 
-LIES = 600
+LIES = 240
 LOGS = 8
 
 
@@ -24,6 +24,7 @@ def test_the_right_checks_are_known() -> None:
     assert set(RIGHT) == set(EVENTS) - {"rollback_detected"}
 
 
+@pytest.mark.slow
 def test_a_miss_is_told() -> None:
     """A lie that no check is about, and that is of no harmless kind."""
     ((_, log),) = honest_logs(1)

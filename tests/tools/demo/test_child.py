@@ -48,7 +48,8 @@ def test_a_child_works_until_its_input_ends() -> None:
 
 def test_a_process_that_fails_reports_it_and_ends_with_1(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no directory")
-    options = f'{{"messages": 1, "size": 100, "seed": 1, "log": null, "data": "{tmp_path}/data", "destination": "q"}}'
+    work = {"messages": 1, "size": 100, "seed": 1, "log": None, "data": f"{tmp_path}/data"}
+    options = json.dumps({**work, "insecure": True, "address": "udp://127.0.0.1:1"})
     ended = subprocess.run(
         [sys.executable, "-m", "triack.tools.demo.sender", options],
         input=b"",

@@ -42,7 +42,7 @@ class Node:
 async def sending(messages: int) -> AsyncIterator[tuple[Sender, Any, asyncio.Task[None]]]:
     """A sender at work, and its task that waits until all is ordered."""
     node: Any = Node()
-    options = {"messages": messages, "size": SIZE, "seed": 1, "destination": "udp://127.0.0.1:1/demo"}
+    options = {"messages": messages, "size": SIZE, "seed": 1, "address": "udp://127.0.0.1:1", "insecure": True}
     at_work = Sender(options)
     tasks = [asyncio.create_task(at_work.send(node)), asyncio.create_task(at_work.follow())]
     try:

@@ -1,71 +1,111 @@
 """The plots: drawn from anything that an engine gathers, also from nothing; as many lines as can be told apart."""
 
+import re
+
 import pytest
 
 from triack.tools.replay.schema import SessionLine, Timeline
 
 pytest.importorskip("matplotlib")
 
-from triack.tools.replay.plots import draw_plots
+from triack.tools.replay.plots import draw_latency, draw_times
 
 SECOND = 1_000_000_000
-TITLES = ["Throughput", "Unacknowledged packets", "Sessions", "Resends and duplicates", "Latency"]
+TITLES = [
+    "Throughput",
+    "Window occupancy",
+    "Session acks by trigger",
+    "Round trip, waits and latency",
+    "Resends by tier",
+    "Duplicates by cause",
+]
 
 
 @pytest.fixture(scope="module")
-def drawn() -> dict[str, str]:
-    """Something in every plot; session 13 has the most packets in flight, the last life is one too many."""
-    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND // 10)
+def timeline() -> Timeline:
+    """Something in every plot; session 13 has the most packets in flight, the last lives are too many, one failed."""
+    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND // 10, names={"node-a-long": "al$pha$"})
     timeline.committed = {0: 10, 4: 5000}
     timeline.resends = {1: 1000, 2: 200, 3: 0}
-    timeline.duplicates = {2: 34}
+    timeline.tiers = {"tier 1-3": {1: 1000}, "in session": {2: 200}}
+    timeline.causes = {"known to the session": {2: 34}}
+    timeline.acks = {"delay": {1: 7}, "gap": {1: 2}}
+    timeline.round_trip = {1: 5_000_000}
+    timeline.resend_wait = {2: 40_000_000}
+    timeline.window = {0: 64}
     timeline.unacked = {("node-a-long", f"a-long-sess{number:02}"): {0: number, 1: number} for number in range(14)}
-    reasons = ["path-lost", "drained", "drained"] + [""] * 38
+    reasons = ["drained", "drained"] + [""] * 38 + ["path-lost"]
     timeline.sessions = [
-        SessionLine("node", f"life{at:02}", SECOND + at, 2 * SECOND if reason else 0, reason)
+        SessionLine("node", f"life{at:02}", SECOND + at, 2 * SECOND if reason else 0, reason, "node-a-long")
         for at, reason in enumerate(reasons)
     ]
-    timeline.latency = {0: 10, 24: 90}
-    return {title: svg for title, _, svg in draw_plots(timeline)}
+    timeline.latency = {0: {0: 10}, 24: {4: 90}}
+    return timeline
+
+
+@pytest.fixture(scope="module")
+def drawn(timeline: Timeline) -> str:
+    return draw_times(timeline, [("v-1", 3 * SECOND // 2), ("v-2", 2 * SECOND)])
 
 
 def test_nothing_can_be_drawn() -> None:
     """Logs of nothing but a start have a report, too."""
-    plots = draw_plots(Timeline())
-    assert [title for title, _, _ in plots] == TITLES
-    assert all(text and svg.startswith("<svg") and svg.endswith("</svg>\n") for _, text, svg in plots)
-    assert "resends: 0" in plots[3][2]
+    for svg in (draw_times(Timeline()), draw_latency(Timeline())):
+        assert (svg[:4], svg[-7:]) == ("<svg", "</svg>\n")
 
 
-def test_the_busiest_sessions_have_a_line(drawn: dict[str, str]) -> None:
-    """Twelve of them, each named by the ends of its ids."""
-    shown = [number for number in range(14) if f"node-a sess{number:02}" in drawn["Unacknowledged packets"]]
-    assert shown == list(range(2, 14))
+def test_each_plot_has_its_title(drawn: str) -> None:
+    assert [title for title in TITLES if f">{title}<" in drawn] == TITLES
 
 
-def test_a_life_shows_how_it_ended(drawn: dict[str, str]) -> None:
+def test_the_busiest_sessions_have_a_line(drawn: str) -> None:
+    """Ten of them, named by their ends; a name with dollar signs is no formula."""
+    shown = [number for number in range(14) if f">al$pha$ to , sess{number:02}<" in drawn]
+    assert shown == list(range(4, 14))
+    assert ">largest window: 64<" in drawn
+
+
+def test_a_life_shows_how_it_ended(drawn: str) -> None:
     """A failure is red, an end in good order blue, and what was open at the end of the record grey."""
-    svg = drawn["Sessions"]
-    colours = ("#dc2626", "#2563eb", "#94a3b8")
-    assert [svg.count(f"stroke: {colour}; stroke-width: 4") for colour in colours] == [1, 2, 37]
-    assert (svg.count(">path-lost<"), svg.count(">drained<")) == (1, 2)
+    colours = ("red", "blue", "grey")
+    assert [drawn.count(f"stroke: var(--{colour}); stroke-width: 4") for colour in colours] == [1, 2, 37]
+    assert (drawn.count(">path-lost<"), drawn.count(">drained<")) == (1, 2)
 
 
-def test_the_first_forty_lives_are_shown(drawn: dict[str, str]) -> None:
-    assert [f"life{at:02}" in drawn["Sessions"] for at in (0, 39, 40)] == [True, True, False]
+def test_failed_sessions_are_always_drawn(drawn: str) -> None:
+    """The last of 41 lives failed; the last of those that did not is the one that is left out."""
+    assert ["life" + at in drawn for at in ("00", "38", "39", "40")] == [True, True, False, True]
+    assert "Sessions: 40 of 41, every failed one among them" in drawn
+    failed = [SessionLine("node", f"gone{at:02}", SECOND, 2 * SECOND, "ack-timeout") for at in range(50)]
+    assert draw_times(Timeline(start_ns=SECOND, sessions=failed)).count(">ack-timeout<") == 50
 
 
-def test_trouble_is_summed_up(drawn: dict[str, str]) -> None:
-    svg = drawn["Resends and duplicates"]
-    assert ("resends: 1,200" in svg, "duplicates: 34" in svg) == (True, True)
+def test_trouble_is_summed_up(drawn: str) -> None:
+    for said in ("tier 1-3: 1,000", "in session: 200", "known to the session: 34", "delay: 7", "gap: 2"):
+        assert f">{said}<" in drawn
 
 
-def test_rates_and_times_have_the_units_of_their_axes(drawn: dict[str, str]) -> None:
+def test_a_mark_stands_at_one_place_in_every_plot(drawn: str) -> None:
+    """It has the name that the page links to, and leads back; the axis of all plots is the same."""
+    assert re.findall(r'id="(at-[^"]*)"', drawn) == ["at-v-1", "at-v-2"]
+    assert "_blank" not in drawn
+    places = re.findall(r'href="#v-1">\s*<path d="M ([\d.]+)', drawn)
+    assert (len(places), len(set(places))) == (len(TITLES) + 1, 1)
+
+
+def test_colours_are_left_to_the_page(drawn: str) -> None:
+    """So that they change in the dark."""
+    assert set(re.findall(r"#[0-9a-f]{6}", drawn)) == set()
+
+
+def test_rates_and_times_have_the_units_of_their_axes(drawn: str, timeline: Timeline) -> None:
     """5,000 messages in a tenth of a second are 50,000 a second; 24 buckets of eight a decade are a millisecond."""
-    assert ">50,000<" in drawn["Throughput"]
-    assert ">1<" in drawn["Latency"]
-    assert ">100<" not in drawn["Latency"]
+    assert ">40,000<" in drawn
+    histogram = draw_latency(timeline)
+    assert ">1<" in histogram
+    assert ">100<" not in histogram
 
 
-def test_a_plot_does_not_say_when_it_was_drawn(drawn: dict[str, str]) -> None:
-    assert not any("<dc:date>" in svg or "<dc:creator>" in svg for svg in drawn.values())
+def test_a_plot_does_not_say_when_it_was_drawn(drawn: str, timeline: Timeline) -> None:
+    assert not any("<dc:date>" in svg or "<dc:creator>" in svg for svg in (drawn, draw_latency(timeline)))
+    assert draw_latency(timeline) == draw_latency(timeline)

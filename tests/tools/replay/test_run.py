@@ -40,8 +40,16 @@ def test_without_matplotlib_the_page_says_how_to_get_plots(tmp_path: Path, monke
     verdict = replay(healthy().save(tmp_path), engine="local", report=tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert (verdict.verdict, "<svg" in page) == ("pass", False)
-    assert "pip install &#x27;triack[report]&#x27;" in page
+    assert "pip install &#39;triack[report]&#39;" in page
     assert "Every promise was kept." in page
+
+
+def test_without_jinja_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page needs it; the verdict does not."""
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ReplayError, match=r"^the report needs Jinja, .*: pip install 'triack\[report\]'$"):
+        replay(healthy().save(tmp_path / "logs"), engine="local", report=tmp_path / "page.html")
+    assert replay(tmp_path / "logs", engine="local").verdict == "pass"
 
 
 def test_a_java_that_does_not_start_is_said_in_its_own_words(tmp_path: Path) -> None:

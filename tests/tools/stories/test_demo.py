@@ -37,6 +37,15 @@ def test_every_message_arrives_over_tcp(tmp_path: Path) -> None:
     assert (result["delivered"], result["relay"], result["verdict"]) == (2000, {}, "pass")
 
 
+def test_it_runs_without_keys_for_comparison(tmp_path: Path) -> None:
+    """With keys there is a file of them for each node; without, none."""
+    for options, keys in (((), 2), (("--insecure",), 0)):
+        kept = tmp_path / f"{keys} keys"
+        result = demo(tmp_path, "--messages", "2000", "--keep", str(kept), *options)
+        assert (result["delivered"], result["verdict"]) == (2000, "pass")
+        assert len(list(kept.glob("*/identity"))) == keys
+
+
 def test_what_is_kept_can_be_replayed(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     demo(tmp_path, "--messages", "50", "--loss", "0", "--keep", str(kept))

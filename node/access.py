@@ -1,0 +1,238 @@
+"""Who may speak to a node, and whom it may speak to.
+
+With keys: the peers of its trust file, wherever they are, and nobody else. Without: whoever is on this machine.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, Protocol
+
+from triack.base.datagram import Channels
+from triack.base.errors import AddressError, IdentityError, UsageError
+from triack.base.peers import Directory, Peer
+from triack.node import operator_log
+from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, encode_key, open_identity
+from triack.node.private_files import Files
+from triack.node.trust import TRUST_FILE, TrustFile
+from triack.transport.address import Address, Destination, check_loopback
+from triack.transport.insecure import InsecureChannels
+from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S, Suite
+from triack.transport.secure import SecureChannels
+
+__all__ = ["DEFAULT_SUITE", "SUITES", "Access", "Keyless", "Secured"]
+
+SUITES = {suite.name: suite for suite in (AESGCM_SHA256, CHACHAPOLY_BLAKE2S)}
+"""What can be chosen, by its name in the protocol's name (Noise, revision 34, section 8)."""
+DEFAULT_SUITE = AESGCM_SHA256.name
+"""The faster one where the processor has instructions for AES, as nearly all have."""
+
+Start = Callable[[Coroutine[Any, Any, None], str], object]
+"""Starts a task of the node that ends with it."""
+
+
+class Access(Protocol):
+    """What a node asks about its peers.
+
+    Attributes:
+        directory: its peers.
+        loopback_only: whether it keeps to this machine.
+    """
+
+    directory: Directory
+    loopback_only: bool
+
+    def check_listening(self, address: Address) -> None:
+        """Raises NotLoopback for an address at which the node may not listen."""
+
+    def check_destination(self, text: str, destination: Destination) -> None:
+        """Check that what is sent to another node can arrive.
+
+        Raises:
+            AddressError: nothing is known of whoever is meant; with what could be done about it.
+            NotLoopback: it is beyond what the node may reach.
+        """
+
+    def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
+        """Read what there is on the disk, and make what protects datagrams. Blocks; raises IdentityError."""
+
+    def watch(self, start: Start, handle_changed: Callable[[], None]) -> None:
+        """Follow the changes of what there is on the disk; ``handle_changed`` is told when there are other peers."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The node's own public keys, as text; the first is the one that it calls with. Raises UsageError."""
+
+    @property
+    def trust(self) -> TrustFile:
+        """Where the peers are written down. Raises UsageError."""
+
+    def load(self) -> None:
+        """Know the peers that are written down now. Raises IdentityError."""
+
+
+class Keyless:
+    """A node without keys: it cannot tell who speaks, and so keeps to its machine.
+
+    Args:
+        name: of the node.
+        peers: addresses by name.
+
+    Raises:
+        NotLoopback: one of them is elsewhere.
+    """
+
+    loopback_only = True
+
+    def __init__(self, name: str, peers: dict[str, str]) -> None:
+        for peer, address in peers.items():
+            check_loopback(f"know {peer} at", Address.parse(address))
+        self.directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
+        self._name = name
+
+    def check_listening(self, address: Address) -> None:
+        """Raises NotLoopback for an address beyond this machine."""
+        check_loopback("listen on", address)
+
+    def check_destination(self, _text: str, destination: Destination) -> None:
+        """Raises NotLoopback for an address beyond this machine; whoever is there may be meant."""
+        if destination.address is not None:
+            check_loopback(f"send to {destination.queue} at", destination.address)
+
+    def open(self, _files: Files, _entropy: Callable[[int], bytes]) -> Channels:
+        """Channels that find damage."""
+        return InsecureChannels()
+
+    def watch(self, start: Start, handle_changed: Callable[[], None]) -> None:
+        """There is nothing to follow."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Raises UsageError."""
+        raise self._has_none
+
+    @property
+    def trust(self) -> TrustFile:
+        """Raises UsageError."""
+        raise self._has_none
+
+    def load(self) -> None:
+        """Raises UsageError."""
+        raise self._has_none
+
+    @property
+    def _has_none(self) -> UsageError:
+        return UsageError(f"node {self._name} runs without keys (insecure), and so knows nobody by a key")
+
+
+class Secured:
+    """A node with keys: it speaks to the peers that it trusts.
+
+    Args:
+        peers: addresses by name, besides those that are written down.
+        suite: the name of cipher and hash.
+
+    Raises:
+        UsageError: there is no such suite.
+    """
+
+    loopback_only = False
+
+    def __init__(self, peers: dict[str, str], suite: str) -> None:
+        if suite not in SUITES:
+            raise UsageError(f"there is no suite {suite!r}; there is {', '.join(SUITES)}")
+        self.directory = Directory()
+        self._peers = peers
+        self._suite = SUITES[suite]
+        self._opened: _Opened | None = None
+
+    def check_listening(self, address: Address) -> None:
+        """It may listen anywhere."""
+
+    def check_destination(self, text: str, destination: Destination) -> None:
+        """Raises AddressError for an address at which no known peer is, and for a peer of which no key is known."""
+        where = destination.address
+        peer = self.directory.named(destination.peer or "") if where is None else self.directory.at(str(where))
+        advice = "`triack trust add` and node.trust(...) tell a node whom to trust"
+        if peer is None:
+            raise AddressError(f"send to {text}: this node trusts no peer at {where}; {advice}")
+        if not peer.keys:
+            raise AddressError(f"send to {text}: this node has no key of {peer.name}; {advice}")
+
+    def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
+        """Read keys and peers; the first start makes a key. Blocks; raises IdentityError."""
+        self._opened = opened = _Opened(files, entropy, self.directory, self._suite)
+        self.load()
+        return opened.channels
+
+    @property
+    def _files(self) -> "_Opened":
+        assert self._opened is not None, "it was not opened"
+        return self._opened
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The node's own public keys, as text; the first is the one that it calls with."""
+        return tuple(encode_key(KeyKind.PUBLIC, key) for key in self._files.identity.public)
+
+    @property
+    def trust(self) -> TrustFile:
+        """Where the peers are written down."""
+        return self._files.trust
+
+    def load(self) -> None:
+        """Know the peers that are written down now, and those that came with the call. Raises IdentityError."""
+        peers = {peer.name: peer for peer in self._files.trust.load()}
+        for name, address in self._peers.items():
+            peer = peers.get(name, Peer(name))
+            peers[name] = replace(peer, addresses=tuple(dict.fromkeys((address, *peer.addresses))))
+        self.directory.replace(peers.values())
+
+    def watch(self, start: Start, handle_changed: Callable[[], None]) -> None:
+        """Follow both files; ``handle_changed`` is told when there are other peers."""
+        opened = self._files
+
+        def load_peers() -> None:
+            self.load()
+            handle_changed()
+
+        start(_watch(opened.files, TRUST_FILE, opened.trust_stamp, load_peers), "triack-trust")
+        start(_watch(opened.files, IDENTITY_FILE, opened.identity_stamp, opened.load_identity), "triack-identity")
+
+
+class _Opened:
+    """The files of a node with keys."""
+
+    def __init__(self, files: Files, entropy: Callable[[int], bytes], directory: Directory, suite: Suite) -> None:
+        self.files = files
+        self.trust = TrustFile(files)
+        self.identity = open_identity(files, entropy)
+        # Taken before the files are read for good: a change in between is a change.
+        self.identity_stamp, self.trust_stamp = files.stamp(IDENTITY_FILE), files.stamp(TRUST_FILE)
+        self.channels = SecureChannels(_raw(self.identity), directory, entropy=entropy, suite=suite)
+        self.load_identity()
+
+    def load_identity(self) -> None:
+        """Have the keys that are in the file now. Raises IdentityError."""
+        content = self.files.read(IDENTITY_FILE)
+        where = self.files.where(IDENTITY_FILE)
+        if content is None:
+            raise IdentityError(f"read {where}: it has gone")
+        self.identity = Identity.decode(content, where)
+        self.channels.use_keys(_raw(self.identity))
+
+
+def _raw(identity: Identity) -> list[bytes]:
+    return [key.private_bytes_raw() for key in identity.keys]
+
+
+async def _watch(files: Files, name: str, stamp: object, load: Callable[[], None]) -> None:
+    """Load a file again whenever it has changed, until cancelled.
+
+    A file that cannot be used changes nothing but the log: whoever edits it by hand must not lose all peers by a comma.
+    """
+    while True:
+        stamp = await files.changed(name, stamp)
+        try:
+            load()
+        except IdentityError as error:
+            operator_log.error(f"{name} not used, the one before is still in force: {error}", cause=str(error))

@@ -1,0 +1,124 @@
+"""Small worlds with one course of events each: peers with rights, and queues with quotas.
+
+They find the bugs of what neither the seeds nor the search have. Each says what is wrong at its end, or nothing.
+Time is virtual; the disk holds a real store.
+"""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from triack.base.delivery import Delivery
+from triack.base.peers import Directory, Peer
+from triack.base.units import MS, SECOND
+from triack.queues.quotas import Limits, Quota, WhenFull
+from triack.queues.settings import NodeSettings
+from triack.tools.sim.host import SimHost
+from triack.tools.sim.network import Network
+from triack.tools.sim.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["ALL", "FORBIDDEN", "FULL", "REFUSED", "Story"]
+
+QUOTA = 10
+BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
+"""Three times the quota; no two of them share a packet."""
+
+
+class Story(NamedTuple):
+    """One course of events.
+
+    Attributes:
+        name: what it is called.
+        run: lets it happen; returns what is wrong at its end, or nothing.
+    """
+
+    name: str
+    run: Callable[[], str]
+
+
+class _Pair(NamedTuple):
+    """Two nodes."""
+
+    world: World
+    sender: SimHost
+    receiver: SimHost
+
+    def send(self, queue: str, bodies: list[bytes]) -> None:
+        """Messages for a queue of the receiver, each in a packet of its own."""
+        for body in bodies:
+            outgoing = self.sender.live.outgoing_queue(self.receiver.address, queue, Delivery.TRANSACTIONAL)
+            self.sender.live.submit(outgoing, body, len(body))
+            self.sender.drain()
+            self.world.run(MS)
+
+    def read(self, host: SimHost, queue: str) -> list[bytes]:
+        """All that lies in a queue."""
+        mailbox = host.live.make_queue(queue)
+        bodies = []
+        for _ in range(10 * len(BODIES)):
+            lease = host.live.take(mailbox, self.world.now_ns)
+            if lease is not None:
+                bodies.append(lease.body)
+                mailbox.acknowledge(lease)
+            host.drain()
+            self.world.run(MS)
+        return bodies
+
+
+@contextmanager
+def _pair(when_full: WhenFull, may_send: tuple[str, ...] = ("*",)) -> "Iterator[_Pair]":
+    world = World(0)
+    network = Network(world)
+    settings = NodeSettings(limits=Limits(quota=Quota(QUOTA, 1024**2, when_full)))
+    sender = SimHost(world, network, "a", "udp://a:1", keys=())
+    receiver = SimHost(world, network, "b", "udp://b:1", settings=settings, keys=())
+    receiver.identity.directory = Directory([Peer("a", addresses=(sender.address,), may_send=may_send)])
+    for host in (sender, receiver):
+        host.start()
+    try:
+        yield _Pair(world, sender, receiver)
+    finally:
+        for host in (sender, receiver):
+            host.end()
+            host.disk.close()
+
+
+def _forbidden() -> str:
+    """A peer sends to a queue that it may send to, and to one that it may not."""
+    with _pair("hold", ("open",)) as pair:
+        pair.send("closed", BODIES[:3])
+        pair.send("open", BODIES[3:6])
+        pair.world.run(10 * SECOND)
+        if pair.read(pair.receiver, "open") != BODIES[3:6]:
+            return "what was allowed has not arrived"
+        arrived = len(pair.read(pair.receiver, "closed"))
+        return f"{arrived} messages are in a queue that their sender may not send to" if arrived else ""
+
+
+def _full() -> str:
+    """A peer sends three times as much as a queue may take, and nobody reads."""
+    with _pair("hold") as pair:
+        pair.send("q", BODIES)
+        pair.world.run(30 * SECOND)
+        length = pair.receiver.live.make_queue("q").length
+        return "" if length == QUOTA else f"{length} messages are in a queue whose quota is {QUOTA}"
+
+
+def _refused() -> str:
+    """The same, to a queue that refuses what it does not take: each is delivered or a dead letter, and none is both."""
+    with _pair("reject") as pair:
+        pair.send("q", BODIES)
+        pair.world.run(30 * SECOND)
+        delivered, dead = pair.read(pair.receiver, "q"), pair.read(pair.sender, "dead-letter")
+        if both := set(delivered) & set(dead):
+            return f"{len(both)} messages are delivered, and dead letters as well"
+        return "" if sorted(delivered + dead) == BODIES else "messages are neither delivered nor dead letters"
+
+
+FORBIDDEN = Story("a queue for others", _forbidden)
+FULL = Story("a full queue", _full)
+REFUSED = Story("a full queue that refuses", _refused)
+ALL = (FORBIDDEN, FULL, REFUSED)

@@ -1,0 +1,66 @@
+"""A file without meaning, which a store that finds its disk full gives up: so that a node can start, and be emptied.
+
+What it makes room for is one log of the store: all that it takes to delete messages, whose pages are then used again.
+"""
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["BALLAST_FILE", "Ballast", "free_bytes"]
+
+BALLAST_FILE = "ballast"
+"""The name that operators see in a data directory."""
+PLENTY = 4
+"""Laid down on a disk that has room for it so many times: no new node makes a small disk full."""
+
+
+def free_bytes(folder: Path) -> int:
+    """How much more the disk below a directory takes of whoever is not its administrator. Raises OSError."""
+    return shutil.disk_usage(folder).free
+
+
+class Ballast:
+    """The ballast of one data directory.
+
+    Args:
+        folder: where it lies; None for a store that is on no disk of this system, and has none.
+        size_bytes: how large it is.
+    """
+
+    __slots__ = ("_folder", "_path", "_size_bytes")
+
+    def __init__(self, folder: Path | None, size_bytes: int) -> None:
+        self._folder = folder or Path()
+        self._path = None if folder is None else folder / BALLAST_FILE
+        self._size_bytes = size_bytes
+
+    def release(self) -> None:
+        """Give it up if the disk has less room than its size. Never raises: without it the store may yet open."""
+        with suppress(OSError):
+            if self._path is not None and free_bytes(self._folder) < self._size_bytes:
+                self._path.unlink(missing_ok=True)
+
+    def lay(self) -> None:
+        """Lay it down if the disk has plenty of room. Never raises: without it, its size is kept free."""
+        if self._path is None or not self.missing_bytes or not hasattr(os, "posix_fallocate"):
+            return
+        with suppress(OSError):
+            if free_bytes(self._folder) < PLENTY * self._size_bytes:
+                return
+            opened = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(opened, 0, self._size_bytes)
+            finally:
+                os.close(opened)
+
+    @property
+    def missing_bytes(self) -> int:
+        """How much of it is to be kept free in its place."""
+        if self._path is None:
+            return 0
+        try:
+            return max(0, self._size_bytes - self._path.stat().st_size)
+        except OSError:
+            return self._size_bytes

@@ -1,0 +1,83 @@
+"""``triack queue``, on a node that runs inside a program and on a directory at rest."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, quick
+from tests.tools.processes import message_of
+from tests.tools.processes import triack as command
+
+NOBODY = "udp://127.0.0.1:9/orders"
+
+
+def run(*arguments: str | Path) -> list[str]:
+    """The lines that a command writes."""
+    finished = command("queue", *arguments)
+    assert (finished.returncode, finished.stderr) == (0, b""), finished.stderr.decode()
+    return finished.stdout.decode().splitlines()
+
+
+def fill(data: Path) -> triack.sync.SyncNode:
+    """An open node with two dead letters, one message that waits, and one on its way."""
+    settings = quick(max_redeliveries=0, close_timeout_s=0.0)
+    node = triack.sync.open("a", data=data, insecure=True, settings=settings).__enter__()
+    for body in (b"12 valves", b"\xff" * 100):
+        node.send("orders", body)
+        with node.receive("orders", ack="manual") as reader:
+            reader.get(WAIT).reject()
+    node.send("orders", b"7 pumps")
+    node.send(NOBODY, b"away")
+    node.flush()
+    return node
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
+def test_dead_letters_are_looked_at_sent_again_and_removed(tmp_path: Path, *, running: bool) -> None:
+    node, at = fill(tmp_path), ("--data", tmp_path)
+    if not running:
+        node.close()
+    listed = {words[0]: words[1:3] for words in map(str.split, run("list", *at)[1:])}
+    assert listed == {"dead-letter": ["in", "2"], "orders": ["in", "1"], NOBODY: ["out", "1"]}
+    assert {json.loads(line)["queue"] for line in run("list", "--json", *at)} == set(listed)
+    first, second = run("browse", "dead-letter", *at)
+    assert "attempts 1  max-redeliveries orders" in first
+    assert first.endswith('"12 valves"')
+    assert second.endswith("... 100 bytes")
+    head, *reasons = run("show", "dead-letter", *at)
+    assert head.startswith("dead-letter: 2 waiting, 109 bytes, the oldest for ")
+    assert [line.split() for line in reasons[1:]] == [["max-redeliveries", "orders", "2"]]
+    assert json.loads(run("show", NOBODY, "--json", *at)[0])["waiting"] == 1
+    run("export", "dead-letter", "--to", tmp_path / "letters.jsonl", *at)
+    letters = [json.loads(line) for line in (tmp_path / "letters.jsonl").read_text().splitlines()]
+    assert [letter.get("body") for letter in letters] == ["12 valves", None]
+    assert [json.loads(line) for line in run("browse", "dead-letter", "--json", "--count", "1", *at)] == letters[:1]
+    assert run("requeue", "--id", letters[0]["id"], *at) == ["1 message sent again"]
+    assert run("move", "dead-letter", "later", "--all", *at) == ["1 message moved"]
+    assert run("purge", NOBODY, "--all", *at) == ["1 message removed"]
+    assert [json.loads(line)["properties"]["dead_reason"] for line in run("export", "dead-letter", *at)] == ["purged"]
+    assert [line.rsplit("  ", 1)[1] for line in run("browse", "orders", *at)] == ['"7 pumps"', '"12 valves"']
+    if running:
+        node.close()
+
+
+@pytest.mark.slow
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    """What does not exist, and what was not said; nothing is made by asking."""
+    fill(tmp_path / "a").close()
+    at = ("--data", tmp_path / "a")
+    for code, what, arguments in (
+        (2, "did you mean orders", ("browse", "ordres", *at)),
+        (2, "say which messages", ("purge", "orders", *at)),
+        (2, "1 of 1 messages do not wait there", ("purge", "orders", "--id", "x", *at)),
+        (2, "only dead letters", ("requeue", "orders", "--all", *at)),
+        (2, "there is no node in", ("list", "--data", tmp_path / "typo")),
+        (1, "File exists", ("export", "orders", "--to", tmp_path / "a" / "store.db", *at)),
+    ):
+        finished = command("queue", *arguments)
+        assert finished.returncode == code
+        assert what in message_of(finished)
+    assert not (tmp_path / "typo").exists()

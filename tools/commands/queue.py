@@ -1,0 +1,278 @@
+"""``triack queue``: what waits in the queues of a node, and what an operator does with it.
+
+If a process runs the node of the data directory, it is asked; if not, the directory is opened as it lies there.
+"""
+
+import base64
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+import triack
+from triack.base.errors import QueueNotFound, StoreInUse
+from triack.node.control import handover
+from triack.node.node import open_at_rest
+from triack.tools.commands.common import data_option, json_option, run, verbose_option
+
+__all__ = ["queue"]
+
+Host = triack.Node | triack.Client
+"""A node at rest, or the client of one that runs."""
+
+PREVIEW_CHARACTERS = 40
+"""As much of a body as a line has room for."""
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+
+
+@click.group()
+def queue() -> None:
+    """Look into the queues of a node, and steer what waits in them.
+
+    A QUEUE is one of the node's own, such as dead-letter, or a destination for what is on its way there, as `triack
+    queue list` shows it. Works while the node runs and while it does not.
+    """
+
+
+_queue_argument = click.argument("name", metavar="QUEUE")
+_ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="Only this message; may be repeated.")
+_all_option = click.option("--all", "everything", is_flag=True, help="All that wait.")
+
+
+@queue.command("list")
+@verbose_option
+@json_option
+@data_option
+def list_queues(*, data: Path, as_json: bool) -> int:
+    """List the queues of the node, and what is on its way to others."""
+
+    async def work(node: Host) -> int:
+        rows = _rows(await _stats(node))
+        if as_json:
+            for row in rows:
+                click.echo(json.dumps(row, ensure_ascii=False))
+            return 0
+        _write_table(
+            ("QUEUE", "", "MESSAGES", "BYTES", "OLDEST"),
+            [[it["queue"], it["kind"], str(it["messages"]), str(it["bytes"]), _age(it["oldest_s"])] for it in rows],
+        )
+        return 0
+
+    return run(_with_node(data, work))
+
+
+@queue.command()
+@verbose_option
+@_queue_argument
+@json_option
+@data_option
+def show(*, data: Path, name: str, as_json: bool) -> int:
+    """Show how much waits in a queue and, of dead letters, how many are there for which reason."""
+
+    async def work(node: Host) -> int:
+        shown: dict[str, Any] = {"queue": name, "waiting": 0, "delayed": 0, "bytes": 0, "oldest_s": None}
+        reasons: Counter[tuple[str, str]] = Counter()
+        async for message in node.browse(name):
+            shown["waiting"] += 1
+            shown["delayed"] += message.wait_until is not None
+            shown["bytes"] += len(message.body)
+            shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
+            if message.reason is not None:
+                reasons[message.reason, message.destination or "-"] += 1
+        here = (await _stats(node)).queues.get(name)
+        shown["in_hands"] = 0 if here is None else max(0, here.messages - shown["waiting"])
+        dead: list[dict[str, Any]] = [
+            {"reason": reason, "destination": to, "messages": times} for (reason, to), times in reasons.most_common()
+        ]
+        if as_json:
+            click.echo(json.dumps(shown | {"dead": dead}, ensure_ascii=False))
+            return 0
+        readers = f", {shown['in_hands']} in the hands of readers" if shown["in_hands"] else ""
+        delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
+        oldest = f", the oldest for {_age(shown['oldest_s'])}" if shown["waiting"] else ""
+        click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
+        if dead:
+            _write_table(
+                ("REASON", "DESTINATION", "MESSAGES"),
+                [[it["reason"], it["destination"], str(it["messages"])] for it in dead],
+            )
+        return 0
+
+    return run(_with_node(data, work))
+
+
+@queue.command()
+@verbose_option
+@_queue_argument
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
+@json_option
+@data_option
+def browse(*, data: Path, name: str, count: int | None, as_json: bool) -> int:
+    """Look at the messages that wait in a queue, the oldest first. Nothing changes by that."""
+
+    async def work(node: Host) -> int:
+        seen = 0
+        async for message in node.browse(name):
+            click.echo(_as_json(message) if as_json else _as_line(message))
+            seen += 1
+            if seen == count:
+                break
+        return 0
+
+    return run(_with_node(data, work))
+
+
+@queue.command()
+@verbose_option
+@_queue_argument
+@click.option(
+    "--to", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="A new file to write to."
+)
+@data_option
+def export(*, data: Path, name: str, path: Path | None) -> int:
+    """Write the messages that wait in a queue as JSON, whole, one a line. They stay where they are."""
+
+    async def work(node: Host) -> int:
+        with click.open_file("-", "w") if path is None else path.open("x", encoding="utf-8") as out:
+            async for message in node.browse(name):
+                click.echo(_as_json(message), file=out)
+        return 0
+
+    return run(_with_node(data, work))
+
+
+@queue.command()
+@verbose_option
+@click.argument("name", metavar="[QUEUE]", default="dead-letter")
+@_ids_option
+@_all_option
+@data_option
+def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
+    """Send dead letters again, to their destinations or to the queues in which they failed."""
+    if name != "dead-letter":
+        raise click.UsageError(f"requeue {name}: only dead letters have been anywhere; use `triack queue move`")
+    wanted = _wanted(ids, everything=everything)
+    return run(_with_node(data, lambda node: _steer("sent again", ids, node.requeue(wanted))))
+
+
+@queue.command()
+@verbose_option
+@_queue_argument
+@click.argument("destination", metavar="DEST")
+@_ids_option
+@_all_option
+@data_option
+def move(*, data: Path, name: str, destination: str, ids: tuple[str, ...], everything: bool) -> int:
+    """Move messages from a queue of the node to DEST: another of its queues, or one elsewhere."""
+    wanted = _wanted(ids, everything=everything)
+    return run(_with_node(data, lambda node: _steer("moved", ids, node.move(name, destination, wanted))))
+
+
+@queue.command()
+@verbose_option
+@_queue_argument
+@_ids_option
+@_all_option
+@data_option
+def purge(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
+    """Remove messages from a queue. What is on its way to another node becomes a dead letter, anything else is gone."""
+    wanted = _wanted(ids, everything=everything)
+    return run(_with_node(data, lambda node: _steer("removed", ids, node.purge(name, wanted))))
+
+
+# ---- finding the node
+
+
+async def _with_node(data: Path, work: Callable[[Host], Awaitable[int]]) -> int:
+    link = await handover.find(data)
+    if link is None:
+        try:
+            async with open_at_rest(data) as node:
+                return await work(node)
+        except StoreInUse:
+            # Perhaps a process that begins to run the node just now.
+            link = await handover.find_soon(data)
+            if link is None:
+                raise
+    await link.close()
+    async with triack.connect(data) as client:
+        return await work(client)
+
+
+async def _stats(node: Host) -> triack.NodeStats:
+    return node.stats() if isinstance(node, triack.Node) else await node.stats()
+
+
+def _wanted(ids: tuple[str, ...], *, everything: bool) -> list[str] | None:
+    if everything == bool(ids):
+        raise click.UsageError("say which messages: --all, or --id for each")
+    return None if everything else list(ids)
+
+
+async def _steer(done: str, ids: tuple[str, ...], work: Awaitable[int]) -> int:
+    count = await work
+    click.echo(f"{count} message{'' if count == 1 else 's'} {done}")
+    left = len(set(ids)) - count
+    if left > 0:
+        raise QueueNotFound(f"{left} of {len(set(ids))} messages do not wait there: see `triack queue browse`")
+    return 0
+
+
+# ---- writing
+
+
+def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {
+        name: {"queue": name, "kind": "in", "messages": it.messages, "bytes": it.bytes, "oldest_s": it.oldest_s}
+        for name, it in stats.queues.items()
+    }
+    for it in stats.outgoing:
+        name = f"{it.peer}/{it.queue}"
+        row = rows.setdefault(name, {"queue": name, "kind": "out", "messages": 0, "bytes": 0, "oldest_s": None})
+        row["messages"] += it.messages
+        row["bytes"] += it.bytes
+    return list(rows.values())
+
+
+def _as_json(message: triack.BrowsedMessage) -> str:
+    try:
+        body = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(message.body).decode()}
+    return json.dumps(message.describe() | body, ensure_ascii=False)
+
+
+def _as_line(message: triack.BrowsedMessage) -> str:
+    words = [message.id, _age(_seconds_since(message.sent_at)), f"attempts {message.attempts}"]
+    if message.wait_until is not None:
+        words.append(f"again in {max(0.0, message.wait_until - time.time()):.0f}s")
+    if message.reason is not None:
+        words.append(f"{message.reason} {message.destination or '-'}")
+    text = message.body.decode(errors="replace")
+    cut = text[:PREVIEW_CHARACTERS]
+    more = f" ... {len(message.body)} bytes" if cut != text else ""
+    return f"{'  '.join(words)}  {json.dumps(cut, ensure_ascii=False)}{more}"
+
+
+def _seconds_since(sent_at: float) -> float:
+    return max(0.0, time.time() - sent_at)
+
+
+def _age(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{seconds / length:.1f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def _write_table(head: tuple[str, ...], rows: list[list[str]]) -> None:
+    table = [list(head), *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
+    for row in table:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

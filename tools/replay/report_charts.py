@@ -1,0 +1,131 @@
+"""What the report shows beside the verdict: gathered record by record, whatever a record is judged to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from triack.tools.replay.findings import Output, Record
+
+TIERS: Final = ("in session", "tier 1-3", "tier 4-6", "tier 7-9", "tier 10 on")
+"""Resends of the session, and those of the sequence by their attempt."""
+
+
+def tier_of(attempt: int) -> str:
+    """Return the name of the tier that an attempt belongs to.
+
+    Args:
+        attempt: which resend of the sequence since its last progress, from 1.
+    """
+    return TIERS[min((attempt + 2) // 3, len(TIERS) - 1)]
+
+
+class Charts:
+    """Follows one segment of a log.
+
+    The names of its numbers are parts with tabs between them: ``link NODE SESSION WHAT``, ``queue WHAT PLACE QUEUE``,
+    ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. Who is at the other end of a session, the
+    conclusion knows.
+
+    Args:
+        out: takes the series and the numbers.
+    """
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._left_ns: dict[str, dict[int, int]] = {}
+        self._sees: dict[str, Callable[[Record], None]] = {
+            "node_started": self._started,
+            "session_opened": self._opened,
+            "session_closed": self._closed,
+            "packet_sent": self._sent,
+            "packet_received": self._received,
+            "ack_sent": self._ack_sent,
+            "ack_received": self._ack_received,
+            "rejected": self._rejected,
+            "resend_scheduled": self._resent,
+            "queued": self._queued,
+            "committed": self._committed,
+            "handed": self._handed,
+        }
+
+    def see(self, record: Record) -> None:
+        """Take the next record."""
+        handler = self._sees.get(record["event"])
+        if handler is not None:
+            handler(record)
+
+    def _link(self, record: Record, what: str, value: int = 1) -> None:
+        self._out.count(f"link\t{record['node']}\t{record['session']}\t{what}", value)
+
+    def _queue(self, record: Record, what: str, place: str, value: int) -> None:
+        self._out.count(f"queue\t{what}\t{place}\t{record['queue']}", value)
+
+    def _started(self, record: Record) -> None:
+        self._out.count(f"name\t{record['node']}\t{record['name']}", 1)
+
+    def _opened(self, record: Record) -> None:
+        self._out.count(f"alias\t{record['peer']}\t{record['peer_name']}", 1)
+        self._out.chart("window", record["wall_ns"], record["window"], "max")
+
+    def _closed(self, record: Record) -> None:
+        self._left_ns.pop(record["session"], None)
+
+    def _sent(self, record: Record) -> None:
+        left = self._left_ns.setdefault(record["session"], {})
+        self._link(record, "sent")
+        self._link(record, "bytes", record["size"])
+        if record["resend"]:
+            # Nobody knows which of the two an ack is for.
+            left.pop(record["packet"], None)
+            self._link(record, "resent")
+            self._out.chart(f"tiers {TIERS[0]}", record["wall_ns"], 1)
+            return
+        left[record["packet"]] = record["at_ns"]
+        self._link(record, "messages", record.get("count", 0))
+
+    def _received(self, record: Record) -> None:
+        self._link(record, "received")
+        if record["duplicate"]:
+            self._link(record, "duplicate")
+            self._out.chart("causes known to the session", record["wall_ns"], 1)
+
+    def _ack_sent(self, record: Record) -> None:
+        self._out.chart(f"acks {record['trigger']}", record["wall_ns"], 1)
+        self._link(record, f"ack {record['trigger']}")
+
+    def _ack_received(self, record: Record) -> None:
+        """The last packet that an ack covers is the one that it answers."""
+        left = self._left_ns.get(record["session"])
+        if not left or not record["ranges"]:
+            return
+        oldest, newest = next(iter(left)), next(reversed(left))
+        sent_ns = left.get(record["ranges"][-1][1])
+        for first, last in record["ranges"]:
+            for packet in range(max(first, oldest), min(last, newest) + 1):
+                left.pop(packet, None)
+        if sent_ns is not None:
+            taken_ns = record["at_ns"] - sent_ns
+            self._link(record, "round_trips")
+            self._link(record, "round_trip_ns", taken_ns)
+            self._out.chart("round_trip", record["wall_ns"], taken_ns, "max")
+
+    def _rejected(self, record: Record) -> None:
+        if record["reason"] in ("duplicate", "stale-sequence"):
+            self._out.chart(f"causes {record['reason']}", record["wall_ns"], 1)
+
+    def _resent(self, record: Record) -> None:
+        packets = record["last"] - record["first"] + 1
+        self._out.chart(f"tiers {tier_of(record['attempt'])}", record["wall_ns"], packets)
+        self._out.chart("resend_wait", record["wall_ns"], record["interval_ns"], "max")
+
+    def _queued(self, record: Record) -> None:
+        if not record.get("recovered"):
+            self._queue(record, "queued", record["peer_name"], record["count"])
+
+    def _committed(self, record: Record) -> None:
+        self._queue(record, "committed", record["node"], record["count"])
+
+    def _handed(self, record: Record) -> None:
+        what = "handed again" if record["redelivered"] else "handed"
+        self._queue(record, what, record["node"], record["last"] - record["first"] + 1)
