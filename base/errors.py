@@ -9,6 +9,7 @@ TriackError
 │   └── KeyUnreadable         a text that is no key, or was mistyped
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
+├── NoRoom                    the disk of this node has less room than its reserve
 ├── QueueFull                 a queue of this node has reached its quota, and is set to refuse
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue

@@ -168,8 +168,9 @@ class SessionJudge:
     def _on_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
             self._report(record, "silent_end", f"unknown reason {record['reason']!r}")
-        if end.opened is None:
-            # It gave up connecting; a copy of its connect may come late, and open it all the same.
+        late = end.closed is not None and record["reason"] == "connect-timeout"
+        if end.opened is None or late:
+            # It gave up connecting. A copy of its connect may come late: before it opens, or after it was closed.
             return
         if end.closed is not None:
             self._report(record, "silent_end", "closed again")

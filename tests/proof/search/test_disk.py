@@ -1,5 +1,6 @@
 """The disk that the search uses, held against the store that ships: the same commits, the same content."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from shutil import copytree
@@ -95,7 +96,8 @@ def test_it_keeps_what_the_store_keeps(tmp_path: Path, seed: int) -> None:
         folder = tmp_path / f"{start}"
         store = Store(folder, checkpoint_pages=8)
         try:
-            content = store.load(NODE, start)
+            # How much room there is, only a real disk can say.
+            content = replace(store.load(NODE, start), room_bytes=None)
             assert disk.load(start) == content
             assert bodies(disk, content) == bodies(store, content)
             sizes.append(len(content.outgoing) + len(content.messages) + len(content.peers))
