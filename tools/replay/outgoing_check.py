@@ -283,8 +283,9 @@ class Outgoing:
         for sequence, sender in self.sequences.items():
             for first, last in sender.wanted:
                 for low, high in sender.sent.overlap(first, last):
+                    # Express packets are gone with the process that had them.
                     due = Due(
-                        "reopened", self._node, closed["incarnation"], closed["peer"],
+                        "reopened_alive" if sender.cls == EXPRESS else "reopened", self._node, closed["incarnation"], closed["peer"],
                         closed["at_ns"], RESEND_LATE_NS,
                     )  # fmt: skip
                     evidence = "unacknowledged when its session ended, and not sent by the next one"
