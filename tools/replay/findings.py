@@ -27,7 +27,8 @@ class Due(NamedTuple):
     ``started``: it has a start from ``incarnation`` to ``end_ns`` that said more than what it found on its disk.
     ``open``: the node had one session with the peer open from ``begin_ns`` to ``end_ns``.
     ``not_opened``: it opened none in between.
-    ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``; ``reopened_alive``: in that start.
+    ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
+    ``reopened_alive``: it did so in that start.
     ``carried_on``: its session ``peer`` was open until ``end_ns``.
     """
 

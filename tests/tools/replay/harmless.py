@@ -137,8 +137,7 @@ def given_up_while_it_was_on_its_way() -> World:
 
 @harmless
 def refused_and_given_up() -> World:
-    """There is no room for packet 2, which is sent again and expires; that copy comes late; what
-    is behind it is committed with what was before it."""
+    """There is no room for packet 2, it is sent again and expires, and that copy comes late; 1 and 3 are committed."""
     world = ready()
     numbers = world.queue(TX, 3)
     world.send(TX, numbers[:2])
