@@ -278,7 +278,9 @@ class Incoming:
 
     def _judge_delay(self, waiting: Record, now_ns: int, peer: str, what: str) -> None:
         limit_ns = self._life.get("seq_max_ack_delay_ns")
-        if limit_ns is None:
+        refused = self._sequence(waiting).refused
+        if limit_ns is None or any(refused.overlap(1, waiting["last"])):
+            # Behind what was refused the origin has to show first that it knows, if it wants anything still.
             return
         took_ns = now_ns - waiting["at_ns"]
         if took_ns > limit_ns + LATE_NS:
