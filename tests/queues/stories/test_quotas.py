@@ -86,6 +86,7 @@ def test_a_message_that_can_never_fit_is_refused() -> None:
     assert said == ["too-large"]
 
 
+@pytest.mark.slow
 def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
     """Room for one is room for all of its packets: two halves never wait for each other."""
     world = World(1)
@@ -108,6 +109,7 @@ def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
     assert most < 50_000 + 31_000
 
 
+@pytest.mark.slow
 def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None:
     """One peer fills all that it may with messages that nobody reads; another goes on."""
     world = World(1)
