@@ -13,7 +13,7 @@ from triack.node.node import port_of
 NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
-    *("key", "trust", "revoke"),
+    *("key", "trust", "revoke", "invite", "enrol"),
     *("send", "send_nowait", "transaction", "flush", "drain", "recall"),
     *("receive", "queue_lengths", "stats", "events"),
     *("browse", "requeue", "move", "purge"),
