@@ -13,6 +13,7 @@ import pytest
 import triack as library
 from tests.tools.processes import Server, message_of, numbered, start, text, triack, wait_until
 from triack.node.control.frames import VERSION, dial
+from triack.tools.commands.tally import STORED
 
 pytestmark = pytest.mark.slow
 
@@ -105,10 +106,7 @@ def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> Non
     )
     assert late.returncode == 3
     *warnings, last = late.stderr.decode().splitlines()
-    assert last == (
-        "triack: lines 1-2 not yet ordered: not after 0.5 s; on the node's disk, and sent when it runs: do not send "
-        "this again"
-    )
+    assert last == f"triack: lines 1-2 not yet ordered: not after 0.5 s; {STORED}"
     assert f"stored until it is opened again: 2 messages for {address}/orders" in warnings[-1]
     with Server(tmp_path / "b", listen=address), Server(tmp_path / "s"):
         got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "20")
@@ -292,10 +290,7 @@ def test_an_interrupted_send_says_what_is_missing(tmp_path: Path) -> None:
     assert sender.wait(timeout=20) == 143
     _, complaints = sender.communicate()
     assert complaints.decode().splitlines()[-2:] == [
-        (
-            "triack: lines 1-2 not yet ordered: interrupted; on the node's disk, and sent when it runs: do not send this "
-            "again"
-        ),
+        f"triack: lines 1-2 not yet ordered: interrupted; {STORED}",
         "triack: what follows line 2 was not sent: interrupted",
     ]
 
