@@ -33,6 +33,8 @@ UNSAFE_CHUNKS = 8
 """Chunks that the serving node does not have for good; at that many it stops reading, as it keeps them."""
 LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
 """What happened to express lines that a node which is gone had taken."""
+GRACE_S = 1.0
+"""How long a commit that a signal or the timeout comes upon may still take."""
 EXIT_LATE = 3
 """All is stored, and not there yet. Not 75 (EX_TEMPFAIL of sysexits), as that asks for another try."""
 
@@ -213,12 +215,21 @@ async def _send_here(order: _Order, tally: Tally) -> None:
                 item = await source.next()
                 tally.handle_input(item)
                 if isinstance(item, Chunk):
-                    await intake.accept(item)
-                    if order.durable:
-                        tally.handle_stored(item.last)
+                    await (_store(intake, item, tally) if order.durable else intake.accept(item))
             await tally.done.wait()
 
         await first_of(feed(), intake.follow())
+
+
+async def _store(intake: Intake, chunk: Chunk, tally: Tally) -> None:
+    """Let lines enter; what is about to be stored when this is cancelled is still to be told as stored."""
+    entering = asyncio.create_task(intake.accept(chunk))
+    try:
+        await asyncio.shield(entering)
+    finally:
+        await asyncio.wait([entering], timeout=GRACE_S)
+        if not entering.cancel() and entering.exception() is None:
+            tally.handle_stored(chunk.last)
 
 
 class _HandedOver:
