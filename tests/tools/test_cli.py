@@ -102,11 +102,11 @@ def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> Non
     with Server(tmp_path / "b") as server:
         address = server.address
     late = triack(
-        "send", f"{address}/orders", "--data", tmp_path / "s", "--insecure", "--timeout", "0.5", stdin=b"1\n2\n"
+        "send", f"{address}/orders", "--data", tmp_path / "s", "--insecure", "--timeout", "2", stdin=b"1\n2\n"
     )
     assert late.returncode == 3
     *warnings, last = late.stderr.decode().splitlines()
-    assert last == f"triack: lines 1-2 not yet ordered: not after 0.5 s; {STORED}"
+    assert last == f"triack: lines 1-2 not yet ordered: not after 2 s; {STORED}"
     assert f"stored until it is opened again: 2 messages for {address}/orders" in warnings[-1]
     with Server(tmp_path / "b", listen=address), Server(tmp_path / "s"):
         got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "20")
@@ -117,7 +117,7 @@ def test_an_input_with_a_key_is_accepted_once(tmp_path: Path) -> None:
     """By a node of its own, by another process of it, and by one that was killed meanwhile."""
     with Server(tmp_path / "b") as server:
         address = server.address
-    order = ["send", f"{address}/orders", "--data", str(tmp_path / "s"), "--key", "monday", "--timeout", "0.3"]
+    order = ["send", f"{address}/orders", "--data", str(tmp_path / "s"), "--key", "monday", "--timeout", "2"]
     for _ in range(2):
         assert triack(*order, "--insecure", stdin=b"1\n2\n").returncode == 3
     with Server(tmp_path / "s") as own:
