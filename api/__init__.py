@@ -14,6 +14,7 @@ from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client
 from triack.node.control.client import connect_to as connect
+from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node
@@ -23,6 +24,7 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.accepted_keys import KeySettings
 from triack.queues.browse import BrowsedMessage
 from triack.queues.quotas import Limits, Quota
 from triack.queues.redelivery import Redelivery
@@ -47,7 +49,9 @@ __all__ = [
     "Client",
     "Consumer",
     "Delivery",
+    "EnrolledPeer",
     "Events",
+    "KeySettings",
     "Limits",
     "LinkDown",
     "LinkStats",
@@ -58,6 +62,7 @@ __all__ = [
     "NodeEvent",
     "NodeSettings",
     "NodeStats",
+    "OpenInvitation",
     "OrderSettings",
     "OutgoingStats",
     "PeerHalted",
