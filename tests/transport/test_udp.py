@@ -147,9 +147,11 @@ async def test_a_name_is_not_looked_up_for_ever(opened: Opener, monkeypatch: pyt
         await endpoint.close()
 
 
-async def test_a_burst_of_all_sizes_keeps_its_order(opened: Opener) -> None:
-    """Whatever of it leaves together."""
-    here, there = await opened("udp"), await opened("udp")
+@pytest.mark.parametrize("listen", ["udp://127.0.0.1:0", "udp://[::1]:0", "udp://[::]:0"])
+@pytest.mark.parametrize("place", ["udp://127.0.0.1:0", "udp://[::1]:0"])
+async def test_a_burst_of_all_sizes_keeps_its_order(opened: Opener, listen: str, place: str) -> None:
+    """Whatever of it leaves together, from every kind of address to every other."""
+    here, there = await opened("udp", listen), await opened("udp", place)
     sizes = [1, 1200, 1200, 700, 1200, 1200, 1201, 1200, 60_000, 60_000, 1, 2, 3, 3, *[1200] * 70]
     burst = [bytes([number]) * size for number, size in enumerate(sizes)]
     await here.send(burst, there.address)
