@@ -59,9 +59,12 @@ def _same_thing(lie: Lie, log: Log) -> bool:
 
 
 def _numbers(record: Record) -> set[int]:
-    """The packets that a record is about; ``first`` and ``last`` of `handed` are messages."""
+    """The packets that a record is about."""
     number = record.get("number")
-    return {number} if number is not None else set(range(record["first"], record["last"] + 1))
+    if number is None:
+        return set(range(record["first"], record["last"] + 1))
+    packets = sum(packets for packets, _ in record.get("counts", [[1, 0]]))
+    return set(range(number, number + packets))
 
 
 CAUSES = {
@@ -143,7 +146,7 @@ HARMLESS: dict[str, Kind] = {
     ),
     "uncounted": Kind(
         "How many messages packets hold that no other record counts.",
-        lambda lie, _: lie.field == "count",
+        lambda lie, _: lie.field in ("count", "counts"),
     ),
     "careful": Kind(
         "A mark too many: an application is told that it may have seen what it has not.",

@@ -1,6 +1,5 @@
 """Tells lies about logs of real nodes in simulated worlds, and sees what replay says: ``make lies``."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from proof.lies.mutate import Lie, Log, lies_about, splices
 from triack.base.errors import ReplayError
 from triack.tools.chaos.plan import DISHONEST, draw
 from triack.tools.chaos.run import run_plan
+from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
 
 __all__ = ["LOGS", "RIGHT", "Told", "honest_logs", "tell", "tell_all"]
@@ -99,8 +99,7 @@ def _log_of(seed: int) -> tuple[int, Log] | None:
         return None
     log: Log = {}
     for data in run_plan(plan).logs.values():
-        for line in data.splitlines():
-            record = json.loads(line)
+        for record in parse_records(data):
             log.setdefault((record["node"], record["incarnation"]), []).append(record)
     return (seed, log) if sum(map(len, log.values())) in RECORDS else None
 
