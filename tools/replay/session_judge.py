@@ -17,6 +17,8 @@ from triack.tools.replay.schema import CLOSE_REASONS, FAILURE_REASONS, RECOVERAB
 
 QUIET_AFTER_END: Final = ("session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received")
 """What only a session that is not over does; its last acks may leave with the goodbye."""
+ENDS_OF_ALL: Final = ("local-stop", "store-failed")
+"""Reasons for which a node ends every session that it has."""
 ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
 
 
@@ -168,8 +170,7 @@ class SessionJudge:
     def _on_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
             self._report(record, "silent_end", f"unknown reason {record['reason']!r}")
-        late = end.closed is not None and record["reason"] == "connect-timeout"
-        if end.opened is None or late:
+        if end.opened is None or self._is_copy(end, record):
             # It gave up connecting. A copy of its connect may come late: before it opens, or after it was closed.
             return
         if end.closed is not None:
@@ -187,6 +188,14 @@ class SessionJudge:
         if record["reason"] == "ack-timeout":
             self._judge_ack_timeout(end, record)
         self._tell_lanes(end, record)
+
+    def _is_copy(self, end: End, record: Record) -> bool:
+        """Whether what ended was opened by half, by a late copy of the connect of a session that is over."""
+        closed, reason = end.closed, record["reason"]
+        if closed is None or record["unacked"]:
+            return False
+        # Whatever ends all sessions of a node ends such a one as well, but not twice.
+        return reason == "connect-timeout" or (reason in ENDS_OF_ALL and reason != closed["reason"])
 
     def _judge_ack_timeout(self, end: End, record: Record) -> None:
         silence = record["at_ns"] - end.heard_ns

@@ -229,3 +229,16 @@ def tiers_as_they_should_be() -> World:
     world.order_ack(1)
     scheduled(world, 1, 30 * MS, number=2)
     return world
+
+
+@harmless
+def opened_by_half_once_more() -> World:
+    """A late copy of its connect opens a closed session by half: it is given up, or ends with all others."""
+    world = ready()
+    world.deliver(TX, 2)
+    world.close()
+    closed = world.beta.one("session_closed")
+    for reason in ("connect-timeout", "store-failed"):
+        world.beta.write("session_closed", **{name: closed[name] for name in ("session", "peer", "peer_name")},
+                         reason=reason, unacked=0)  # fmt: skip
+    return world
