@@ -17,8 +17,6 @@ from triack.tools.replay.schema import CLOSE_REASONS, FAILURE_REASONS, RECOVERAB
 
 QUIET_AFTER_END: Final = ("session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received")
 """What only a session that is not over does; its last acks may leave with the goodbye."""
-ENDS_OF_ALL: Final = ("local-stop", "store-failed")
-"""Reasons for which a node ends every session that it has."""
 ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
 
 
@@ -170,8 +168,8 @@ class SessionJudge:
     def _on_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
             self._report(record, "silent_end", f"unknown reason {record['reason']!r}")
-        if end.opened is None or self._is_copy(end, record):
-            # It gave up connecting. A copy of its connect may come late: before it opens, or after it was closed.
+        if end.opened is None:
+            # It gave up connecting; a copy of its connect may come late, and open it all the same.
             return
         if end.closed is not None:
             self._report(record, "silent_end", "closed again")
@@ -180,22 +178,19 @@ class SessionJudge:
         if record["peer"] != end.opened["peer"]:
             self._report(record, "claims", f"closed with {record['peer']}, opened with {end.opened['peer']}")
         # Some of its packets may not have left yet.
-        if not end.unacked <= record["unacked"] <= end.opened["window"]:
+        if record["unacked"] < end.unacked:
             self._report(record, "claims", f"{record['unacked']} unacknowledged when it closed, counted {end.unacked}")
+        elif record["unacked"] > end.opened["window"]:
+            evidence = (
+                f"{record['unacked']} packets unacknowledged when it closed, the window is {end.opened['window']}"
+            )
+            self._report(record, "window", evidence)
         if record["reason"] in ("drained", "idle") and end.unacked:
             evidence = f"closed as {record['reason']} with {end.unacked} packets unacknowledged"
             self._report(record, "claims", evidence)
         if record["reason"] == "ack-timeout":
             self._judge_ack_timeout(end, record)
         self._tell_lanes(end, record)
-
-    def _is_copy(self, end: End, record: Record) -> bool:
-        """Whether what ended was opened by half, by a late copy of the connect of a session that is over."""
-        closed, reason = end.closed, record["reason"]
-        if closed is None or record["unacked"]:
-            return False
-        # Whatever ends all sessions of a node ends such a one as well, but not twice.
-        return reason == "connect-timeout" or (reason in ENDS_OF_ALL and reason != closed["reason"])
 
     def _judge_ack_timeout(self, end: End, record: Record) -> None:
         silence = record["at_ns"] - end.heard_ns

@@ -152,6 +152,25 @@ def refused_and_given_up() -> World:
     return world
 
 
+@harmless
+def refused_for_ever() -> World:
+    """Packets 2 and 3 are refused by a full queue: the stream goes on past them, and its acks speak of them, too."""
+    world = ready()
+    numbers = world.queue(TX, 5)
+    arrived = world.send(TX, numbers[:3])
+    world.commit(TX, numbers[:1])
+    for number in (2, 3):
+        world.beta.write("rejected", cls=TX, **place(TX), number=number, reason="queue-full")
+    world.alpha.write("removed", cls=TX, **place(TX), first=2, last=3, count=2 * PER_PACKET, reason="queue-full")
+    world.order_ack(3)
+    arrived += world.send(TX, numbers[3:])
+    world.commit(TX, numbers[3:])
+    world.ack(arrived)
+    world.clock.tick(100_000 * MS)
+    world.order_ack(5)
+    return world
+
+
 def late_copy(world: World, number: int) -> dict[str, Any]:
     """What alpha sent as that number."""
     sent = world.alpha.all("packet_sent", number=number)[-1]
@@ -228,17 +247,4 @@ def tiers_as_they_should_be() -> World:
     world.commit(TX, range(1, 2))
     world.order_ack(1)
     scheduled(world, 1, 30 * MS, number=2)
-    return world
-
-
-@harmless
-def opened_by_half_once_more() -> World:
-    """A late copy of its connect opens a closed session by half: it is given up, or ends with all others."""
-    world = ready()
-    world.deliver(TX, 2)
-    world.close()
-    closed = world.beta.one("session_closed")
-    for reason in ("connect-timeout", "store-failed"):
-        world.beta.write("session_closed", **{name: closed[name] for name in ("session", "peer", "peer_name")},
-                         reason=reason, unacked=0)  # fmt: skip
     return world
