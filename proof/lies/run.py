@@ -56,7 +56,7 @@ RIGHT: dict[str, set[str]] = {
     },
     "position_recovered": {"order", "queue", "not_recovered", "claims", "node_life", "rejected", "lost"},
     "queued": {"claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost"},
-    "rejected": {"rejected", "claims"},
+    "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
     "removed": {"claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost"},
     "resend_scheduled": {"resend_tiers", "claims"},
     "session_closed": {

@@ -126,7 +126,12 @@ class Outgoing:
             if self._again is None:
                 self._at(record, "queue", "recovered, but not at a start", record["sequence"], number=first)
             else:
-                self._again.setdefault(record["sequence"], RangeSet()).add(first, last)
+                again = self._again.setdefault(record["sequence"], RangeSet())
+                for low, high in again.overlap(first, last):
+                    self._at(
+                        record, "claims", "recovered twice in one start", record["sequence"], number=low, last=high
+                    )
+                again.add(first, last)
             news = list(sender.queued.missing(first, last))
         else:
             self._end_recovery(record)
