@@ -6,7 +6,7 @@ of docs/session-log.md from here. All names are part of the file format: they st
 
 from typing import Final, NamedTuple
 
-__all__ = ["COMMON", "EVENTS", "FIELDS", "SCHEMA_VERSION", "SETTINGS", "Event", "Field"]
+__all__ = ["COMMON", "EVENTS", "FIELDS", "POLICY", "SCHEMA_VERSION", "SETTINGS", "Event", "Field"]
 
 SCHEMA_VERSION: Final = 1
 """Written into every record; a reader refuses any other one."""
@@ -82,6 +82,13 @@ FIELDS: Final[dict[str, Field]] = {
     "window": Field(int, "packets, the most that may be unacknowledged"),
     "idle_ack_delay_ns": Field(int, "nanoseconds that a packet may wait for its session ack"),
     "ack_threshold": Field(int, "packets after which a session ack is due; 0: no such limit"),
+    "ack_bytes": Field(int, "bytes after which a session ack is due; 0: no such limit"),
+    "store_ack_delay_ns": Field(int, "nanoseconds that a packet on the disk may wait for its store ack"),
+    "store_ack_threshold": Field(int, "packets on the disk after which a store ack is due; 0: no such limit"),
+    "store_ack_bytes": Field(int, "bytes on the disk after which a store ack is due; 0: no such limit"),
+    "ack_timeout_max_ns": Field(int, "nanoseconds of silence after which one ends the session at the latest"),
+    "store_ack_timeout_min_ns": Field(int, "nanoseconds before which no store ack timeout ends the session"),
+    "store_ack_timeout_max_ns": Field(int, "nanoseconds after which one does at the latest"),
     "unacked": Field(int, "packets sent and not session-acked"),
     "packet": Field(
         int, "the session's number of a packet, from 1 in each direction; a resend inside the session keeps it"
@@ -91,7 +98,9 @@ FIELDS: Final[dict[str, Field]] = {
     "size": Field(int, "bytes"),
     "cumulative": Field(int, "every packet up to this number is acknowledged"),
     "ranges": Field(list, "inclusive ranges, ascending, disjoint; of an ack that leaves: above `cumulative`"),
-    "trigger": Field(str, "why the ack left: `count`, `bytes`, `delay`, `piggyback`, `gap`, `duplicate` or `request`"),
+    "trigger": Field(
+        str, "why the ack left: `count`, `bytes`, `delay`, `idle`, `piggyback`, `gap`, `duplicate` or `request`"
+    ),
     "pending": Field(int, "packets newly covered"),
     # The node's settings, which its sessions and streams keep to.
     "max_unacked_packet": Field(int, "packets, the largest window that the node opens a session with"),
@@ -120,6 +129,18 @@ SETTINGS: Final = (
 )
 """What a node says of its settings when it starts; logs of older nodes lack them."""
 
+POLICY: Final = (
+    "ack_bytes",
+    "store_ack_delay_ns",
+    "store_ack_threshold",
+    "store_ack_bytes",
+    "ack_timeout_min_ns",
+    "ack_timeout_max_ns",
+    "store_ack_timeout_min_ns",
+    "store_ack_timeout_max_ns",
+)
+"""What else is in force in a session, by agreement of both ends; logs of older nodes lack it."""
+
 _STREAM: Final = ("class", "origin", "lane", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
 _PACKET: Final = ("session", "packet", "class", "size")
@@ -147,6 +168,7 @@ EVENTS: Final[dict[str, Event]] = {
     "session_opened": Event(
         "the session became open",
         ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"),
+        ((), POLICY),
     ),
     "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
@@ -164,7 +186,7 @@ EVENTS: Final[dict[str, Event]] = {
     "ack_received": Event(
         "a session ack arrived; `ranges` are the packets newly acknowledged, perhaps none", ("session", "ranges")
     ),
-    "store_ack_sent": Event("a store ack left", ("session", "cumulative", "ranges")),
+    "store_ack_sent": Event("a store ack left", ("session", "cumulative", "ranges"), ((), ("trigger", "pending"))),
     "store_ack_received": Event(
         "a store ack arrived; `ranges` are the packets newly store-acked", ("session", "ranges")
     ),

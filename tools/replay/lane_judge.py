@@ -233,12 +233,16 @@ class LaneJudge:
         for node, sender in self._senders.items():
             sender.finish(self._later(node))
         for node, receiver in self._receivers.items():
-            receiver.finish(self._later(node))
+            receiver.finish(self._later(node), self._removed)
             self._judge_receiver(receiver, forwards=node in self._senders and self._senders[node].passes_on)
         self._judge_order_acks()
         self._measure()
         for sequence, story in self._stories.items():
             self._judge_story(sequence, story, passed_on=passed_on)
+
+    def _removed(self, sequence: int) -> RangeSet:
+        """What the origin gave up of a sequence: a commit may go past it though it has arrived before."""
+        return RangeSet((first, last) for first, last, _ in self._stories[sequence].removed)
 
     def _measure(self) -> None:
         """Count messages by the wall time from queued to committed."""
