@@ -139,7 +139,7 @@ POLICY: Final = (
     "store_ack_timeout_min_ns",
     "store_ack_timeout_max_ns",
 )
-"""What else is in force in a session, by agreement of both ends; logs of older nodes lack it."""
+"""What else is in force in a session, by agreement of both ends."""
 
 _STREAM: Final = ("class", "origin", "lane", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
@@ -167,8 +167,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "session_opened": Event(
         "the session became open",
-        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"),
-        ((), POLICY),
+        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold", *POLICY),
     ),
     "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
@@ -186,7 +185,7 @@ EVENTS: Final[dict[str, Event]] = {
     "ack_received": Event(
         "a session ack arrived; `ranges` are the packets newly acknowledged, perhaps none", ("session", "ranges")
     ),
-    "store_ack_sent": Event("a store ack left", ("session", "cumulative", "ranges"), ((), ("trigger", "pending"))),
+    "store_ack_sent": Event("a store ack left", ("session", "cumulative", "ranges", "trigger", "pending")),
     "store_ack_received": Event(
         "a store ack arrived; `ranges` are the packets newly store-acked", ("session", "ranges")
     ),

@@ -39,7 +39,7 @@ CLOSES = {
     State.CONNECTING: ANY_TIME | {CloseReason.CONNECT_TIMEOUT},
     State.ACCEPTING: ANY_TIME | {CloseReason.CONNECT_TIMEOUT},
     State.OPEN: ANY_TIME | TIMEOUTS | {CloseReason.IDLE},
-    State.DRAINING: ANY_TIME | TIMEOUTS | {CloseReason.DRAINED},
+    State.DRAINING: ANY_TIME | TIMEOUTS | {CloseReason.DRAINED, CloseReason.IDLE},
     State.CLOSED: set(),
 }
 

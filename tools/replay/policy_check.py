@@ -34,18 +34,18 @@ def judge_policy(session: str, ends: Mapping[str, End], out: Output) -> None:
     """Judge what is in force at both ends of a session."""
     for end in ends.values():
         opened = end.opened
-        if opened is None or "ack_timeout_min_ns" not in opened:
+        if opened is None:
             continue
         peer = ends.get(opened["peer"])
         other = peer.opened if peer is not None else None
         _judge_delays(session, opened, other or opened, out)
-        if other is not None and opened["role"] == "acceptor" and "ack_timeout_min_ns" in other:
+        if other is not None and opened["role"] == "acceptor":
             _judge_agreed(session, opened, other, out)
 
 
 def _judge_delays(session: str, opened: Record, other: Record, out: Output) -> None:
     for delay, timeout in BOUNDS:
-        patience_ns = min(opened[timeout], other.get(timeout, opened[timeout]))
+        patience_ns = min(opened[timeout], other[timeout])
         if 2 * opened[delay] > patience_ns:
             evidence = f"{delay} {opened[delay]}, more than half of {timeout} {patience_ns}"
             out.report(opened, "policy", evidence, session=session)
