@@ -15,6 +15,7 @@ from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client
 from triack.node.control.client import connect_to as connect
+from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node
@@ -48,6 +49,7 @@ __all__ = [
     "Client",
     "Consumer",
     "Delivery",
+    "EnrolledPeer",
     "Events",
     "Limits",
     "LinkDown",
@@ -59,6 +61,7 @@ __all__ = [
     "NodeEvent",
     "NodeSettings",
     "NodeStats",
+    "OpenInvitation",
     "OrderSettings",
     "OutgoingStats",
     "PeerHalted",

@@ -20,6 +20,7 @@ TriackError
 │   └── StoreFailed           a write or sync failed; the node has stopped
 │       └── StoreMoved        its files were deleted, renamed or replaced while it was open
 ├── IdentityError             a key file or trust file that cannot be used
+├── EnrolmentFailed           a one-time code that came to nothing
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
@@ -33,6 +34,7 @@ __all__ = [
     "AddressError",
     "ChaosError",
     "DeliveryFailed",
+    "EnrolmentFailed",
     "IdentityError",
     "KeyUnreadable",
     "MessageTooLarge",
@@ -151,6 +153,10 @@ class StoreMoved(StoreFailed):
 
 class IdentityError(TriackError):
     """A key file or trust file is damaged, not private to its owner, or cannot be read or written."""
+
+
+class EnrolmentFailed(TriackError):
+    """A one-time code came to nothing: nobody answered, it ended unused, or whoever came cannot be trusted."""
 
 
 class RollbackDetected(TriackError):

@@ -30,8 +30,9 @@ CONTROL_MAX = 8_192
 """Order acks and rejections that wait for one peer to take them: twice as many as it may have streams."""
 _HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
 """Their counters are not of the direction that they go in."""
-PENDING_MAX = 4
-"""Connects of one session whose answers may still be on their way: what an initiator remembers of its own."""
+PENDING_MAX = 32
+"""Connects of one session whose answers may still be on their way: no fewer than an initiator remembers of its own. It
+takes the first accept that arrives, however many it has asked for by then."""
 
 
 @dataclass(slots=True, eq=False)

@@ -20,12 +20,13 @@ __all__ = ["Opening"]
 CONNECT_RESEND_NS = 200 * MS
 """Twice the round trip that is assumed before the first sample (``rtt.INITIAL_RTT_NS``); a lost connect is soon
 repaired."""
+CONNECT_RESEND_MORE_NS = 20 * MS
+"""By so much each wait is longer than the one before: slowly, as losses come in bursts. Where they come three in a row
+and take a third of all, ninety-nine of a hundred sessions are open within five seconds."""
 CONNECT_RESEND_MAX_NS = 500 * MS
-"""The wait doubles no further: a peer that starts while we call should not have to wait for us."""
+"""The wait grows no further: a peer that starts while we call should not have to wait for us."""
 UNANSWERED_SENDS = 4
-"""An initiator that has said its hello so often has waited for a second: several losses in a row, or nobody there."""
-_DOUBLINGS_MAX = 8
-"""More are beyond the longest wait, and only make large numbers."""
+"""An initiator that has said its hello so often has waited for nearly a second: several losses, or nobody there."""
 
 
 class Opening:
@@ -82,7 +83,7 @@ class Opening:
         """How long to wait for an answer to what was said last; None for as long as it takes."""
         if not self.initiator:
             return None
-        return min(CONNECT_RESEND_NS << min(self.times_said - 1, _DOUBLINGS_MAX), CONNECT_RESEND_MAX_NS)
+        return min(CONNECT_RESEND_NS + (self.times_said - 1) * CONNECT_RESEND_MORE_NS, CONNECT_RESEND_MAX_NS)
 
     def round_trip_ns(self, now_ns: int) -> int:
         """How long what was said took to be answered now; 0 when nobody knows which time it was."""

@@ -44,8 +44,8 @@ __all__ = ["CONNECT_BYTES", "SecureChannels"]
 
 CONNECT_BYTES = 1_200
 """Of a connect at least: longer than any accept; each path that carries QUIC carries it (RFC 9000, section 14.1)."""
-ATTEMPTS_MAX = 16
-"""Connects whose accept is still opened, the newest ones: repeated twice a second, they wait eight seconds for it."""
+ATTEMPTS_MAX = 32
+"""Connects whose accept is still opened, the newest ones: all that leave within ten seconds, and then some."""
 RETRY_PAUSE_NS = 1 * SECOND
 """Between two requests to prove an address that are obeyed: each costs a whole connect, and who sees our connects, and
 knows the key that we dial, could ask again and again."""

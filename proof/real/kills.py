@@ -197,7 +197,10 @@ def kill_loop(folder: Path, *, kills: int, seed: int = 1, scheme: str = "udp") -
         asyncio.run(_check(folder, loop.sender.committed, found))
         verdict = replay([folder / "logs"], engine="local")
         found.records = verdict.records
-        found.violations += [f"the record: {verdict.violations}"] if verdict.verdict != "pass" else []
+        found.violations += [f"the record: {verdict.violations}"] if verdict.violations else []
+        # A start that is killed before its first record leaves no log.
+        if len(verdict.missing) > sum(count for key, count in found.kills.items() if key.endswith("starting")):
+            found.violations.append(f"no log of {verdict.missing}")
     found.seconds = time.monotonic() - begin
     return found
 

@@ -52,8 +52,7 @@ class Way(Direction):
     @property
     def damaged(self) -> int:
         """Datagrams that arrived damaged."""
-        counts = self.fates.counts
-        return counts["corrupted"] + counts["truncated"]
+        return self.fates.counts["damaged"]
 
 
 class RoughRelay(Relay):
@@ -157,7 +156,7 @@ async def cross(
         if left and not found.violations:
             found.violations.append(f"{left} messages too many")
     verdict = replay([log], engine="local")
-    found.violations += [f"the record: {verdict.violations}"] if verdict.verdict != "pass" else []
+    found.violations += [f"the record: {verdict.verdict} {verdict.violations}"] if verdict.verdict != "pass" else []
     return found
 
 

@@ -202,6 +202,7 @@ async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: tria
     await tx.commit()
 
 
+@pytest.mark.slow
 async def test_a_cancelled_commit_happened_or_did_not(node: triack.Node) -> None:
     """Never half of it: as many messages left the one queue as arrived in the other."""
     await fill(node, *(b"%d" % number for number in range(10)))

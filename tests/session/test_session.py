@@ -107,10 +107,11 @@ def test_a_connect_is_said_once_more_when_the_acceptor_wants_it() -> None:
 
 
 def test_a_lost_connect_is_repeated_with_patience() -> None:
-    """After 200, 400 ms and then twice a second, until the limit of 10 s closes the session."""
+    """After 200, 420, 660 ms and ever more slowly, then twice a second, until the limit of 10 s closes the session."""
     pair = Pair(lose=lambda _end, _sent: True)
     pair.run(20 * SECOND)
-    connects = [0, 200, *range(600, 10_000, 500)]
+    slower = [sum(range(200, 200 + 20 * said, 20)) for said in range(16)]
+    connects = [*slower, *range(slower[-1] + 500, 10_000, 500)]
     assert kinds(pair, "a") == [(at_ms, TransmitKind.CONNECT) for at_ms in connects]
     assert reasons(pair) == [CloseReason.CONNECT_TIMEOUT]
     assert pair.now_ns == 20 * SECOND

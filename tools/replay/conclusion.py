@@ -36,7 +36,8 @@ class World:
             "started": self._started,
             "open": self._open,
             "not_opened": self._not_opened,
-            "reopened": self._reopened,
+            "reopened": lambda due: self._reopened(due, self.openings),
+            "reopened_alive": lambda due: self._reopened(due, self._by_start[(due.node, due.incarnation)]),
             "carried_on": self._carried_on,
         }
 
@@ -77,8 +78,8 @@ class World:
             for opening in openings
         )
 
-    def _reopened(self, due: Due) -> bool:
-        for opening in self.openings:
+    def _reopened(self, due: Due, openings: Iterable[Opening]) -> bool:
+        for opening in openings:
             if opening.node == due.node and opening.peer == due.peer:
                 later = (opening.incarnation, opening.opened_ns) >= (due.incarnation, due.begin_ns)
                 if later and self._closed_ns(opening) - opening.opened_ns > due.end_ns:

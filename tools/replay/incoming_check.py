@@ -22,8 +22,8 @@ class Receiver:
     """One sequence as a node that receives it knows it."""
 
     __slots__ = (
-        "acked", "again", "arrived", "cls", "commits", "counts", "express", "handed", "held_back", "marked", "on_disk",
-        "parts", "previous", "recovered", "rejections", "settled", "unarrived", "whole",
+        "acked", "again", "arrived", "cls", "commits", "counts", "express", "handed", "held_back", "kept", "marked",
+        "on_disk", "parts", "previous", "recovered", "rejections", "settled", "unarrived", "whole",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -33,6 +33,8 @@ class Receiver:
         self.recovered = RangeSet()
         # How often each number was refused since it last arrived.
         self.rejections: dict[int, int] = {}
+        # Of numbers that were refused, and not as duplicates: how many arrivals were not.
+        self.kept: dict[int, int] = {}
         # The lowest previous of a packet, where it is not the number before it.
         self.previous: dict[int, int] = {}
         self.counts = Weights()
@@ -50,6 +52,10 @@ class Receiver:
         self.whole = RangeSet()
         self.parts: dict[int, RangeSet] = {}
         self.marked: dict[int, RangeSet] = {}
+
+    def passes_over(self, number: int) -> bool:
+        """Whether a later packet arrived whose previous one is before this: its origin had given this one up."""
+        return any(previous < number < later for later, previous in self.previous.items())
 
 
 class Incoming:
@@ -107,6 +113,9 @@ class Incoming:
                 receiver.parts.clear()
                 receiver.whole = RangeSet()
                 receiver.handed = RangeSet()
+            for span in receiver.arrived:
+                for low, high in receiver.settled.missing(*span):
+                    receiver.kept.update(dict.fromkeys(range(low, high + 1), 0))
 
     def handle_other(self, record: Record) -> None:
         """Any record that no start begins with: the node has said what it found."""
@@ -158,6 +167,8 @@ class Incoming:
             known = number in receiver.arrived
             receiver.arrived.add(number, number)
             receiver.rejections.pop(number, None)
+            if number in receiver.kept:
+                receiver.kept[number] += 1
             if known:
                 receiver.again.add(number, number)
             if known or packet.previous != number - 1:
@@ -173,6 +184,10 @@ class Incoming:
         receiver.rejections[number] = receiver.rejections.get(number, 0) + 1
         if receiver.rejections[number] > 1:
             self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
+        if number in receiver.kept:
+            receiver.kept[number] -= 1
+        elif reason != "duplicate" and number not in receiver.again:
+            receiver.kept[number] = 0
         if reason not in REJECT_REASONS:
             self._at(record, "claims", f"unknown reason {reason!r}", sequence=sequence, number=number)
         elif reason == "duplicate":
@@ -180,7 +195,8 @@ class Incoming:
             self._out.chart("duplicates", record["wall_ns"], 1)
             top = receiver.settled.lasts[-1] if receiver.settled else 0
             # What was passed over is a duplicate, too; of other classes only their filter knows what that is.
-            if record["class"] == TRANSACTIONAL and number > top and number not in receiver.again:
+            unknown = number > top and number not in receiver.again and not receiver.passes_over(number)
+            if record["class"] == TRANSACTIONAL and unknown:
                 evidence = "a duplicate of what was not accepted and came once"
                 self._at(record, "rejected", evidence, sequence=sequence, number=number)
         elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
@@ -364,7 +380,8 @@ class Incoming:
         for low, high in receiver.whole.missing(first, last):
             for number in range(low, high + 1):
                 count = receiver.counts.get(number)
-                if count and not self._lacks_parts(receiver, number):
+                # What was refused each time it came was given up by its origin: the commit went past it.
+                if count and receiver.kept.get(number, 1) > 0 and not self._lacks_parts(receiver, number):
                     read = RangeSet([*receiver.parts.get(number, ()), *receiver.marked.get(number, ())])
                     if list(read.overlap(0, count - 1)) != [(0, count - 1)]:
                         yield number

@@ -301,10 +301,9 @@ class Outgoing:
         for sequence, sender in self.sequences.items():
             for first, last in sender.wanted:
                 for low, high in sender.sent.overlap(first, last):
-                    due = Due(
-                        "reopened", self._node, closed["incarnation"], closed["peer"],
-                        closed["at_ns"], RESEND_LATE_NS,
-                    )  # fmt: skip
+                    # Express packets are gone with the process that had them.
+                    again = "reopened_alive" if sender.cls == EXPRESS else "reopened"
+                    due = Due(again, self._node, closed["incarnation"], closed["peer"], closed["at_ns"], RESEND_LATE_NS)
                     evidence = "unacknowledged when its session ended, and not sent by the next one"
                     self._at(
                         closed, "close_without_full_resend", evidence, sequence, due,

@@ -132,7 +132,7 @@ class Fates:
         return delay_ns
 
     def _damaged(self, faults: Faults, datagram: bytes) -> bytes:
-        random = self._damage
+        random, whole = self._damage, datagram
         if not datagram:
             return datagram
         if faults.corrupt and random.random() < faults.corrupt:
@@ -144,4 +144,6 @@ class Fates:
         if faults.truncate and random.random() < faults.truncate:
             datagram = datagram[: random.randrange(1, len(datagram) + 1)]
             self.counts["truncated"] += 1
+        if datagram != whole:
+            self.counts["damaged"] += 1
         return datagram

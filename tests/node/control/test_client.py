@@ -203,3 +203,32 @@ async def test_a_process_of_another_version_is_named(tmp_path: Path) -> None:
     async with serving(tmp_path / "a", complain):
         with pytest.raises(triack.TriackError, match="speaks version 9"):
             await triack.connect(tmp_path / "a").start()
+
+
+async def test_peers_are_the_nodes(tmp_path: Path) -> None:
+    """A client trusts, revokes, invites and enrols for its node; a code outlives the client that asked for it."""
+    listen = "udp://127.0.0.1:0"
+    async with (
+        triack.open("a", data=tmp_path / "a", listen=listen, settings=quick()) as a,
+        triack.open("b", data=tmp_path / "b", listen=listen, settings=quick()) as b,
+        triack.connect(tmp_path / "b") as to_b,
+    ):
+        async with triack.connect(tmp_path / "a") as to_a:
+            assert await to_a.key() == a.key
+            left, withdrawn = await to_a.invite("bee", send=["q"]), await to_a.invite()
+            await withdrawn.withdraw()
+            with pytest.raises(triack.EnrolmentFailed, match="withdrawn"):
+                await withdrawn.enrolled()
+            with pytest.raises(triack.WaitTimeout):
+                await left.enrolled(0)
+        found = await to_b.enrol(left.code, a.address)
+        assert found == triack.EnrolledPeer("a", a.key, (a.address,))
+        await (await to_b.send("a/q", b"x")).ordered(WAIT)
+        await to_b.revoke("a")
+        with pytest.raises(triack.AddressError, match="unknown peer"):
+            await to_b.send("a/q", b"x")
+        await to_b.trust("again", a.key, a.address)
+        await (await to_b.send("again/q", b"x")).ordered(WAIT)
+        with pytest.raises(triack.UsageError, match="no such peer"):
+            await to_b.revoke("bee")
+        assert b.key == await to_b.key()

@@ -294,6 +294,15 @@ def test_a_connect_is_said_again_when_the_peer_asks_for_that() -> None:
     assert b.channels.retries == 0
 
 
+@pytest.mark.parametrize("delay_s", [0.8, 2, 4])
+def test_a_session_opens_however_long_the_way_is(delay_s: float) -> None:
+    """By the time the first accept is back there are many connects that the acceptor has answered."""
+    world, a, b = couple(faults=Faults(delay_ns=int(delay_s * SECOND)))
+    a.post("b", b"x")
+    assert world.run(int(4 * delay_s * SECOND), lambda: b.length("q") == 1)
+    assert opened(b) == 1
+
+
 def test_whichever_accept_comes_first_the_session_works() -> None:
     """Each connect is a handshake of its own: with long ways there are several, and accepts overtake each other."""
     world, a, b = couple(faults=Faults(delay_ns=400 * MS, jitter_ns=300 * MS))

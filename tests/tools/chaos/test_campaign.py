@@ -124,6 +124,7 @@ def test_time_ends_a_campaign_that_would_go_on_for_ever(asked: list[int], monkey
     assert (campaign.seeds, campaign.seconds, asked) == (6, 6, list(range(5, 11)))
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does() -> None:
     """Chunk by chunk, and the reports come in the order of the seeds."""
     one, two = (run_campaign(40, CHUNK_SEEDS + 2, jobs=jobs) for jobs in (1, 2))

@@ -55,6 +55,7 @@ def test_nobody_is_excused_for_another() -> None:
     assert {it.check for it in judge_logs(logs_of(world), late=["alpha"])} == {"idle_delay"}
 
 
+@pytest.mark.slow
 def test_real_runs_break_no_rule() -> None:
     """What real nodes write in simulated worlds, crashes and all, satisfies every rule, and in time."""
     for seed in islice(honest_seeds(), RUNS):
@@ -74,6 +75,7 @@ def honest_seeds() -> "filter[int]":
     return filter(is_honest, count())
 
 
+@pytest.mark.slow
 def test_the_verdict_keeps_up_with_a_campaign() -> None:
     """5,000 records take some 40 ms; no step grows with the square of the record."""
     small, large = (timed(packets) for packets in (1_200, 4_800))

@@ -1,6 +1,7 @@
 """Worlds in which something is unusual but right; each of them must pass."""
 
 from collections.abc import Callable
+from typing import Any
 
 from tests.tools.replay.builder import (
     CLASS_LANES,
@@ -67,6 +68,19 @@ def express_lost_in_a_crash() -> World:
 
 
 @harmless
+def express_gone_before_the_next_session() -> World:
+    """The process ends before a session follows the one that failed; the next start has nothing express to send."""
+    world = ready()
+    world.send("express", world.queue("express", 2), lost=(1, 2))
+    world.close("ack-timeout")
+    world.alpha.start()
+    world.open()
+    world.clock.tick(100_000 * MS)
+    world.close()
+    return world
+
+
+@harmless
 def freed_before_the_session_failed() -> World:
     """What was acknowledged or removed needs no resend when its session fails and the next one goes on."""
     world = ready()
@@ -104,6 +118,45 @@ def acked_just_in_time() -> World:
     world.clock.tick(640 * MS)
     world.ack(arrived, store=False)
     return world
+
+
+@harmless
+def given_up_while_it_was_on_its_way() -> World:
+    """Packet 2 expires after it was sent; 3, which passes over it, is not committed yet when a copy of 2 arrives."""
+    world = ready()
+    numbers = world.queue(TX, 3)
+    world.send(TX, numbers[:2], lost=(2,))
+    world.commit(TX, numbers[:1])
+    world.alpha.write("removed", cls=TX, **place(TX), first=2, last=2, count=PER_PACKET, reason="expired")
+    world.send(TX, numbers[2:], previous=1)
+    world.beta.write("packet_received", duplicate=False, **late_copy(world, 2))
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="duplicate")
+    world.commit(TX, numbers[2:])
+    return world
+
+
+@harmless
+def refused_and_given_up() -> World:
+    """There is no room for packet 2, it is sent again and expires, and that copy comes late; 1 and 3 are committed."""
+    world = ready()
+    numbers = world.queue(TX, 3)
+    world.send(TX, numbers[:2])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="hold-full")
+    world.send(TX, numbers[1:2], lost=(2,))
+    world.alpha.write("removed", cls=TX, **place(TX), first=2, last=2, count=PER_PACKET, reason="expired")
+    world.send(TX, numbers[2:], previous=1)
+    world.beta.write("packet_received", duplicate=False, **late_copy(world, 2))
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="duplicate")
+    world.commit(TX, numbers).update(count=2 * PER_PACKET)
+    world.hand(TX, numbers[::2])
+    return world
+
+
+def late_copy(world: World, number: int) -> dict[str, Any]:
+    """What alpha sent as that number."""
+    sent = world.alpha.all("packet_sent", number=number)[-1]
+    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "count", "previous")
+    return {"cls" if name == "class" else name: sent[name] for name in kept}
 
 
 @harmless

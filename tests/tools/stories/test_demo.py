@@ -52,7 +52,8 @@ def test_what_is_kept_can_be_replayed(tmp_path: Path) -> None:
     replayed = triack("replay", kept / "logs", "--engine", "local", "--json")
     assert replayed.returncode == 0, replayed.stderr
     again = triack("demo", "--engine", "local", "--keep", kept)
-    assert (again.returncode, message_of(again)) == (2, f"--keep {kept}: the directory is not empty")
+    said = f"--keep {kept}: the directory is not empty; see triack demo --help"
+    assert (again.returncode, message_of(again)) == (2, said)
 
 
 def test_a_demo_that_cannot_finish_gives_up(tmp_path: Path) -> None:
