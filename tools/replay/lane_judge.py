@@ -233,16 +233,12 @@ class LaneJudge:
         for node, sender in self._senders.items():
             sender.finish(self._later(node))
         for node, receiver in self._receivers.items():
-            receiver.finish(self._later(node), self._removed)
+            receiver.finish(self._later(node))
             self._judge_receiver(receiver, forwards=node in self._senders and self._senders[node].passes_on)
         self._judge_order_acks()
         self._measure()
         for sequence, story in self._stories.items():
             self._judge_story(sequence, story, passed_on=passed_on)
-
-    def _removed(self, sequence: int) -> RangeSet:
-        """What the origin gave up of a sequence: a commit may go past it though it has arrived before."""
-        return RangeSet((first, last) for first, last, _ in self._stories[sequence].removed)
 
     def _measure(self) -> None:
         """Count messages by the wall time from queued to committed."""
@@ -302,14 +298,17 @@ class LaneJudge:
         sequence = record["sequence"]
         story = self._stories[sequence]
         removed = RangeSet((low, high) for low, high, _ in story.removed)
+        for span in known.refused:
+            removed.add(*span)
         wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
         if wanted:
             evidence = f"{size(wanted)} packets from {wanted[0][0]} on were not committed before {record['first']}"
             self._at(record, "gaps", evidence, sequence, number=record["first"])
             return
         previous = known.previous.get(record["first"], record["first"] - 1)
-        if record["first"] in known.arrived and previous > first - 1:
-            evidence = f"{record['first']} was accepted behind {first - 1}, its previous is {previous}"
+        behind = max([first - 1, *(high for _, high in known.refused.overlap(first, last))])
+        if record["first"] in known.arrived and previous > behind:
+            evidence = f"{record['first']} was accepted behind {behind}, its previous is {previous}"
             self._at(record, "previous", evidence, sequence, number=record["first"])
 
     def _judge_order_acks(self) -> None:

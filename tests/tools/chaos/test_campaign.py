@@ -20,6 +20,8 @@ RARE = {
     *("kill", "power-loss", "pause", "stop", "cut", "cut-one-way", "clog", "rebind", "wall-jump", "disk-error"),
     *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed", "crashed-in-recovery"),
     *("net-lost", "net-duplicated-late", "net-corrupted", "net-truncated", "net-held"),
+    *("move", "rotate", "revoke", "junk", "replay", "forge", "overtake"),
+    *("revoked", "held-back", "queue-full", "access-denied"),
 }
 
 

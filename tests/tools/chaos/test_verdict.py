@@ -11,7 +11,8 @@ from tests.tools.replay.builder import World, brief
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.rule_faults import RULE_FAULTS, TX, restarted
-from triack.tools.chaos.plan import DISHONEST, draw
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.plan import DISHONEST
 from triack.tools.chaos.run import run_plan
 from triack.tools.chaos.verdict import IN_TIME, judge_logs
 
