@@ -59,15 +59,16 @@ class Policy:
     @classmethod
     def of(cls, settings: SessionSettings) -> "Policy":
         """The policy that an end with these settings states."""
-        ack_ns, store_ns = settings.ack_timeout_ns, settings.store_ack_timeout_ns
-        most_ns = settings.ack_timeout_max_ns
+        ack_ns, most_ns = settings.ack_timeout_ns, settings.ack_timeout_max_ns
+        store_s, store_min_ns = settings.store_ack_timeout_s, round(settings.store_ack_timeout_min_s * SECOND)
+        store_ns = None if store_s is None else round(store_s * SECOND)
         stated = cls(
             window=settings.max_unacked_packet,
             session_ack=settings.trigger,
             store_ack=settings.store_trigger,
             ack_timeout_min_ns=settings.ack_timeout_min_ns if ack_ns is None else ack_ns,
             ack_timeout_max_ns=most_ns if ack_ns is None else ack_ns,
-            store_ack_timeout_min_ns=min(settings.store_ack_timeout_min_ns, most_ns) if store_ns is None else store_ns,
+            store_ack_timeout_min_ns=min(store_min_ns, most_ns) if store_ns is None else store_ns,
             store_ack_timeout_max_ns=most_ns if store_ns is None else store_ns,
         )
         return stated.bounded(stated)
@@ -110,7 +111,10 @@ class Policy:
             store_ack = _decode_trigger(data, _HEAD.size + _TRIGGER.size)
         except (UsageError, ZeroDivisionError) as cause:
             raise ProtocolError(DropReason.BAD_HELLO, str(cause)) from cause
-        return cls(window, session_ack, store_ack, *timeouts_ns)
+        policy = cls(window, session_ack, store_ack, *timeouts_ns)
+        if policy.encode() != data:
+            raise ProtocolError(DropReason.BAD_HELLO, "a policy that nobody writes like that")
+        return policy
 
 
 def _encode_trigger(trigger: AckTrigger) -> bytes:

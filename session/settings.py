@@ -28,8 +28,6 @@ class SessionSettings:
         ack_timeout_min_s, ack_timeout_max_s: limits of the adaptive ack timeout.
         store_ack_timeout_s: wait for a store ack before the session closes (MSMQ ``StoreAckTimeout``); None adapts.
         store_ack_timeout_min_s: lower limit of the adaptive store ack timeout.
-        direct_multiplier: the ack timeout of a peer that is called by an address, and not by a name, is so many times
-            as long (MSMQ ``QosCleanupIntervalMultiplier``).
         connect_timeout_s: how long a connection may take (MSMQ: session initialization timer).
         cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``).
         drain_timeout_s: how long a draining session waits for its last acks.
@@ -45,7 +43,6 @@ class SessionSettings:
     ack_timeout_max_s: float = 120.0
     store_ack_timeout_s: float | None = None
     store_ack_timeout_min_s: float = 10.0
-    direct_multiplier: int = 1
     connect_timeout_s: float = 10.0
     cleanup_interval_s: float = 300.0
     drain_timeout_s: float = 5.0
@@ -53,8 +50,6 @@ class SessionSettings:
     ack_timeout_ns: int | None = field(init=False, repr=False, compare=False)
     ack_timeout_min_ns: int = field(init=False, repr=False, compare=False)
     ack_timeout_max_ns: int = field(init=False, repr=False, compare=False)
-    store_ack_timeout_ns: int | None = field(init=False, repr=False, compare=False)
-    store_ack_timeout_min_ns: int = field(init=False, repr=False, compare=False)
     connect_timeout_ns: int = field(init=False, repr=False, compare=False)
     cleanup_interval_ns: int = field(init=False, repr=False, compare=False)
     drain_timeout_ns: int = field(init=False, repr=False, compare=False)

@@ -28,7 +28,7 @@ def pair(cleanup: tuple[float, float] = (300.0, 300.0)) -> tuple[World, SimNode,
 
 def withhold(node: SimNode) -> None:
     """No order ack leaves, whatever asks for it."""
-    node.live.inbox.send_order_acks = lambda _route, _now_ns: None  # type: ignore[method-assign]
+    node.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
 
 
 def waits(node: SimNode) -> list[int]:

@@ -186,8 +186,10 @@ class World:
         """Acknowledge session packets, which follow each other, by session ack and store ack."""
         self.acked += len(packets)
         for kind in ("ack", "store_ack") if store else ("ack",):
-            more = {"trigger": "request", "pending": len(packets)} if kind == "ack" else {}
-            self.beta.write(f"{kind}_sent", session=self.session, cumulative=packets[-1], ranges=[], **more)
+            self.beta.write(
+                f"{kind}_sent", session=self.session, cumulative=packets[-1], ranges=[],
+                trigger="request", pending=len(packets),
+            )  # fmt: skip
             self.alpha.write(f"{kind}_received", session=self.session, ranges=[[packets[0], packets[-1]]])
 
     def order_ack(self, number: int) -> None:
