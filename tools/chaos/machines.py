@@ -65,7 +65,7 @@ def _draw_settings(random: Random) -> NodeSettings:
         order_ack_idle_s=random.choice([0.001, 0.5]),
         seq_max_ack_delay_s=random.choice([1.0, 10.0]),
         order_ack_every=random.choice([1, 5, 64]),
-        max_held_packets=random.choice([1, 8, 4_096]),
+        max_held_packets=random.choice([1, 8, 64, 4_096, 4_096, 4_096]),
         seq_resend_13_s=random.choice([0.3, 5.0]),
         seq_resend_46_s=10.0,
     )
@@ -107,7 +107,7 @@ def draw_stream(random: Random, sender: int, receiver: int, delivery: str) -> St
         receiver=receiver,
         queue="",
         delivery=delivery,
-        count=random.choice([10, 40]) if size_bytes == 3_000 else random.choice([20, 60, 200]),
+        count=random.choice([5, 20]) if size_bytes == 3_000 else random.choice([10, 40, 120]),
         size_bytes=size_bytes,
         large_bytes=random.choice([0, 0, 0, 20_000]),
         batch=random.choice([1, 10, 60]),
