@@ -136,7 +136,7 @@ class LaneJudge:
         (story.recovered if record.get("recovered") else story.fresh).append(span)
         story.queued.add(record["first"], record["last"])
         if record["first"] == record["last"]:
-            story.weights.put(record["first"], record["count"])
+            story.weights.put(record["first"], record["last"], record["count"])
         if not record.get("recovered"):
             self._times[record["sequence"]].append((record["last"], record["first"], record["wall_ns"]))
         if record["class"] != EXPRESS:
@@ -154,8 +154,8 @@ class LaneJudge:
 
     def _weigh(self, record: Record) -> None:
         weights = self._story(record).weights
-        for _, packet in packets_of(record):
-            weights.put(packet.number, packet.messages)
+        for first, last, carried in packets_of(record):
+            weights.put(carried.number, carried.number + last - first, carried.messages)
 
     def _on_sent(self, record: Record) -> None:
         self._weigh(record)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from triack.base.session_log import POLICY
 from triack.tools.replay.findings import Due, Output, Record
 
 AGREED: Final = (
@@ -34,10 +35,12 @@ def judge_policy(session: str, ends: Mapping[str, End], out: Output) -> None:
     """Judge what is in force at both ends of a session."""
     for end in ends.values():
         opened = end.opened
-        if opened is None:
+        if opened is None or not opened.keys() >= set(POLICY):
             continue
         peer = ends.get(opened["peer"])
         other = peer.opened if peer is not None else None
+        if other is not None and not other.keys() >= set(POLICY):
+            other = None
         _judge_delays(session, opened, other or opened, out)
         if other is not None and opened["role"] == "acceptor":
             _judge_agreed(session, opened, other, out)

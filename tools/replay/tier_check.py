@@ -79,7 +79,7 @@ class Tiers:
 
     def handle_sent(self, record: Record) -> None:
         """Packets left; the first one begins the wait."""
-        self._to_send.take(record["number"], record["number"])
+        self._to_send.take(record["number"], record["number"] + record["packets"] - 1)
         if not self._begun_ns:
             self._begun_ns = record["at_ns"]
 

@@ -1,4 +1,7 @@
-"""Writes session logs of two nodes as the contract describes them, so that tests can break one promise at a time."""
+"""Writes session logs of two nodes, so that tests can break one promise at a time.
+
+They are of version 1, whose records are of one packet each.
+"""
 
 import json
 from collections.abc import Iterable
@@ -233,10 +236,14 @@ def brief(findings: Iterable[Violation]) -> set[tuple[str, int, int, int]]:
     }
 
 
+OF_VERSION_1 = {"packet_sent": {"count"}, "packet_received": {"count"}, "handed": {"first", "last"}}
+
+
 def fit(record: Record) -> Record:
     """A record without the fields that its event does not have."""
     event = EVENTS[record["event"]]
     kept = {*COMMON, *event.fields, *(name for group in event.variants for name in group)}
+    kept |= OF_VERSION_1.get(record["event"], set())
     return {name: value for name, value in record.items() if name in kept}
 
 
