@@ -418,8 +418,8 @@ class Incoming:
         for at, (record, first, last) in enumerate(receiver.commits[: last_read + 1]):
             top = receiver.handed.lasts[-1] - 1 if at == last_read else last
             for number in self._unread(receiver, first, min(last, top)):
-                if number in removed and receiver.passes_over(number):
-                    # It was held, and those that it waited for were given up with it: the commit went past it.
+                if number in removed:
+                    # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
                     continue
                 evidence = (
                     "committed and not handed out, though later ones were; unless whoever may purge the queue took them"
