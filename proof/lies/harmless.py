@@ -171,8 +171,8 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.event == "committed" and lie.kind == "drop",
     ),
     "uncounted": Kind(
-        "How many messages packets hold that no other record counts.",
-        lambda lie, _: lie.field in ("count", "counts"),
+        "How many messages packets hold, or packets a store ack newly covers, that no other record counts.",
+        lambda lie, _: lie.field in ("count", "counts") or (lie.event, lie.field) == ("store_ack_sent", "pending"),
     ),
     "careful": Kind(
         "A mark too many: an application is told that it may have seen what it has not.",
