@@ -5,11 +5,12 @@ others have been tried. So a peer that is anywhere of all these is found, howeve
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from triack.base.peers import Peer
 from triack.base.units import SECOND
 
-__all__ = ["Calling"]
+__all__ = ["Calling", "WaitsFor"]
 
 FIRST_TRY_NS = 1 * SECOND
 """How long a peer with several addresses is called at each of them, the first time round: time for three connects.
@@ -19,6 +20,19 @@ _DOUBLINGS_MAX = 16
 COLLISION_NS = 1 * SECOND
 """Both ends may call at once. When ours have gone unanswered for longer than this, they may have been sent in vain for
 all we know, and are no reason to refuse theirs."""
+
+
+class WaitsFor(StrEnum):
+    """What is missing for a peer to get what there is for it."""
+
+    KEY = "key"
+    """It is not trusted, or no key of it is known."""
+    ADDRESS = "address"
+    """Nobody knows where it is: it has to call."""
+    ANSWER = "answer"
+    """It has answered no call yet."""
+    RESTART = "restart"
+    """One of the two stores is an older copy: nothing is exchanged until the right one is there."""
 
 
 class Calling:

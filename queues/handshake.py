@@ -24,6 +24,7 @@ from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.base.units import SECOND
+from triack.queues.calling import WaitsFor
 from triack.queues.conversations import Conversations
 from triack.queues.effects import Release, Vouch
 from triack.queues.history import History, Peers, covers
@@ -158,9 +159,22 @@ class Handshakes:
             self._outbox.handle_session_opened(link, now_ns)
             return
         link.calling.known = self._directory.named(link.peer)
+        if not self._channels.knows(link.peer):
+            self._drops[DropReason.NO_KEY] += 1
+            return
         addresses = self.addresses_of(link.peer, link.calling.learned)
         if addresses:
             self._call(link, addresses, now_ns)
+
+    def waits_for(self, link: Link) -> WaitsFor | None:
+        """What is missing for a link to bring to its peer what it has to send; None when nothing is."""
+        if not link.is_sending or (link.conversation is not None and link.conversation.is_open):
+            return None
+        if link.halted is not None:
+            return WaitsFor.RESTART
+        if not self._channels.knows(link.peer):
+            return WaitsFor.KEY
+        return WaitsFor.ANSWER if self.addresses_of(link.peer, link.calling.learned) else WaitsFor.ADDRESS
 
     def addresses_of(self, peer: str, learned: str = "") -> tuple[str, ...]:
         """Where a peer may be: as the directory says, or its name, and where it has said itself that it listens."""
@@ -172,12 +186,7 @@ class Handshakes:
         """Begin a session with whoever is at the next of a link's addresses."""
         try_ns = link.calling.choose(addresses, now_ns)
         path = link.calling.address
-        try:
-            channel = self._channels.dial(link.peer, path.partition(":")[0])
-        except ProtocolError as error:
-            self._drops[error.reason] += 1
-            self._outbox.handle_session_closed(link, now_ns, unanswered=False)
-            return
+        channel = self._channels.dial(link.peer, path.partition(":")[0])
         own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
         session = self._make_session(self._random.getrandbits(64), own, path, channel, now_ns, try_ns=try_ns)
         link.conversation = self._add(Conversation(session, channel, path, link.peer, self.awake, own))
