@@ -118,6 +118,7 @@ class Store:
         if folder is not None and vfs is None:
             make_folder(folder)
             self._ballast.release()
+            _make_private(folder / STORE_FILE)
         with self._opening():
             self._db = apsw.Connection(self.path, vfs=vfs)
         try:
@@ -480,6 +481,21 @@ def make_folder(folder: Path) -> None:
         raise StoreError(f"open data directory {folder}: not a directory")
     if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise StoreError(f"open data directory {folder}: not writable")
+
+
+def _make_private(path: Path) -> None:
+    """Make a file of its owner alone; SQLite makes those beside it in its likeness. One that is there stays as it is.
+
+    Raises:
+        StoreError: with the path and the cause.
+    """
+    try:
+        # Not to open what is there: to close it would take the lock of whoever has it open in this process.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
+    except OSError as cause:
+        raise StoreError(f"make {path}: {cause.strerror}") from cause
 
 
 def sync_folder(folder: Path) -> None:

@@ -235,6 +235,21 @@ def test_a_store_that_version_2_wrote_is_refused_and_left_as_it_was(tmp_path: Pa
     assert not (tmp_path / LOG_FILE).read_bytes()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no modes of files")
+def test_what_a_store_writes_is_its_owners_alone_in_any_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        store = Store(tmp_path)
+        store.load(bytes(16), 1)
+        names = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert {STORE_FILE, f"{STORE_FILE}-wal"} <= set(names)
+    assert set(names.values()) == {0o600}
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     """A file is in the way."""
     (tmp_path / "data").write_text("in the way")
