@@ -24,6 +24,7 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.accepted_keys import KeySettings
 from triack.queues.browse import BrowsedMessage
 from triack.queues.quotas import Limits, Quota
 from triack.queues.redelivery import Redelivery
@@ -50,6 +51,7 @@ __all__ = [
     "Delivery",
     "EnrolledPeer",
     "Events",
+    "KeySettings",
     "Limits",
     "LinkDown",
     "LinkStats",

@@ -115,15 +115,17 @@ class Reports:
 
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
         self.closes[event.reason.value] += 1
-        self._record(
-            "session_closed",
-            now_ns,
-            session=conversation.label,
-            peer=conversation.peer_id.hex(),
-            peer_name=conversation.peer_name,
-            reason=event.reason.value,
-            unacked=event.unacked,
-        )
+        if conversation.known is not None or conversation.session.initiator:
+            # What a connect alone has begun is no session yet: whoever has a copy of one could fill the log.
+            self._record(
+                "session_closed",
+                now_ns,
+                session=conversation.label,
+                peer=conversation.peer_id.hex(),
+                peer_name=conversation.peer_name,
+                reason=event.reason.value,
+                unacked=event.unacked,
+            )
         self._handshakes.handle_closed(conversation, event.reason, now_ns)
         self._news.handle_closed(conversation, event.reason)
         link = conversation.link

@@ -10,7 +10,8 @@ from random import Random
 from proof.lies.harmless import reason_for
 from proof.lies.mutate import Lie, Log, lies_about, splices
 from triack.base.errors import ReplayError
-from triack.tools.chaos.plan import DISHONEST, draw
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.plan import DISHONEST
 from triack.tools.chaos.run import run_plan
 from triack.tools.replay.local_engine import judge_records
 

@@ -41,6 +41,7 @@ async def test_destinations_of_one_queue_share_what_they_send_by() -> None:
         assert port.outgoing_queue("b/q", triack.EXPRESS) is not by_name
 
 
+@pytest.mark.slow
 async def test_packets_of_an_earlier_life_are_waited_for(tmp_path: Path) -> None:
     """By number, as their receipts are gone; those that come later do not count."""
     async with make("b", tmp_path / "b", "udp") as b:

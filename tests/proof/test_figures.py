@@ -53,6 +53,7 @@ def test_nine_of_ten_packets_may_vanish() -> None:
     assert transfers(0.9, 100, 100)["in_order_once"]
 
 
+@pytest.mark.slow
 def test_the_first_message_follows_the_end_of_an_outage() -> None:
     """Within a second and three round trips, however long it was, both ways and one way."""
     found = outages([SECOND, 9 * SECOND, 60 * SECOND, 700 * SECOND])

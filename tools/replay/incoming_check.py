@@ -11,7 +11,7 @@ from typing import Final
 from triack.tools.replay.findings import LATE_NS, Due, Output, Record
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import packets_of
-from triack.tools.replay.schema import EXPRESS, REJECT_REASONS, TRANSACTIONAL
+from triack.tools.replay.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
 from triack.tools.replay.weights import Weights
 
 DEAD_LETTER_LANE: Final = 0
@@ -23,8 +23,14 @@ class Receiver:
 
     __slots__ = (
         "acked", "again", "arrived", "cls", "commits", "counts", "express", "handed", "held_back", "kept", "marked",
-        "on_disk", "parts", "previous", "recovered", "rejections", "settled", "unarrived", "whole",
+        "on_disk", "parts", "previous", "recovered", "refused", "rejections", "settled", "unarrived", "whole",
     )  # fmt: skip
+
+    @property
+    def top(self) -> int:
+        """How far it has come."""
+        tops = [known.lasts[-1] for known in (self.settled, self.refused) if known]
+        return max(tops, default=0)
 
     def __init__(self) -> None:
         self.cls = EXPRESS
@@ -43,6 +49,8 @@ class Receiver:
         self.express = RangeSet()
         # What its origin was told to send again when there is room: a store ack that covers it says nothing of it.
         self.held_back = RangeSet()
+        # What was refused for ever, in this life: an ordered stream goes on past it, and a store ack may cover it.
+        self.refused = RangeSet()
         self.commits: list[tuple[Record, int, int]] = []
         # What commits hold that had not arrived before them.
         self.unarrived: list[tuple[Record, Span]] = []
@@ -108,6 +116,8 @@ class Incoming:
         self._unanswered = None
         for receiver in self.sequences.values():
             receiver.express = RangeSet()
+            # What is on disk of it is in what is recovered.
+            receiver.refused = RangeSet()
             if receiver.cls == EXPRESS:
                 receiver.marked.clear()
                 receiver.parts.clear()
@@ -193,9 +203,8 @@ class Incoming:
         elif reason == "duplicate":
             self._out.count("duplicates_on_wire", 1)
             self._out.chart("duplicates", record["wall_ns"], 1)
-            top = receiver.settled.lasts[-1] if receiver.settled else 0
             # What was passed over is a duplicate, too; of other classes only their filter knows what that is.
-            unknown = number > top and number not in receiver.again and not receiver.passes_over(number)
+            unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)
             if record["class"] == TRANSACTIONAL and unknown:
                 evidence = "a duplicate of what was not accepted and came once"
                 self._at(record, "rejected", evidence, sequence=sequence, number=number)
@@ -203,6 +212,8 @@ class Incoming:
             self._at(record, "claims", f"{reason}, but it is on disk", sequence=sequence, number=number)
         elif reason == "held-back":
             receiver.held_back.add(number, number)
+        elif reason in FOR_EVER:
+            receiver.refused.add(number, number)
 
     def handle_committed(self, record: Record) -> None:
         """Packets are on disk (express: in the queue)."""
@@ -243,9 +254,8 @@ class Incoming:
     def handle_order_ack(self, record: Record) -> None:
         """An order ack was handed to a session."""
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
-        settled = receiver.settled.lasts[-1] if receiver.settled else 0
-        if number > settled:
-            evidence = f"order ack up to {number}, committed up to {settled}"
+        if number > receiver.top:
+            evidence = f"order ack up to {number}, committed up to {receiver.top}"
             self._at(record, "order_ack_before_commit", evidence, sequence=sequence, number=number)
         else:
             receiver.on_disk.add(1, number)
@@ -268,7 +278,9 @@ class Incoming:
 
     def _judge_delay(self, waiting: Record, now_ns: int, peer: str, what: str) -> None:
         limit_ns = self._life.get("seq_max_ack_delay_ns")
-        if limit_ns is None:
+        refused = self._sequence(waiting).refused
+        if limit_ns is None or any(refused.overlap(1, waiting["last"])):
+            # Behind what was refused the origin has to show first that it knows, if it wants anything still.
             return
         took_ns = now_ns - waiting["at_ns"]
         if took_ns > limit_ns + LATE_NS:
@@ -284,7 +296,8 @@ class Incoming:
             return
         receiver = self._sequence(record)
         for span in receiver.settled.missing(record["first"], record["last"]):
-            self._early += [(record, early) for early in receiver.held_back.missing(*span)]
+            for unheld in receiver.held_back.missing(*span):
+                self._early += [(record, early) for early in receiver.refused.missing(*unheld)]
 
     # ---- handing out
 

@@ -298,14 +298,17 @@ class LaneJudge:
         sequence = record["sequence"]
         story = self._stories[sequence]
         removed = RangeSet((low, high) for low, high, _ in story.removed)
+        for span in known.refused:
+            removed.add(*span)
         wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
         if wanted:
             evidence = f"{size(wanted)} packets from {wanted[0][0]} on were not committed before {record['first']}"
             self._at(record, "gaps", evidence, sequence, number=record["first"])
             return
         previous = known.previous.get(record["first"], record["first"] - 1)
-        if record["first"] in known.arrived and previous > first - 1:
-            evidence = f"{record['first']} was accepted behind {first - 1}, its previous is {previous}"
+        behind = max([first - 1, *(high for _, high in known.refused.overlap(first, last))])
+        if record["first"] in known.arrived and previous > behind:
+            evidence = f"{record['first']} was accepted behind {behind}, its previous is {previous}"
             self._at(record, "previous", evidence, sequence, number=record["first"])
 
     def _judge_order_acks(self) -> None:

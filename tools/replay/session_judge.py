@@ -168,9 +168,8 @@ class SessionJudge:
     def _on_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
             self._report(record, "silent_end", f"unknown reason {record['reason']!r}")
-        late = end.closed is not None and record["reason"] == "connect-timeout"
-        if end.opened is None or late:
-            # It gave up connecting. A copy of its connect may come late: before it opens, or after it was closed.
+        if end.opened is None:
+            # It gave up connecting; a copy of its connect may come late, and open it all the same.
             return
         if end.closed is not None:
             self._report(record, "silent_end", "closed again")
@@ -179,8 +178,13 @@ class SessionJudge:
         if record["peer"] != end.opened["peer"]:
             self._report(record, "claims", f"closed with {record['peer']}, opened with {end.opened['peer']}")
         # Some of its packets may not have left yet.
-        if not end.unacked <= record["unacked"] <= end.opened["window"]:
+        if record["unacked"] < end.unacked:
             self._report(record, "claims", f"{record['unacked']} unacknowledged when it closed, counted {end.unacked}")
+        elif record["unacked"] > end.opened["window"]:
+            evidence = (
+                f"{record['unacked']} packets unacknowledged when it closed, the window is {end.opened['window']}"
+            )
+            self._report(record, "window", evidence)
         if record["reason"] in ("drained", "idle") and end.unacked:
             evidence = f"closed as {record['reason']} with {end.unacked} packets unacknowledged"
             self._report(record, "claims", evidence)

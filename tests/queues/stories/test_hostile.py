@@ -292,6 +292,7 @@ def control_entries() -> int:
     return max(len(found.control) for found in gc.get_objects() if isinstance(found, Conversation))
 
 
+@pytest.mark.slow
 def test_rejections_do_not_pile_up_for_a_peer_that_takes_none() -> None:
     """It sends for a queue that is not there, and acknowledges nothing."""
     world, node, evil = victim(queues=["orders"])

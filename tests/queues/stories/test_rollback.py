@@ -208,6 +208,7 @@ def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
         assert len(b.read_all("q")) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
     """On bad networks, with crashes of all three: what both send never mixes, and who is not heard knows why."""
