@@ -40,16 +40,14 @@ class Calling:
 
     Attributes:
         address: where it was called last, empty before.
-        learned: where it says that it listens, when a key proves that it is the one who says so.
         known: what the directory said of it when it was called last.
         since_ns: since when it is called without success, or None.
     """
 
-    __slots__ = ("_choices", "_missed", "address", "known", "learned", "since_ns")
+    __slots__ = ("_choices", "_missed", "address", "known", "since_ns")
 
     def __init__(self) -> None:
         self.address = ""
-        self.learned = ""
         self.known: Peer | None = None
         self.since_ns: int | None = None
         self._choices = 1

@@ -139,6 +139,7 @@ class Handshakes:
         self._record = record
         self._report = report
         self.awake: dict[Conversation, None] = {}
+        self._learned = dict(content.addresses)
         self._leading: dict[bytes, dict[Link, None]] = {}
         self._accused: set[str] = set()
         self._replies: list[tuple[str, bytes]] = []
@@ -162,7 +163,7 @@ class Handshakes:
         if not self._channels.knows(link.peer):
             self._drops[DropReason.NO_KEY] += 1
             return
-        addresses = self.addresses_of(link.peer, link.calling.learned)
+        addresses = self._ways_to(link.peer)
         if addresses:
             self._call(link, addresses, now_ns)
 
@@ -174,13 +175,22 @@ class Handshakes:
             return WaitsFor.RESTART
         if not self._channels.knows(link.peer):
             return WaitsFor.KEY
-        return WaitsFor.ANSWER if self.addresses_of(link.peer, link.calling.learned) else WaitsFor.ADDRESS
+        return WaitsFor.ANSWER if self._ways_to(link.peer) else WaitsFor.ADDRESS
 
-    def addresses_of(self, peer: str, learned: str = "") -> tuple[str, ...]:
-        """Where a peer may be: as the directory says, or its name, and where it has said itself that it listens."""
+    def addresses_of(self, peer: str) -> tuple[str, ...]:
+        """Where a peer may be: as the directory says, or its name."""
         known = self._directory.named(peer)
-        addresses = known.addresses if known is not None else (peer,) if "://" in peer else ()
+        return known.addresses if known is not None else (peer,) if "://" in peer else ()
+
+    def _ways_to(self, peer: str) -> tuple[str, ...]:
+        """The same, and where it has said itself that it listens."""
+        addresses, learned = self.addresses_of(peer), self._learned.get(peer)
         return (*addresses, learned) if learned and learned not in addresses else addresses
+
+    def _learn(self, peer: str, address: str, commit: Commit) -> None:
+        """A peer has proved who it is, and says where it listens. Kept, unless the directory says as much."""
+        if address != self._learned.get(peer, "") and address not in self.addresses_of(peer):
+            self._learned[peer] = commit.addresses[peer] = address
 
     def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
         """Begin a session with whoever is at the next of a link's addresses."""
@@ -447,7 +457,7 @@ class Handshakes:
         conversation.wake()
         self._report(conversation, now_ns)
 
-    def handle_opened(self, conversation: Conversation, now_ns: int) -> None:
+    def handle_opened(self, conversation: Conversation, commit: Commit, now_ns: int) -> None:
         """A session is open: it takes the place of older ones, and serves our link to the peer."""
         session, peer, proved = conversation.session, conversation.peer, conversation.channel.peer
         assert peer is not None
@@ -457,8 +467,8 @@ class Handshakes:
         self._supersede(conversation, now_ns)
         if not session.initiator:
             self._adopt(conversation, now_ns)
-        if conversation.link is not None and proved:
-            conversation.link.calling.learned = peer.address
+        if proved:
+            self._learn(proved, peer.address, commit)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
         """A node that connects again by the same name has lost its older session; one that restarted, all."""

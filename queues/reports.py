@@ -107,7 +107,7 @@ class Reports:
             idle_ack_delay_ns=settings.trigger.delay_ns,
             ack_threshold=settings.trigger.count or 0,
         )
-        self._handshakes.handle_opened(conversation, now_ns)
+        self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
         self._news.handle_opened(conversation)
         if conversation.link is not None:
             self._outbox.handle_session_opened(conversation.link, now_ns)

@@ -46,8 +46,9 @@ __all__ = ["STORE_FILE", "Store", "make_folder", "sync_folder"]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
-SCHEMA_VERSION = 5
-"""Version 5 keeps streams by the names of peers, and whose a node is (docs/decisions/0019)."""
+SCHEMA_VERSION = 6
+"""Version 6 keeps where peers say that they are; since version 5 streams are kept by the names of peers
+(docs/decisions/0019)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
@@ -290,6 +291,7 @@ class Store:
         ]
         content.positions = [PositionRow(*row) for row in rows("positions")]
         content.state = dict(rows("state"))
+        content.addresses = dict(rows("addresses"))
         if differing := found.differing(self._tallies):
             raise StoreDamaged(f"load store {self.path}: rows of {', '.join(differing)} are lost, or old ones are back")
         return content
@@ -359,8 +361,8 @@ class Store:
             self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
         if commit.progress:
             self._replace("progress", commit.progress.items())
-        if commit.peers:
-            self._replace("peers", commit.peers.values())
+        self._replace("peers", commit.peers.values())
+        self._replace("addresses", commit.addresses.items())
         if commit.outgoing_deletes:
             self._delete("outgoing", TABLES["outgoing"].delete_range, commit.outgoing_deletes)
         if commit.message_deletes:
