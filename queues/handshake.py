@@ -125,7 +125,7 @@ class Handshakes:
     ) -> None:
         self._index = Conversations()
         self.history = History(content)
-        self.peers = Peers(content.peers.values())
+        self.peers = Peers(content.peers.values(), content.addresses)
         self.halted: dict[bytes, Halted] = {}
         self._node_id = content.node_id
         self._name = name
@@ -139,7 +139,6 @@ class Handshakes:
         self._record = record
         self._report = report
         self.awake: dict[Conversation, None] = {}
-        self._learned = dict(content.addresses)
         self._leading: dict[bytes, dict[Link, None]] = {}
         self._accused: set[str] = set()
         self._replies: list[tuple[str, bytes]] = []
@@ -184,13 +183,8 @@ class Handshakes:
 
     def _ways_to(self, peer: str) -> tuple[str, ...]:
         """The same, and where it has said itself that it listens."""
-        addresses, learned = self.addresses_of(peer), self._learned.get(peer)
+        addresses, learned = self.addresses_of(peer), self.peers.addresses.get(peer)
         return (*addresses, learned) if learned and learned not in addresses else addresses
-
-    def _learn(self, peer: str, address: str, commit: Commit) -> None:
-        """A peer has proved who it is, and says where it listens. Kept, unless the directory says as much."""
-        if address != self._learned.get(peer, "") and address not in self.addresses_of(peer):
-            self._learned[peer] = commit.addresses[peer] = address
 
     def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
         """Begin a session with whoever is at the next of a link's addresses."""
@@ -467,8 +461,8 @@ class Handshakes:
         self._supersede(conversation, now_ns)
         if not session.initiator:
             self._adopt(conversation, now_ns)
-        if proved:
-            self._learn(proved, peer.address, commit)
+        if proved and peer.address not in self.addresses_of(proved):
+            self.peers.learn(proved, peer.address, commit)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
         """A node that connects again by the same name has lost its older session; one that restarted, all."""
