@@ -12,7 +12,7 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood
+.PHONY: help setup demo check test docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood channel
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ drains: setup  ## time an idle and a busy poll of the engine, with 1 to 10,000 o
 
 window: setup  ## show ten million counters to the replay window and to an oracle
 	$(BIN)/python -m proof window $(ARGS)
+
+channel: setup  ## send with keys and without, in turns: what the secure channel costs
+	$(BIN)/python -m proof channel $(ARGS)
 
 real: setup  ## real sockets, namespaces, kills and failing system calls
 	$(BIN)/python -m proof real $(ARGS)

@@ -10,6 +10,8 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from proof.channel import MESSAGES, RUNS, SIZE_BYTES, TIMEOUT_S
+from proof.channel import compare as compare_channels
 from proof.disk.run import prove_all
 from proof.drains import measure
 from proof.figures import everything
@@ -21,6 +23,8 @@ from proof.search.run import STATES, run_all
 from proof.search.run import as_json as figures_of
 from proof.window import COUNTERS, compare
 from triack.tools.commands.common import verbose_option
+from triack.tools.demo.bodies import SIZE_MIN
+from triack.tools.demo.run import Plan
 
 __all__ = ["main"]
 
@@ -139,6 +143,26 @@ def window(counters: int, *, as_json: bool) -> None:
     """Show counters to the replay window and to an oracle."""
     found = compare(counters)
     _console.print(f"{found.counters:,} counters, {found.taken:,} of them taken")
+    _conclude(found._asdict(), as_json=as_json)
+
+
+@main.command()
+@click.option("--messages", type=_COUNT, default=MESSAGES, show_default=True, metavar="N", help="In each run.")
+@click.option(
+    "--size", type=click.IntRange(SIZE_MIN), default=SIZE_BYTES, show_default=True, metavar="B", help="Bytes."
+)
+@click.option("--runs", type=_COUNT, default=RUNS, show_default=True, metavar="R", help="Of each kind.")
+@click.option("--transport", type=click.Choice(["udp", "tcp"]), default="udp", show_default=True, help="Between them.")
+@_json_option
+@verbose_option
+def channel(messages: int, size: int, runs: int, transport: str, *, as_json: bool) -> None:
+    """Send with keys and without, in turns: what the secure channel costs."""
+    plan = Plan(messages, size, 0, 0, 0, 1, transport, TIMEOUT_S)
+    found = compare_channels(plan, runs, _console.print)
+    _console.print(
+        f"{found.secured_median:,.0f} messages a second with keys, {found.insecure_median:,.0f} without: the channel"
+        f" costs {1 - found.ratio:.1%}"
+    )
     _conclude(found._asdict(), as_json=as_json)
 
 

@@ -110,7 +110,7 @@ class Reports:
             store_ack_timeout_min_ns=policy.store_ack_timeout_min_ns,
             store_ack_timeout_max_ns=policy.store_ack_timeout_max_ns,
         )
-        self._handshakes.handle_opened(conversation, now_ns)
+        self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
         self._news.handle_opened(conversation)
         if conversation.link is not None:
             self._outbox.handle_session_opened(conversation.link, now_ns)
