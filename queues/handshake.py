@@ -44,6 +44,8 @@ __all__ = ["HALTED_MAX", "Handshakes", "session_settings"]
 HALTED_MAX = 1_024
 """Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
 the same."""
+SESSIONS_OF_ONE_MAX = 8
+"""Open sessions of one peer: it needs one, two when both ends connect at once, and some while it moves or restarts."""
 
 _IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
 """What belongs to a conversation that there is."""
@@ -176,7 +178,7 @@ class Handshakes:
             channel = self._channels.dial(link.peer, path.partition(":")[0])
         except ProtocolError as error:
             self._drops[error.reason] += 1
-            self._outbox.handle_session_closed(link, now_ns, unanswered=False)
+            self._outbox.handle_session_closed(link, now_ns)
             return
         own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
         session = self._make_session(self._random.getrandbits(64), own, path, channel, now_ns, try_ns=try_ns)
@@ -446,6 +448,7 @@ class Handshakes:
         conversation.known.handle_serial(session.peer_mark)
         self._index.handle_opened(conversation)
         self._supersede(conversation, now_ns)
+        self._end_oldest(conversation, now_ns)
         if not session.initiator:
             self._adopt(conversation, now_ns)
         if conversation.link is not None and proved:
@@ -465,6 +468,14 @@ class Handshakes:
             )
             if dead or replaced:
                 self._close(older, CloseReason.SUPERSEDED, now_ns)
+
+    def _end_oldest(self, conversation: Conversation, now_ns: int) -> None:
+        """A peer may have many nodes, or say so, and each many names for this one; it has only so many sessions."""
+        name = conversation.channel.peer
+        crowd = self._index.with_peer(name) if name else self.with_peer(conversation.peer_id)
+        left = [one for one in crowd if not one.session.is_closed]
+        for oldest in left[:-SESSIONS_OF_ONE_MAX]:
+            self._close(oldest, CloseReason.SUPERSEDED, now_ns)
 
     def _adopt(self, conversation: Conversation, now_ns: int) -> None:
         """The peer has connected: its session serves our link to it, unless that has one."""

@@ -324,7 +324,7 @@ class Outbox:
         """A store ack covers the packet."""
         outgoing, entry = context.outgoing, context.entry
         freed = outgoing.sequence.handle_store_ack(entry)
-        if outgoing.sequence.hold.handle_progress():
+        if outgoing.sequence.hold.handle_progress() or outgoing.sequence.start.credit is not None:
             self._look_at(outgoing)
         if freed:
             self._free(outgoing, freed, group)
@@ -411,11 +411,13 @@ class Outbox:
             outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
 
-    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool) -> None:
-        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``."""
+    def handle_session_closed(
+        self, link: Link, now_ns: int, *, unanswered: bool = False, untaken: bool = False
+    ) -> None:
+        """The session of a link is gone: what is not freed goes out again; see ``Link`` and ``OutgoingSequence``."""
         link.handle_closed(now_ns, unanswered=unanswered)
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_closed()
+            outgoing.sequence.handle_session_closed(untaken=untaken)
             self._look_at(outgoing)
 
     # ---- giving up

@@ -111,7 +111,7 @@ class Reports:
         self._news.handle_opened(conversation)
         if conversation.link is not None:
             self._outbox.handle_session_opened(conversation.link, now_ns)
-        self._inbox.handle_request(conversation.peer_id)
+        self._inbox.handle_session_opened(conversation.peer_id)
 
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
         self.closes[event.reason.value] += 1
@@ -130,8 +130,12 @@ class Reports:
         self._news.handle_closed(conversation, event.reason)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            unanswered = event.reason is CloseReason.CONNECT_TIMEOUT
-            self._outbox.handle_session_closed(link, now_ns, unanswered=unanswered)
+            self._outbox.handle_session_closed(
+                link,
+                now_ns,
+                unanswered=event.reason is CloseReason.CONNECT_TIMEOUT,
+                untaken=event.reason is CloseReason.STORE_ACK_TIMEOUT,
+            )
 
     # ---- packets
 
