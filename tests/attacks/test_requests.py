@@ -28,7 +28,7 @@ def test_a_datagram_full_of_pings_costs_what_one_does(monkeypatch: pytest.Monkey
     """However many streams there are: each is asked once for what it owes."""
     world, node, evil = victim()
     for lane in range(1, 201):
-        evil.frames(evil.message(1, lane=lane), evil.message(3, lane=lane))
+        evil.frames(evil.message(3, lane=lane))
     world.run(SECOND)
     asked: list[OrderAck] = []
     ask = OrderAck.handle_request
