@@ -7,7 +7,7 @@ import pytest
 from tests.queues.hostile import Hostile, batch
 from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.delivery import Delivery
-from triack.base.units import MS, SECOND
+from triack.base.units import MS
 from triack.queues.quotas import Limits
 from triack.queues.settings import NodeSettings
 from triack.session.frames import encode_ping
