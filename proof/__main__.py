@@ -168,8 +168,10 @@ def flood_command(datagrams: int, *, as_json: bool) -> None:
 def hundred(seconds: float, rounds: int, *, as_json: bool) -> None:
     """One bad peer of a hundred: what the others keep of their throughput, and what it costs in memory."""
     found = measure_hundred(seconds, PEERS, rounds)
-    for name, beside in (("whose messages nobody reads", found.unread), ("that has stopped", found.stopped)):
-        _console.print(f"beside one {name}: {beside.kept:.1%} kept, {beside.growth_bytes:,} bytes more memory")
+    _console.print(
+        f"beside one whose messages nobody reads: {found.unread.kept:.1%} kept, {found.unread.growth_bytes:,} bytes"
+        f" more memory; beside one that has stopped: {found.stopped.kept:.1%} kept"
+    )
     _conclude(found.to_json(), as_json=as_json)
 
 
