@@ -9,6 +9,7 @@ TriackError
 │   └── KeyUnreadable         a text that is no key, or was mistyped
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
+├── TooManyKeys               this node keeps no more keys of messages at a time
 ├── NoRoom                    the disk of this node has less room than its reserve
 ├── QueueFull                 a queue of this node has reached its quota, and is set to refuse
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
@@ -51,6 +52,7 @@ __all__ = [
     "StoreFailed",
     "StoreInUse",
     "StoreMoved",
+    "TooManyKeys",
     "TransportError",
     "TriackError",
     "UsageError",
@@ -97,6 +99,10 @@ class WouldBlock(TriackError):
 
 class QueueFull(TriackError):
     """A queue of this node has reached its quota and is set to refuse; the message was not accepted."""
+
+
+class TooManyKeys(TriackError):
+    """A node keeps as many keys of messages as it may; the message was not accepted, and is when the eldest is over."""
 
 
 class NoRoom(TriackError):

@@ -24,7 +24,7 @@ from triack.node.life import Life, LifeState
 from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
-from triack.node.receipt import Receipt
+from triack.node.receipt import Receipt, accept
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering, as_ids
 from triack.node.transaction import Transaction
@@ -390,7 +390,7 @@ class Node(Trusting):
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
-                dead-letter queue. See ``MessageProperties``.
+                dead-letter queue; ``key`` (text), with which it is accepted once. See ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.
@@ -402,6 +402,7 @@ class Node(Trusting):
             QueueNotFound: a queue of this node, which has a fixed set of others.
             UsageError: an argument of a wrong type, or a property that does not exist.
             QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
+            TooManyKeys: it keeps as many keys as it may.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
@@ -409,7 +410,7 @@ class Node(Trusting):
         outgoing = prepared[0]
         if not port.may_go_on(outgoing):
             await port.wait_room(outgoing)
-        return Receipt(port, outgoing, port.submit(prepared))
+        return accept(port, prepared)
 
     def send_nowait(
         self,
@@ -423,15 +424,15 @@ class Node(Trusting):
 
         Raises:
             WouldBlock: the outgoing queue is full.
-            AddressError, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, NodeClosed, StoreFailed: as for
-                ``send``.
+            AddressError, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys, NodeClosed,
+                StoreFailed: as for ``send``.
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
         outgoing = prepared[0]
         if not port.has_room(outgoing):
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
-        return Receipt(port, outgoing, port.submit(prepared))
+        return accept(port, prepared)
 
     def transaction(self) -> Transaction:
         """A new transaction; see ``Transaction``. Raises NodeClosed, StoreFailed."""

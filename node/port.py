@@ -17,6 +17,7 @@ from triack.base.errors import (
     QueueFull,
     QueueNotFound,
     RollbackDetected,
+    TooManyKeys,
     UsageError,
     WaitTimeout,
 )
@@ -31,6 +32,7 @@ from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.platform import Platform
 from triack.node.stats import NodeStats, gather
 from triack.node.trust import TrustFile
+from triack.queues.accepted_keys import OWN_STATE, Accepted
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -65,7 +67,7 @@ class Port:
         access: who may be spoken to.
         announced: where others find the node; empty for nowhere.
         fixed_queues: whether it has only the queues that it was opened with.
-        state: what the application keeps in the store.
+        state: what the store keeps under names: the node's own is left to the engine.
 
     Attributes:
         turn: messages sent since others were let run.
@@ -94,7 +96,7 @@ class Port:
         self._clock = platform.monotonic_ns
         self._access = access
         self._fixed_queues = fixed_queues
-        self._state = state
+        self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
         self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
         self.enrolling = driver.enrolling = Enrolling(
             name,
@@ -171,7 +173,20 @@ class Port:
         if not properties:
             return outgoing, body, size_bytes
         now_ms = self._engine.wall_ms(self._clock())
-        return outgoing, with_properties(destination, body, properties, now_ms), size_bytes
+        message = with_properties(destination, body, properties, now_ms)
+        if message.key:
+            self._check_key(destination, outgoing, message.key, now_ms)
+        return outgoing, message, size_bytes
+
+    def _check_key(self, destination: str, outgoing: OutgoingQueue, key: str, now_ms: int) -> None:
+        keys = self._engine.outbox.keys
+        if not outgoing.durable:
+            raise UsageError(f"send to {destination} with a key: express messages are on no disk, and neither are keys")
+        if keys.find(outgoing, key, now_ms) is None and (wait_ms := keys.full_for_ms(now_ms)):
+            raise TooManyKeys(
+                f"send to {destination}: node {self._name} keeps as many keys as it may; the eldest is over in "
+                f"{wait_ms / 1_000:.0f} s"
+            )
 
     def has_room(self, outgoing: OutgoingQueue) -> bool:
         """Whether an outgoing queue takes one message more."""
@@ -195,6 +210,12 @@ class Port:
         ticket = self._engine.submit(*prepared)
         self.wake()
         return ticket
+
+    def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int) -> Accepted:
+        """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
+        accepted = self._engine.submit_once(outgoing, message, size_bytes, self._clock())
+        self.wake()
+        return accepted
 
     def unfinished_before(self, outgoing: OutgoingQueue, number: int) -> bool:
         """Whether packets with lower numbers are still to be acknowledged."""

@@ -68,6 +68,19 @@ def test_send_receive_and_transactions(tmp_path: Path) -> None:
         assert b.node_id in receipt.id
 
 
+def test_a_key_makes_a_send_safe_to_repeat(tmp_path: Path) -> None:
+    """A script that does not know whether it came through runs again."""
+    ids = set()
+    for _ in range(3):
+        with open_node("a", tmp_path) as node:
+            receipt = node.send("orders", b"12 valves", key="order-17")
+            receipt.ordered(WAIT)
+            ids.add(receipt.id)
+    assert len(ids) == 1
+    with open_node("a", tmp_path) as node:
+        assert node.queue_lengths()["orders"] == 1
+
+
 def test_a_node_in_another_thread_or_process_is_used_the_same_way(tmp_path: Path) -> None:
     with open_node("a", tmp_path), triack.sync.connect(tmp_path) as client:
         client.send("q", b"x").queued(WAIT)

@@ -46,6 +46,16 @@ async def test_what_a_client_sends_is_the_nodes(node: triack.Node, client: Clien
     assert stats.links
 
 
+async def test_a_key_counts_for_the_node_whoever_sends(node: triack.Node, client: Client) -> None:
+    ids = {(await client.send("q", b"x", key="k")).id, (await node.send("q", b"x", key="k")).id}
+    tx = client.transaction()
+    await tx.send("q", b"x", key="k")
+    (receipt,) = await tx.commit()
+    await receipt.ordered(WAIT)
+    assert {*ids, receipt.id} == {receipt.id}
+    assert await client.queue_lengths() == {"dead-letter": 0, "q": 1}
+
+
 async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.Node, client: Client) -> None:
     await node.send("q", b"x" * 100_000, label="l", headers={"a": "b"}, time_to_be_received=60)
     async with client.receive("q", ack="manual") as reader:
