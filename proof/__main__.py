@@ -16,6 +16,8 @@ from proof.disk.run import prove_all
 from proof.drains import measure
 from proof.figures import everything
 from proof.flood import DATAGRAMS, flood
+from proof.hundred import PEERS, ROUNDS, SECONDS
+from proof.hundred import hundred as measure_hundred
 from proof.lies.run import tell_all
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
@@ -42,7 +44,7 @@ _console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 @click.group()
 def main() -> None:
-    """Known bugs, all states of small worlds, broken disks, floods, figures, and the real thing."""
+    """Known bugs, all states of small worlds, broken disks, floods, bad peers, figures, and the real thing."""
 
 
 @main.command()
@@ -178,6 +180,23 @@ def flood_command(datagrams: int, *, as_json: bool) -> None:
         f" {found.peers_tried - found.peers_failed:,} of {found.peers_tried:,} connects of a peer got in"
     )
     _conclude(found._asdict(), as_json=as_json)
+
+
+@main.command()
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.1), default=SECONDS, show_default=True, help="Of each measurement."
+)
+@click.option("--rounds", type=_COUNT, default=ROUNDS, show_default=True, metavar="N", help="Of measurements.")
+@_json_option
+@verbose_option
+def hundred(seconds: float, rounds: int, *, as_json: bool) -> None:
+    """One bad peer of a hundred: what the others keep of their throughput, and what it costs in memory."""
+    found = measure_hundred(seconds, PEERS, rounds)
+    _console.print(
+        f"beside one whose messages nobody reads: {found.unread.kept:.1%} kept, {found.unread.growth_bytes:,} bytes"
+        f" more memory; beside one that has stopped: {found.stopped.kept:.1%} kept"
+    )
+    _conclude(found.to_json(), as_json=as_json)
 
 
 @main.command()

@@ -45,6 +45,8 @@ __all__ = ["HALTED_MAX", "Handshakes", "session_settings"]
 HALTED_MAX = 1_024
 """Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
 the same."""
+SESSIONS_OF_ONE_MAX = 8
+"""Open sessions of one peer: it needs one, two when both ends connect at once, and some while it moves or restarts."""
 
 _IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
 """What belongs to a conversation that there is."""
@@ -459,6 +461,7 @@ class Handshakes:
         conversation.known.handle_serial(session.peer_mark)
         self._index.handle_opened(conversation)
         self._supersede(conversation, now_ns)
+        self._end_oldest(conversation, now_ns)
         if not session.initiator:
             self._adopt(conversation, now_ns)
         if proved and peer.address not in self.addresses_of(proved):
@@ -478,6 +481,14 @@ class Handshakes:
             )
             if dead or replaced:
                 self._close(older, CloseReason.SUPERSEDED, now_ns)
+
+    def _end_oldest(self, conversation: Conversation, now_ns: int) -> None:
+        """A peer may have many nodes, or say so, and each many names for this one; it has only so many sessions."""
+        name = conversation.channel.peer
+        crowd = self._index.with_peer(name) if name else self.with_peer(conversation.peer_id)
+        left = [one for one in crowd if not one.session.is_closed]
+        for oldest in left[:-SESSIONS_OF_ONE_MAX]:
+            self._close(oldest, CloseReason.SUPERSEDED, now_ns)
 
     def _adopt(self, conversation: Conversation, now_ns: int) -> None:
         """The peer has connected: its session serves our link to it, unless that has one."""
