@@ -33,6 +33,7 @@ from triack.node.platform import Platform
 from triack.node.stats import NodeStats, gather
 from triack.node.trust import TrustFile
 from triack.queues.accepted_keys import OWN_STATE, Accepted
+from triack.queues.admission import REPLY_QUEUE
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -126,7 +127,7 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        if parsed.peer is not None and self._access.directory.named(parsed.peer) is None:
+        if parsed.peer is not None and not self._access.knows(parsed.peer):
             known = [peer.name for peer in self._access.directory]
             raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, known)}")
         where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
@@ -271,6 +272,15 @@ class Port:
         if meant is not None:
             operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self._name, queue=queue)
         return made
+
+    def reply_queue(self) -> Mailbox:
+        """The node's own queue for answers, made when there is none."""
+        self.check_alive()
+        return self._engine.make_queue(REPLY_QUEUE)
+
+    def name_of(self, node_id: bytes) -> str:
+        """What a node is called in destinations; empty for this node."""
+        return self._engine.name_of(node_id)
 
     def open_run(self, mailbox: Mailbox) -> Run | None:
         """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.

@@ -64,7 +64,7 @@ class Inbox:
     ) -> None:
         self._settings = settings
         self._wall_offset_ns = wall_offset_ns
-        self._drops = drops
+        self.drops = drops
         self._record = record
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
@@ -270,7 +270,7 @@ class Inbox:
             transfer.sequence.ack.handle_packet(now_ns, asks=header.asks)
             self._owe(transfer)
         if not admission.stop(transfer, arrival[0], (arrival[1],)):
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            self.drops[DropReason.CONTROL_OVERFLOW] += 1
         return True
 
     def _transfer_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
@@ -429,7 +429,7 @@ class Inbox:
 
     def _control(self, conversation: Conversation, key: tuple[int, int], control: Control) -> None:
         if not conversation.put_control(key, control):
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            self.drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _record_rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
         self._record(

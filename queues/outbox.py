@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
-from triack.base.reasons import DeadReason
+from triack.base.reasons import DeadReason, DropReason
 from triack.base.units import MS
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
@@ -22,7 +22,7 @@ from triack.queues.inbox import Inbox, Record
 from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
 from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.packing import Outgoing, Unpacked, unpack_pieces
+from triack.queues.packing import NO_DEAD_LETTER, Outgoing, Unpacked, unpack_pieces
 from triack.queues.settings import NodeSettings
 
 __all__ = ["Outbox", "PacketContext"]
@@ -496,7 +496,10 @@ class Outbox:
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
-            self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, group)
+            if NO_DEAD_LETTER in properties:
+                self._inbox.drops[DropReason.REQUEST_ENDED] += 1
+            else:
+                self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, group)
             self.keys.handle_dead(ordinal, item.reason, group.commit)
         if outgoing.durable:
             span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))

@@ -42,6 +42,7 @@ def describe(message: Message) -> dict[str, Any]:
     return {
         "id": message.id,
         "queue": message.queue,
+        "sender": message.sender,
         "sent_at": message.sent_at,
         "redelivered": message.redelivered,
         "failures": message.failures,
