@@ -425,9 +425,8 @@ class Node(Trusting, Requesting):
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
-        outgoing = prepared[0]
-        if not port.may_go_on(outgoing):
-            await port.wait_room(outgoing)
+        if not port.may_go_on(prepared[0]):
+            await port.wait_room(prepared)
         return accept(port, prepared)
 
     def send_nowait(
@@ -447,8 +446,7 @@ class Node(Trusting, Requesting):
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
-        outgoing = prepared[0]
-        if not port.has_room(outgoing):
+        if not port.has_room(prepared):
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
         return accept(port, prepared)
 

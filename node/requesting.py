@@ -106,7 +106,7 @@ class Requests:
         try:
             async with asyncio.timeout(timeout):
                 if not self._port.may_go_on(outgoing):
-                    await self._port.wait_room(outgoing)
+                    await self._port.wait_room(prepared)
                 return await _answer(waiting, accept(self._port, prepared), delivery)
         except TimeoutError:
             raise RequestTimeout(f"no answer to a request to {destination} after {timeout} s") from None

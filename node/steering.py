@@ -166,8 +166,8 @@ class Steering:
         moved = 0
         async for mailbox, page in self._pages(queue, ids):
             ways = {message.position: route(message) for message in page}
-            for outgoing, _ in ways.values():
-                await self._port.wait_room(outgoing)
+            for outgoing, message in ways.values():
+                await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.
             for lease in mailbox.withdraw({(place, index) for place, index in ways}):
                 outgoing, message = ways[lease.packet.place, lease.index]

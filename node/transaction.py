@@ -62,7 +62,7 @@ class Transaction:
         if delivery not in DURABLE:
             raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
         prepared = self._port.prepare(destination, body, delivery, properties)
-        await self._port.wait_room(prepared[0])
+        await self._port.wait_room(prepared)
         self._check_open()
         self._sends.append(prepared)
 

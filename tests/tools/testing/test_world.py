@@ -170,6 +170,6 @@ async def test_what_cannot_be_is_refused_by_name(triack_world: World) -> None:
     for change, why in changes:
         with pytest.raises(triack.UsageError, match=f"^{re.escape(why)}$"):
             change()
-    with pytest.raises(triack.UsageError, match="advance: seconds must be between 0 and .*, not -1"):
+    with pytest.raises(triack.UsageError, match=r"advance: seconds must be between 0 and .*, not -1"):
         await triack_world.advance(-1)
     assert [machine.name for machine in triack_world.machines] == ["plant", "shop"]
