@@ -21,10 +21,18 @@ from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import REFUSED, GroupCommit
+from triack.queues.handed import handed_fields
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
-from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
-from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, messages_in, pack_one, write_properties
+from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
+from triack.queues.packing import (
+    MAX_PROPERTIES_BYTES,
+    NO_DEAD_LETTER,
+    Outgoing,
+    messages_in,
+    pack_one,
+    write_properties,
+)
 from triack.queues.quotas import NO_LIMIT, Account, Quota
 from triack.queues.redelivery import Return, Wait
 from triack.queues.settings import NodeSettings
@@ -64,7 +72,7 @@ class Inbox:
     ) -> None:
         self._settings = settings
         self._wall_offset_ns = wall_offset_ns
-        self.drops = drops
+        self._drops = drops
         self._record = record
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
@@ -205,6 +213,9 @@ class Inbox:
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
         properties = message.properties or {}
+        if NO_DEAD_LETTER in properties and origin == self.admission.disk.own:
+            self._drops[DropReason.REQUEST_ENDED] += 1
+            return
         self.dead_letters[str(properties["dead_reason"])] += 1
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
@@ -270,7 +281,7 @@ class Inbox:
             transfer.sequence.ack.handle_packet(now_ns, asks=header.asks)
             self._owe(transfer)
         if not admission.stop(transfer, arrival[0], (arrival[1],)):
-            self.drops[DropReason.CONTROL_OVERFLOW] += 1
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
         return True
 
     def _transfer_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
@@ -429,7 +440,7 @@ class Inbox:
 
     def _control(self, conversation: Conversation, key: tuple[int, int], control: Control) -> None:
         if not conversation.put_control(key, control):
-            self.drops[DropReason.CONTROL_OVERFLOW] += 1
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _record_rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
         self._record(
@@ -460,7 +471,7 @@ class Inbox:
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
         for conversation, numbers in group.arrivals.stored.items():
-            conversation.session.handle_stored(numbers)
+            conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
 
     def _record_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
@@ -602,25 +613,9 @@ class Inbox:
     def note_runs(self, now_ns: int) -> None:
         """Write down what was handed out since the last call. Ends every open run."""
         for mailbox in self._notices.read:
-            for run in mailbox.take_runs():
-                self._record_handed(mailbox, run, now_ns)
+            for fields in handed_fields(mailbox.name, mailbox.take_runs()):
+                self._record("handed", now_ns, **fields)
         self._notices.read.clear()
-
-    def _record_handed(self, mailbox: Mailbox, run: Run, now_ns: int) -> None:
-        packet = run.packet
-        self._record(
-            "handed",
-            now_ns,
-            queue=mailbox.name,
-            origin=packet.origin.hex(),
-            lane=packet.lane,
-            sequence=packet.sequence,
-            number=packet.number,
-            first=run.first,
-            last=run.next - 1,
-            redelivered=run.redelivered,
-            **{"class": Delivery(packet.delivery).label},
-        )
 
 
 def _fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
-from triack.base.reasons import DeadReason, DropReason
+from triack.base.reasons import DeadReason
 from triack.base.units import MS
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
@@ -22,7 +22,7 @@ from triack.queues.inbox import Inbox, Record
 from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
 from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.packing import NO_DEAD_LETTER, Outgoing, Unpacked, unpack_pieces
+from triack.queues.packing import Outgoing, Unpacked, unpack_pieces
 from triack.queues.settings import NodeSettings
 
 __all__ = ["Outbox", "PacketContext"]
@@ -422,16 +422,25 @@ class Outbox:
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link."""
+        resumed = link.idle
         link.handle_opened()
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_opened(now_ns)
+            if not resumed:
+                outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
 
-    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool) -> None:
-        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``."""
-        link.handle_closed(now_ns, unanswered=unanswered)
+    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool = False, idle: bool = False) -> None:
+        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``.
+
+        Args:
+            link: the link.
+            now_ns: the clock.
+            unanswered: it was never open because nobody answered.
+            idle: it ended as nothing was to be sent: who waits for an order ack goes on waiting.
+        """
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_closed()
+            outgoing.sequence.handle_session_closed(idle=link.idle)
             self._look_at(outgoing)
 
     # ---- giving up
@@ -496,10 +505,7 @@ class Outbox:
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
-            if NO_DEAD_LETTER in properties:
-                self._inbox.drops[DropReason.REQUEST_ENDED] += 1
-            else:
-                self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, group)
+            self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, group)
             self.keys.handle_dead(ordinal, item.reason, group.commit)
         if outgoing.durable:
             span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))

@@ -5,7 +5,6 @@ one goes, and nothing may suffer from it. Who revokes a peer has no session with
 in a queue, until it is trusted again; what the peer accepted meanwhile waits there.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
@@ -14,6 +13,7 @@ from typing import Any
 from triack.base.units import SECOND
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import Fault, Plan
+from triack.tools.replay.files import parse_records
 from triack.tools.sim.residents import draw_key, public_of
 from triack.tools.sim.world import World
 
@@ -190,7 +190,7 @@ class Trust:
 
 def _records_of(host: Host) -> Iterator[dict[str, Any]]:
     for records in host.records:
-        yield from map(json.loads, bytes(records).splitlines())
+        yield from parse_records(bytes(records))
 
 
 def _rights_of(plan: Plan) -> dict[tuple[int, int], tuple[str, ...]]:
