@@ -30,6 +30,7 @@ COMMANDS = {
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
     "chaos": ("triack.tools.chaos.command:chaos", "Break everything in a simulated world, and check every promise."),
+    "bench": ("triack.tools.bench.command:bench", "Measure how fast it is, beside what others would use instead."),
     "demo": ("triack.tools.demo.command:demo", "Send messages over a bad network and prove that they arrived."),
     "replay": ("triack.tools.replay.command:command", "Check session logs: nothing lost, repeated or reordered."),
     "completion": ("triack.tools.commands.completion:completion", "Let the shell complete commands and options."),
