@@ -8,12 +8,14 @@ async with triack.open("plant-a", data="plant-a", listen="udp://0.0.0.0:7801") a
 
 from triack import sync
 from triack.base import errors
+from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client
 from triack.node.control.client import connect_to as connect
+from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node
@@ -23,12 +25,13 @@ from triack.node.receipt import Receipt
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
+from triack.queues.accepted_keys import KeySettings
 from triack.queues.browse import BrowsedMessage
 from triack.queues.quotas import Limits, Quota
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.session.settings import AckTrigger, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.transport.endpoint import Tls
 
 __version__ = "0.1.0"
@@ -47,7 +50,9 @@ __all__ = [
     "Client",
     "Consumer",
     "Delivery",
+    "EnrolledPeer",
     "Events",
+    "KeySettings",
     "Limits",
     "LinkDown",
     "LinkStats",
@@ -58,6 +63,7 @@ __all__ = [
     "NodeEvent",
     "NodeSettings",
     "NodeStats",
+    "OpenInvitation",
     "OrderSettings",
     "OutgoingStats",
     "PeerHalted",

@@ -9,6 +9,7 @@ TriackError
 │   └── KeyUnreadable         a text that is no key, or was mistyped
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── WouldBlock                send_nowait found no room
+├── TooManyKeys               this node keeps no more keys of messages at a time
 ├── NoRoom                    the disk of this node has less room than its reserve
 ├── QueueFull                 a queue of this node has reached its quota, and is set to refuse
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
@@ -20,6 +21,7 @@ TriackError
 │   └── StoreFailed           a write or sync failed; the node has stopped
 │       └── StoreMoved        its files were deleted, renamed or replaced while it was open
 ├── IdentityError             a key file or trust file that cannot be used
+├── EnrolmentFailed           a one-time code that came to nothing
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
@@ -33,6 +35,7 @@ __all__ = [
     "AddressError",
     "ChaosError",
     "DeliveryFailed",
+    "EnrolmentFailed",
     "IdentityError",
     "KeyUnreadable",
     "MessageTooLarge",
@@ -49,6 +52,7 @@ __all__ = [
     "StoreFailed",
     "StoreInUse",
     "StoreMoved",
+    "TooManyKeys",
     "TransportError",
     "TriackError",
     "UsageError",
@@ -95,6 +99,10 @@ class WouldBlock(TriackError):
 
 class QueueFull(TriackError):
     """A queue of this node has reached its quota and is set to refuse; the message was not accepted."""
+
+
+class TooManyKeys(TriackError):
+    """A node keeps as many keys of messages as it may; the message was not accepted, and is when the eldest is over."""
 
 
 class NoRoom(TriackError):
@@ -151,6 +159,10 @@ class StoreMoved(StoreFailed):
 
 class IdentityError(TriackError):
     """A key file or trust file is damaged, not private to its owner, or cannot be read or written."""
+
+
+class EnrolmentFailed(TriackError):
+    """A one-time code came to nothing: nobody answered, it ended unused, or whoever came cannot be trusted."""
 
 
 class RollbackDetected(TriackError):

@@ -1,22 +1,35 @@
-"""The session log's schema, version 1: every event, the fields of its records, and what each of them means.
+"""The session log's schema, version 2: every event, the fields of its records, and what each of them means.
 
 Pure data. ``queues/recorder.py`` writes such records, ``tools/replay`` reads them, and ``make docs`` writes the tables
-of docs/session-log.md from here. All names are part of the file format: they stay as they are.
+of docs/session-log.md from here. All names are part of the file format: they stay as they are. How records become
+lines, and lines records again, ``base/log_lines.py`` says.
 """
 
 from typing import Final, NamedTuple
 
-__all__ = ["COMMON", "EVENTS", "FIELDS", "SCHEMA_VERSION", "SETTINGS", "Event", "Field"]
+__all__ = [
+    "COMMON",
+    "EVENTS",
+    "FIELDS",
+    "LACKING",
+    "POLICY",
+    "SCHEMA_VERSION",
+    "SETTINGS",
+    "SHARED",
+    "SHARING",
+    "Event",
+    "Field",
+]
 
-SCHEMA_VERSION: Final = 1
-"""Written into every record; a reader refuses any other one."""
+SCHEMA_VERSION: Final = 2
+"""Written into the first record of a segment; readers know version 1 as well, and refuse any other one."""
 
 
 class Field(NamedTuple):
     """What a field holds.
 
     Attributes:
-        type: the type that its value has in Python; a list is one of ranges, each a list of two ints.
+        type: the type that its value has in Python; a list is one of pairs, each a list of two ints.
         sentence: what the value means.
     """
 
@@ -39,7 +52,7 @@ class Event(NamedTuple):
 
 
 COMMON: Final[dict[str, Field]] = {
-    "v": Field(int, "schema version, 1"),
+    "v": Field(int, "schema version, 2"),
     "event": Field(str, "one of the events below"),
     "node": Field(str, "id of the recording node, 32 hex digits"),
     "incarnation": Field(int, "which start of the node on its data, from 1"),
@@ -58,14 +71,25 @@ FIELDS: Final[dict[str, Field]] = {
     "origin": Field(str, "id of the node that the messages come from"),
     "lane": Field(int, "the origin's number for one stream: one destination queue of one peer in one class"),
     "sequence": Field(int, "the lane's sequence id: only grows"),
-    "number": Field(int, "a packet's number in the sequence, from 1"),
-    "previous": Field(int, "the number of the packet before it that its origin still wants delivered; 0: none"),
-    "first": Field(int, "with `last` an inclusive range of sequence numbers; in `handed` of messages, see there"),
+    "number": Field(
+        int, "a packet's number in the sequence, from 1; of several packets, whose numbers rise by 1, the first"
+    ),
+    "previous": Field(
+        int,
+        "the number of the packet before it that its origin still wants delivered; 0: none. Of several packets that of "
+        "the first: each other one names the one before it (`transactional`), or the same (other classes)",
+    ),
+    "counts": Field(
+        list,
+        "pairs of packets and messages: so many packets in a row complete so many messages each (a fragment completes "
+        "none but the last, which completes one); in `handed` so many messages of each were handed out",
+    ),
+    "place": Field(int, "the place of the first message within its packet, from 0; packets behind it begin with 0"),
+    "first": Field(int, "with `last` an inclusive range of sequence numbers"),
     "last": Field(int, "the end of the range"),
     "count": Field(
         int,
-        "how many messages these packets complete (a fragment completes none but the last, which completes one); "
-        "in `dropped` how many datagrams",
+        "how many messages these packets complete; in `dropped` how many datagrams",
     ),
     "queue": Field(str, "name of the destination queue"),
     "recovered": Field(bool, "true when read from the store at the start"),
@@ -82,16 +106,28 @@ FIELDS: Final[dict[str, Field]] = {
     "window": Field(int, "packets, the most that may be unacknowledged"),
     "idle_ack_delay_ns": Field(int, "nanoseconds that a packet may wait for its session ack"),
     "ack_threshold": Field(int, "packets after which a session ack is due; 0: no such limit"),
+    "ack_bytes": Field(int, "bytes after which a session ack is due; 0: no such limit"),
+    "store_ack_delay_ns": Field(int, "nanoseconds that a packet on the disk may wait for its store ack"),
+    "store_ack_threshold": Field(int, "packets on the disk after which a store ack is due; 0: no such limit"),
+    "store_ack_bytes": Field(int, "bytes on the disk after which a store ack is due; 0: no such limit"),
+    "ack_timeout_max_ns": Field(int, "nanoseconds of silence after which one ends the session at the latest"),
+    "store_ack_timeout_min_ns": Field(int, "nanoseconds before which no store ack timeout ends the session"),
+    "store_ack_timeout_max_ns": Field(int, "nanoseconds after which one does at the latest"),
     "unacked": Field(int, "packets sent and not session-acked"),
     "packet": Field(
-        int, "the session's number of a packet, from 1 in each direction; a resend inside the session keeps it"
+        int,
+        "the session's number of a packet, from 1 in each direction; a resend inside the session keeps it. Of several "
+        "packets, whose numbers rise by 1, the first",
     ),
-    "resend": Field(bool, "a resend inside this session"),
-    "duplicate": Field(bool, "this session had it already"),
-    "size": Field(int, "bytes"),
+    "packets": Field(int, "how many packets these are"),
+    "resend": Field(bool, "resends inside this session"),
+    "duplicate": Field(bool, "this session had them already"),
+    "size": Field(int, "bytes, of all of them"),
     "cumulative": Field(int, "every packet up to this number is acknowledged"),
     "ranges": Field(list, "inclusive ranges, ascending, disjoint; of an ack that leaves: above `cumulative`"),
-    "trigger": Field(str, "why the ack left: `count`, `bytes`, `delay`, `piggyback`, `gap`, `duplicate` or `request`"),
+    "trigger": Field(
+        str, "why the ack left: `count`, `bytes`, `delay`, `idle`, `piggyback`, `gap`, `duplicate` or `request`"
+    ),
     "pending": Field(int, "packets newly covered"),
     # The node's settings, which its sessions and streams keep to.
     "max_unacked_packet": Field(int, "packets, the largest window that the node opens a session with"),
@@ -120,10 +156,25 @@ SETTINGS: Final = (
 )
 """What a node says of its settings when it starts; logs of older nodes lack them."""
 
+POLICY: Final = (
+    "ack_bytes",
+    "store_ack_delay_ns",
+    "store_ack_threshold",
+    "store_ack_bytes",
+    "ack_timeout_min_ns",
+    "ack_timeout_max_ns",
+    "store_ack_timeout_min_ns",
+    "store_ack_timeout_max_ns",
+)
+"""What else is in force in a session, by agreement of both ends."""
+
+LACKING: Final = {"node_started": SETTINGS, "session_opened": POLICY, "store_ack_sent": ("trigger", "pending")}
+"""What records of version 1 lack, by their event."""
+
 _STREAM: Final = ("class", "origin", "lane", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
-_PACKET: Final = ("session", "packet", "class", "size")
-_CARRIED: Final = ((), ("origin", "lane", "sequence", "number", "previous", "count"))
+_PACKET: Final = ("session", "packet", "packets", "class", "size")
+_CARRIED: Final = ((), ("origin", "lane", "sequence", "number", "previous", "counts"))
 """Control packets (order acks, rejections) belong to no stream."""
 
 EVENTS: Final[dict[str, Event]] = {
@@ -146,7 +197,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "session_opened": Event(
         "the session became open",
-        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"),
+        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold", *POLICY),
     ),
     "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
@@ -155,16 +206,17 @@ EVENTS: Final[dict[str, Event]] = {
         ("peer", "peer_name", "rolled_back"),
     ),
     "packet_sent": Event(
-        "a packet went to the transport; control packets (order acks, rejections) have `class` `express` and no `lane`",
+        "packets went to the transport in one burst; control packets (order acks, rejections) have `class` `express` "
+        "and no `lane`",
         (*_PACKET, "resend"),
         _CARRIED,
     ),
-    "packet_received": Event("a packet arrived in a session", (*_PACKET, "duplicate"), _CARRIED),
+    "packet_received": Event("packets arrived in a session in one burst", (*_PACKET, "duplicate"), _CARRIED),
     "ack_sent": Event("a session ack left", ("session", "cumulative", "ranges", "trigger", "pending")),
     "ack_received": Event(
         "a session ack arrived; `ranges` are the packets newly acknowledged, perhaps none", ("session", "ranges")
     ),
-    "store_ack_sent": Event("a store ack left", ("session", "cumulative", "ranges")),
+    "store_ack_sent": Event("a store ack left", ("session", "cumulative", "ranges", "trigger", "pending")),
     "store_ack_received": Event(
         "a store ack arrived; `ranges` are the packets newly store-acked", ("session", "ranges")
     ),
@@ -191,11 +243,23 @@ EVENTS: Final[dict[str, Event]] = {
         (*_PACKETS, "reason"),
     ),
     "handed": Event(
-        "messages were handed to the application; `first` and `last` are their places within the packet, from 0",
-        (*_STREAM, "queue", "number", "first", "last", "redelivered"),
+        "messages of one or more packets were handed to the application",
+        (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
     ),
     "dropped": Event(
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
     ),
 }
 """What a record can be about, by the value of its field ``event``."""
+
+SHARED: Final = (
+    "session", "class", "origin", "lane", "sequence", "queue", "peer", "peer_name",
+    "resend", "duplicate", "recovered", "redelivered",
+)  # fmt: skip
+"""Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""
+
+SHARING: Final = frozenset(EVENTS) - {
+    "node_started", "node_stopped", "position_recovered", "session_opened", "session_closed", "rollback_detected",
+    "dropped",
+}  # fmt: skip
+"""Events whose records come again and again for one session or stream."""

@@ -63,6 +63,14 @@ class Access(Protocol):
         """The node's own public keys, as text; the first is the one that it calls with. Raises UsageError."""
 
     @property
+    def identity(self) -> Identity:
+        """The node's own keys. Raises UsageError."""
+
+    @property
+    def suite(self) -> Suite:
+        """Cipher and hash. Raises UsageError."""
+
+    @property
     def trust(self) -> TrustFile:
         """Where the peers are written down. Raises UsageError."""
 
@@ -111,6 +119,16 @@ class Keyless:
         raise self._has_none
 
     @property
+    def identity(self) -> Identity:
+        """Raises UsageError."""
+        raise self._has_none
+
+    @property
+    def suite(self) -> Suite:
+        """Raises UsageError."""
+        raise self._has_none
+
+    @property
     def trust(self) -> TrustFile:
         """Raises UsageError."""
         raise self._has_none
@@ -142,7 +160,7 @@ class Secured:
             raise UsageError(f"there is no suite {suite!r}; there is {', '.join(SUITES)}")
         self.directory = Directory()
         self._peers = peers
-        self._suite = SUITES[suite]
+        self.suite = SUITES[suite]
         self._opened: _Opened | None = None
 
     def check_listening(self, address: Address) -> None:
@@ -160,7 +178,7 @@ class Secured:
 
     def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
         """Read keys and peers; the first start makes a key. Blocks; raises IdentityError."""
-        self._opened = opened = _Opened(files, entropy, self.directory, self._suite)
+        self._opened = opened = _Opened(files, entropy, self.directory, self.suite)
         self.load()
         return opened.channels
 
@@ -172,7 +190,12 @@ class Secured:
     @property
     def keys(self) -> tuple[str, ...]:
         """The node's own public keys, as text; the first is the one that it calls with."""
-        return tuple(encode_key(KeyKind.PUBLIC, key) for key in self._files.identity.public)
+        return tuple(encode_key(KeyKind.PUBLIC, key) for key in self.identity.public)
+
+    @property
+    def identity(self) -> Identity:
+        """The node's own keys, as the file has them now."""
+        return self._files.identity
 
     @property
     def trust(self) -> TrustFile:

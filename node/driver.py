@@ -6,13 +6,15 @@ store works in a thread of its own, one job at a time; while it syncs, the next 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
-from triack.base.errors import AddressError, NodeClosed, StoreError, TransportError, TriackError
+from triack.base.datagram import Kind
+from triack.base.errors import AddressError, NodeClosed, ProtocolError, StoreError, TransportError, TriackError
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.node import operator_log
+from triack.node.enrolling import Enrolling
 from triack.node.events import EventFeed
 from triack.node.platform import Log, Platform, Worker
 from triack.queues.closing import Departure, count_by, left_behind, way_made
@@ -23,6 +25,8 @@ from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
 
 __all__ = ["Driver"]
+
+T = TypeVar("T")
 
 PATIENCE_NS = 1_500 * MS
 """How long nothing that leaves may come nearer before a node that closes stops waiting: some round trips of the longest
@@ -78,6 +82,7 @@ class Driver:
         self._looking: asyncio.TimerHandle | None = None
         self.events = EventFeed()
         self.on_failure: Callable[[TriackError], None] | None = None
+        self.enrolling: Enrolling | None = None
         self.start_task(self._run(), "triack-driver")
         if endpoint is not None:
             self._add_endpoint(endpoint.address.partition(":")[0], endpoint)
@@ -99,9 +104,9 @@ class Driver:
         """Something was given to the engine."""
         self._wake.set()
 
-    async def work(self, job: Callable[[], object]) -> None:
-        """Let the store's thread do something that blocks. Raises what it raises."""
-        await self._worker.start(job)
+    async def work(self, job: Callable[[], T]) -> T:
+        """Let the store's thread do something that blocks. Returns and raises what it does."""
+        return await self._worker.start(job)
 
     async def progress(self) -> None:
         """Let the engine be drained once more, and wait for that."""
@@ -159,7 +164,7 @@ class Driver:
             case StartJob(job):
                 self._start_job(job)
             case Send(address, datagrams):
-                await self._send(address, datagrams)
+                await self.send(address, datagrams)
             case Vouch(address):
                 self._endpoints[address.partition(":")[0]].vouch(address)
             case Release(address):
@@ -169,7 +174,8 @@ class Driver:
             case TellRollback(error):
                 self._tell(PeerHalted(error.peer, error.rolled_back, str(error)))
 
-    async def _send(self, address: str, datagrams: list[bytes]) -> None:
+    async def send(self, address: str, datagrams: list[bytes]) -> None:
+        """Send datagrams to an address, best effort; trouble is counted, and told."""
         try:
             endpoint = await self._endpoint_for(address)
             await endpoint.send(datagrams, address)
@@ -205,6 +211,8 @@ class Driver:
 
     def _handle_trouble(self, address: str, cause: str) -> None:
         self.engine.news.handle_trouble(address, cause)
+        if self.enrolling is not None:
+            self.enrolling.handle_trouble(address, cause)
         self._wake.set()
 
     def _arm_timer(self) -> None:
@@ -238,11 +246,19 @@ class Driver:
                 return
             now_ns = self._now_ns()
             for data, sender in burst:
-                if data:
-                    engine.handle_datagram(data, sender, now_ns)
-                else:
+                if not data:
                     engine.handle_path_lost(sender, now_ns)
+                elif data[0] == Kind.ENROL and self.enrolling is not None:
+                    await self._enrol(self.enrolling, data, sender)
+                else:
+                    engine.handle_datagram(data, sender, now_ns)
             self._wake.set()
+
+    async def _enrol(self, enrolling: Enrolling, data: bytes, sender: str) -> None:
+        try:
+            await enrolling.handle_datagram(data, sender)
+        except ProtocolError as error:
+            self.engine.drops[error.reason] += 1
 
     # ---- the disk
 
@@ -297,6 +313,8 @@ class Driver:
         self.engine.handle_store_failed(job, error, self._now_ns())
         if self.on_failure is not None:
             self.on_failure(error)
+        if self.enrolling is not None:
+            self.enrolling.end(error)
         operator_log.error(f"node {self._name} failed: {error}", node=self._name)
 
     # ---- the end
@@ -304,6 +322,8 @@ class Driver:
     async def close(self, timeout_ns: int) -> None:
         """Let go what is on its way as long as it comes nearer, for at most ``timeout_ns``, then close everything."""
         engine = self.engine
+        if self.enrolling is not None:
+            self.enrolling.end(NodeClosed(f"node {self._name} was closed"))
         rested = engine.draining
         end_ns = self._now_ns() + timeout_ns
         while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:

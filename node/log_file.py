@@ -1,18 +1,17 @@
 """The files of the session log (docs/session-log.md).
 
-Segments grow by whole records and are renamed when they are full.
+Segments grow by whole records and are renamed when the next one begins.
 """
 
 import os
 from pathlib import Path
 
 from triack.base.errors import StoreError
+from triack.base.log_lines import SEGMENT_BEGIN
 from triack.node import operator_log
 
 __all__ = ["LogFile"]
 
-SEGMENT_BYTES = 64 * 1024 * 1024
-"""A segment is read and moved as one: large enough that there are few, small enough to handle."""
 OPEN_SUFFIX = ".open"
 """Marks the segment that is being written, for readers and for whoever cleans up."""
 
@@ -36,7 +35,7 @@ class LogFile:
         self._folder = folder
         self._stem = f"{name}-{incarnation:06d}"
         self._segment = 0
-        self._size_bytes = 0
+        self._begun = False
         self._fd: int | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -45,17 +44,17 @@ class LogFile:
             raise StoreError(f"open session log in {folder}: {cause.strerror}") from cause
 
     def append(self, records: bytes) -> None:
-        """Append whole records."""
+        """Append whole records; those that begin a segment begin a file."""
         if self._fd is None or not records:
             return
         try:
+            if self._begun and records.startswith(SEGMENT_BEGIN):
+                self._finish()
+                self._open_next()
             view = memoryview(records)
             while view:
                 view = view[os.write(self._fd, view) :]
-            self._size_bytes += len(records)
-            if self._size_bytes >= SEGMENT_BYTES:
-                self._finish()
-                self._open_next()
+            self._begun = True
         except OSError as cause:
             self._give_up(cause)
 
@@ -85,7 +84,7 @@ class LogFile:
         # Another node of the same name, on other data, may have written here before.
         while self._path().exists() or self._open_path().exists():
             self._segment += 1
-        self._size_bytes = 0
+        self._begun = False
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
         self._fd = os.open(self._open_path(), flags, 0o600)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -19,15 +19,16 @@ from triack.node.consumer import AckMode, Consumer
 from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
 from triack.node.events import Events
-from triack.node.keys import IDENTITY_FILE, KeyKind, decode_key
+from triack.node.keys import IDENTITY_FILE
 from triack.node.life import Life, LifeState
 from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
-from triack.node.receipt import Receipt
+from triack.node.receipt import Receipt, accept
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering, as_ids
 from triack.node.transaction import Transaction
+from triack.node.trusting import Trusting
 from triack.queues.browse import BrowsedMessage
 from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
@@ -125,7 +126,7 @@ def open_at_rest(data: str | Path) -> "Node":
     )
 
 
-class Node:
+class Node(Trusting):
     """One queue manager. Make it with ``triack.open``."""
 
     def __init__(
@@ -209,8 +210,9 @@ class Node:
             life=self._life,
             engine=engine,
             driver=driver,
-            clock=platform.monotonic_ns,
+            platform=platform,
             access=self._access,
+            announced=self._announced(endpoint),
             fixed_queues=self._queues is not None,
             state=content.state,
         )
@@ -268,7 +270,6 @@ class Node:
         self, content: StoreContent, channels: Channels, endpoint: Endpoint | None, *, recording: bool
     ) -> Engine:
         platform = self._platform
-        is_for_all = self._listen is not None and self._listen.is_wildcard
         now_ns = platform.monotonic_ns()
         engine = Engine(
             content,
@@ -282,10 +283,16 @@ class Node:
             now_ns=now_ns,
             wall_offset_ns=platform.wall_ns() - now_ns,
             recording=recording,
-            announced="" if self._announce is None and is_for_all else self._announce,
+            announced=self._announced(endpoint),
         )
         engine.draining = self._at_rest
         return engine
+
+    def _announced(self, endpoint: Endpoint | None) -> str:
+        """Where others are told to find it; empty for nowhere."""
+        if self._announce is not None:
+            return self._announce
+        return "" if endpoint is None or self._listen is None or self._listen.is_wildcard else endpoint.address
 
     async def close(self) -> None:
         """Make everything accepted durable, let go what is on its way, close.
@@ -361,62 +368,6 @@ class Node:
         """32 hex digits that name this queue manager for ever. Raises NodeClosed before the start."""
         return self._port.node_id
 
-    # ---- peers
-
-    @property
-    def key(self) -> str:
-        """The public key by which others know this node, as text; it says nothing that has to be hidden.
-
-        Raises:
-            UsageError: the node runs without keys.
-            NodeClosed: it was not started.
-        """
-        return self._port.keys[0]
-
-    async def trust(
-        self,
-        name: str,
-        key: str | None = None,
-        *addresses: str,
-        send: Iterable[str] | None = None,
-        psk: str | None = None,
-    ) -> None:
-        """Trust a peer from now on, in later lives of the node, too, or add to what is known of it.
-
-        Args:
-            name: what this node calls it, in destinations and logs.
-            key: its public key, as its ``node.key`` or ``triack keygen`` say; one more, if it has one.
-            *addresses: where it may be; none for a peer that calls.
-            send: patterns of the only queues that it may send to, such as ``["orders", "in-*"]``; None for all, or as
-                it was.
-            psk: a secret that both have agreed on besides (``triack trust psk`` makes one).
-
-        Raises:
-            KeyUnreadable: a text that is no key of its kind.
-            AddressError: a name or address that cannot be read.
-            UsageError: a key or address that is another peer's; or the node runs without keys.
-            IdentityError: the trust file cannot be read or written.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        port = self._port
-        keys = [] if key is None else [decode_key(KeyKind.PUBLIC, key)]
-        secret = None if psk is None else decode_key(KeyKind.SHARED, psk)
-        patterns = None if send is None else list(send)
-        own = [decode_key(KeyKind.PUBLIC, text) for text in port.keys]
-        await port.change_trust(
-            lambda file: file.add(name, keys=keys, addresses=addresses, may_send=patterns, psk=secret, own=own)
-        )
-
-    async def revoke(self, name: str) -> None:
-        """Trust a peer no longer: its sessions end now. What was to be sent to it stays queued.
-
-        Raises:
-            UsageError: there is no such peer, or the node runs without keys.
-            IdentityError: the trust file cannot be read or written.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        await self._port.change_trust(lambda file: file.remove(name))
-
     # ---- sending
 
     async def send(
@@ -439,7 +390,7 @@ class Node:
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
-                dead-letter queue. See ``MessageProperties``.
+                dead-letter queue; ``key`` (text), with which it is accepted once. See ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.
@@ -451,6 +402,7 @@ class Node:
             QueueNotFound: a queue of this node, which has a fixed set of others.
             UsageError: an argument of a wrong type, or a property that does not exist.
             QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
+            TooManyKeys: it keeps as many keys as it may.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
@@ -458,7 +410,7 @@ class Node:
         outgoing = prepared[0]
         if not port.may_go_on(outgoing):
             await port.wait_room(outgoing)
-        return Receipt(port, outgoing, port.submit(prepared))
+        return accept(port, prepared)
 
     def send_nowait(
         self,
@@ -472,15 +424,15 @@ class Node:
 
         Raises:
             WouldBlock: the outgoing queue is full.
-            AddressError, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, NodeClosed, StoreFailed: as for
-                ``send``.
+            AddressError, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys, NodeClosed,
+                StoreFailed: as for ``send``.
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
         outgoing = prepared[0]
         if not port.has_room(outgoing):
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
-        return Receipt(port, outgoing, port.submit(prepared))
+        return accept(port, prepared)
 
     def transaction(self) -> Transaction:
         """A new transaction; see ``Transaction``. Raises NodeClosed, StoreFailed."""

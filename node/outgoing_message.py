@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import MessageTooLarge, UsageError
+from triack.queues.accepted_keys import KEY_BYTES_MAX
 from triack.queues.packing import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing, write_properties
 
 __all__ = ["MessageProperties", "as_bytes", "check_size", "with_properties"]
@@ -23,6 +24,9 @@ class MessageProperties(TypedDict, total=False):
         headers: names and values of the application's own, both text.
         time_to_reach_queue: seconds until it must be on the destination's disk.
         time_to_be_received: seconds until it must have been received.
+        key: names the message for this node: what is sent again to the same queue with the key of a message that was
+            accepted, within ``KeySettings.lifetime_s``, is that message, and is not sent again. At most 255 bytes;
+            it stays here.
     """
 
     correlation_id: str | None
@@ -31,6 +35,7 @@ class MessageProperties(TypedDict, total=False):
     headers: Mapping[str, str] | None
     time_to_reach_queue: float | None
     time_to_be_received: float | None
+    key: str | None
 
 
 def as_bytes(destination: str, body: object) -> bytes:
@@ -62,6 +67,7 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
         MessageTooLarge: all of them together are over 12 KiB.
     """
     reach_by_ms = 0
+    key = ""
     kept: dict[str, Any] = {}
     for name, value in properties.items():
         if name not in MessageProperties.__annotations__:
@@ -74,13 +80,15 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
             kept["receive_by_ms"] = _deadline_ms(name, value, now_ms)
         elif name == "headers":
             kept[name] = _headers(destination, value)
+        elif name == "key":
+            key = _key(destination, value)
         elif isinstance(value, str):
             kept[name] = value
         else:
             raise UsageError(f"send to {destination}: {name} must be text, not {value!r}")
     if len(write_properties(kept)) > USER_PROPERTIES_BYTES:
         raise MessageTooLarge(f"send to {destination}: properties over the limit of {USER_PROPERTIES_BYTES} bytes")
-    return Outgoing(body, kept or None, reach_by_ms)
+    return Outgoing(body, kept or None, reach_by_ms, key)
 
 
 def _no_property(name: str) -> str:
@@ -97,6 +105,15 @@ def _headers(destination: str, headers: object) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(value, str):
             raise UsageError(f"send to {destination}: headers must be text, not {name!r}: {value!r}")
     return dict(headers)
+
+
+def _key(destination: str, key: object) -> str:
+    try:
+        if isinstance(key, str) and 0 < len(key.encode()) <= KEY_BYTES_MAX:
+            return key
+    except UnicodeEncodeError:
+        pass
+    raise UsageError(f"send to {destination}: a key is text of 1 to {KEY_BYTES_MAX} bytes, not {key!r}")
 
 
 def _deadline_ms(name: str, seconds: object, now_ms: int) -> int:

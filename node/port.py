@@ -7,6 +7,7 @@ and whatever may have to wait ends when the node does.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from triack.base.delivery import Delivery
 from triack.base.errors import (
@@ -16,6 +17,7 @@ from triack.base.errors import (
     QueueFull,
     QueueNotFound,
     RollbackDetected,
+    TooManyKeys,
     UsageError,
     WaitTimeout,
 )
@@ -23,11 +25,14 @@ from triack.base.names import check_name, nearest
 from triack.node import operator_log
 from triack.node.access import Access
 from triack.node.driver import Driver
+from triack.node.enrolling import Enrolling
 from triack.node.events import Events
 from triack.node.life import Life
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.node.platform import Platform
 from triack.node.stats import NodeStats, gather
 from triack.node.trust import TrustFile
+from triack.queues.accepted_keys import OWN_STATE, Accepted
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -38,6 +43,8 @@ from triack.queues.stages import Stage, Waiter
 from triack.transport.address import Destination
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
+
+T = TypeVar("T")
 
 TURN_MESSAGES = 256
 """A sender that finds room lets others run after so many messages: a few milliseconds of work."""
@@ -56,13 +63,15 @@ class Port:
         life: says whether the node still works.
         engine: its engine.
         driver: runs the engine.
-        clock: the monotonic clock, in nanoseconds.
+        platform: what the node runs on.
         access: who may be spoken to.
+        announced: where others find the node; empty for nowhere.
         fixed_queues: whether it has only the queues that it was opened with.
-        state: what the application keeps in the store.
+        state: what the store keeps under names: the node's own is left to the engine.
 
     Attributes:
         turn: messages sent since others were let run.
+        enrolling: its enrolments.
     """
 
     def __init__(
@@ -72,8 +81,9 @@ class Port:
         life: Life,
         engine: Engine,
         driver: Driver,
-        clock: Callable[[], int],
+        platform: Platform,
         access: Access,
+        announced: str,
         fixed_queues: bool,
         state: dict[str, bytes],
     ) -> None:
@@ -83,11 +93,19 @@ class Port:
         self._name = name
         self._engine = engine
         self._driver = driver
-        self._clock = clock
+        self._clock = platform.monotonic_ns
         self._access = access
         self._fixed_queues = fixed_queues
-        self._state = state
+        self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
         self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
+        self.enrolling = driver.enrolling = Enrolling(
+            name,
+            [announced] if announced else [],
+            access=access,
+            platform=platform,
+            send=driver.send,
+            change_trust=self.change_trust,
+        )
 
     # ---- sending
 
@@ -126,13 +144,14 @@ class Port:
         self._engine.handle_directory_changed(self._clock())
         self.wake()
 
-    async def change_trust(self, change: Callable[[TrustFile], object]) -> None:
+    async def change_trust(self, change: Callable[[TrustFile], T]) -> T:
         """Change who is written down as a peer, and act by it. Raises what ``change`` raises, and UsageError."""
         self.check_alive()
         trust = self._access.trust
-        await self._driver.work(lambda: change(trust))
+        changed = await self._driver.work(lambda: change(trust))
         self._access.load()
         self.handle_directory_changed()
+        return changed
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -154,7 +173,20 @@ class Port:
         if not properties:
             return outgoing, body, size_bytes
         now_ms = self._engine.wall_ms(self._clock())
-        return outgoing, with_properties(destination, body, properties, now_ms), size_bytes
+        message = with_properties(destination, body, properties, now_ms)
+        if message.key:
+            self._check_key(destination, outgoing, message.key, now_ms)
+        return outgoing, message, size_bytes
+
+    def _check_key(self, destination: str, outgoing: OutgoingQueue, key: str, now_ms: int) -> None:
+        keys = self._engine.outbox.keys
+        if not outgoing.durable:
+            raise UsageError(f"send to {destination} with a key: express messages are on no disk, and neither are keys")
+        if keys.find(outgoing, key, now_ms) is None and (wait_ms := keys.full_for_ms(now_ms)):
+            raise TooManyKeys(
+                f"send to {destination}: node {self._name} keeps as many keys as it may; the eldest is over in "
+                f"{wait_ms / 1_000:.0f} s"
+            )
 
     def has_room(self, outgoing: OutgoingQueue) -> bool:
         """Whether an outgoing queue takes one message more."""
@@ -178,6 +210,12 @@ class Port:
         ticket = self._engine.submit(*prepared)
         self.wake()
         return ticket
+
+    def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int) -> Accepted:
+        """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
+        accepted = self._engine.submit_once(outgoing, message, size_bytes, self._clock())
+        self.wake()
+        return accepted
 
     def unfinished_before(self, outgoing: OutgoingQueue, number: int) -> bool:
         """Whether packets with lower numbers are still to be acknowledged."""

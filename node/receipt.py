@@ -5,11 +5,13 @@ from abc import ABC, abstractmethod
 
 from triack.base.checks import check_timeout
 from triack.base.errors import DeliveryFailed, RollbackDetected, UsageError, WaitTimeout
-from triack.node.port import Port
+from triack.node.port import Port, Prepared
+from triack.queues.accepted_keys import Accepted
 from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.packing import Outgoing
 from triack.queues.stages import STAGES, Stage
 
-__all__ = ["Receipt", "Waits"]
+__all__ = ["Receipt", "Waits", "accept"]
 
 
 class Waits(ABC):
@@ -63,13 +65,16 @@ class Waits(ABC):
 class Receipt(Waits):
     """One message that was accepted for sending. It costs nothing until one of its stages is awaited."""
 
-    __slots__ = ("_ordinal", "_outgoing", "_port", "_ticket")
+    __slots__ = ("_accepted", "_ordinal", "_outgoing", "_port", "_ticket")
 
-    def __init__(self, port: Port, outgoing: OutgoingQueue, ticket: int) -> None:
+    def __init__(
+        self, port: Port, outgoing: OutgoingQueue, ticket: int | None, ordinal: int, accepted: Accepted | None = None
+    ) -> None:
         self._port = port
         self._outgoing = outgoing
         self._ticket = ticket
-        self._ordinal = outgoing.ordinal_of(ticket)
+        self._ordinal = ordinal
+        self._accepted = accepted
 
     @property
     def id(self) -> str:
@@ -84,22 +89,31 @@ class Receipt(Waits):
         if stage > STAGES[outgoing.delivery]:
             raise UsageError(f"wait for {stage.name.lower()}: {outgoing.delivery.label} messages have no such stage")
         port.check_alive()
+        if self._ticket is None:
+            # Its way had ended before this start of the node; how, its key remembers.
+            assert self._accepted is not None
+            reason = self._accepted.reason or None
+        else:
+            reason = await self._outcome(self._ticket, stage, timeout)
+        if reason is not None:
+            self._raise_failure(reason)
+
+    async def _outcome(self, ticket: int, stage: Stage, timeout: float | None) -> str | None:
+        outgoing, port = self._outgoing, self._port
         future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
         def waiter(reason: str | None) -> None:
             if not future.done():
                 future.set_result(reason)
 
-        port.await_stage(outgoing, self._ticket, stage, waiter)
+        port.await_stage(outgoing, ticket, stage, waiter)
         try:
-            reason = await asyncio.wait_for(future, timeout)
+            return await asyncio.wait_for(future, timeout)
         except TimeoutError:
             destination = f"{outgoing.peer}/{outgoing.queue}" if outgoing.peer else outgoing.queue
             raise WaitTimeout(f"message to {destination} not {stage.name.lower()} after {timeout} s") from None
         finally:
-            port.forget_stage(outgoing, self._ticket, waiter)
-        if reason is not None:
-            self._raise_failure(reason)
+            port.forget_stage(outgoing, ticket, waiter)
 
     def _raise_failure(self, reason: str) -> None:
         outgoing = self._outgoing
@@ -112,6 +126,16 @@ class Receipt(Waits):
                 rolled_back=error.rolled_back,
             )
         raise DeliveryFailed(f"message to {outgoing.peer}/{outgoing.queue} not delivered: {reason}", reason=reason)
+
+
+def accept(port: Port, prepared: Prepared) -> Receipt:
+    """Accept a message that was checked, or find the one that was accepted with its key before."""
+    outgoing, message, size_bytes = prepared
+    if isinstance(message, Outgoing) and message.key:
+        accepted = port.submit_once(outgoing, message, size_bytes)
+        return Receipt(port, accepted.outgoing, accepted.ticket, accepted.ordinal, accepted)
+    ticket = port.submit(prepared)
+    return Receipt(port, outgoing, ticket, outgoing.ordinal_of(ticket))
 
 
 def _as_stage(stage: object) -> Stage:

@@ -15,7 +15,8 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
 from triack.node.access import DEFAULT_SUITE
 from triack.node.consumer import AckMode, Consumer
-from triack.node.control.client import Client, ClientConsumer, ClientTransaction, connect_to
+from triack.node.control.client import Client, ClientConsumer, ClientInvitation, ClientTransaction, connect_to
+from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.message import Holder, Message
 from triack.node.node import Node, open_node
 from triack.node.outgoing_message import MessageProperties
@@ -29,7 +30,16 @@ from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.transport.endpoint import Tls
 
-__all__ = ["SyncClient", "SyncConsumer", "SyncNode", "SyncReceipt", "SyncTransaction", "connect", "open"]
+__all__ = [
+    "SyncClient",
+    "SyncConsumer",
+    "SyncInvitation",
+    "SyncNode",
+    "SyncReceipt",
+    "SyncTransaction",
+    "connect",
+    "open",
+]
 
 T = TypeVar("T")
 
@@ -229,6 +239,33 @@ class _Face(Generic[N]):
         loop, node = self._parts
         return SyncTransaction(loop, node.transaction())
 
+    def trust(
+        self,
+        name: str,
+        key: str | None = None,
+        *addresses: str,
+        send: Iterable[str] | None = None,
+        psk: str | None = None,
+    ) -> None:
+        """Trust a peer from now on; see ``Node.trust``."""
+        loop, node = self._parts
+        loop.wait(node.trust(name, key, *addresses, send=send, psk=psk))
+
+    def revoke(self, name: str) -> None:
+        """Trust a peer no longer; see ``Node.revoke``."""
+        loop, node = self._parts
+        loop.wait(node.revoke(name))
+
+    def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> "SyncInvitation":
+        """Make a one-time code, with which another node can come; see ``Node.invite``."""
+        loop, node = self._parts
+        return SyncInvitation(loop, loop.wait(node.invite(name, send=send)))
+
+    def enrol(self, code: str, url: str, *, name: str | None = None, send: Iterable[str] | None = None) -> EnrolledPeer:
+        """Come to a node with a code that it has given out; see ``Node.enrol``."""
+        loop, node = self._parts
+        return loop.wait(node.enrol(code, url, name=name, send=send))
+
 
 class SyncNode(_Face[Node]):
     """One queue manager. Make it with ``triack.sync.open``, use it inside ``with``."""
@@ -255,23 +292,6 @@ class SyncNode(_Face[Node]):
         """The public key by which others know this node; see ``Node.key``."""
         return self._parts[1].key
 
-    def trust(
-        self,
-        name: str,
-        key: str | None = None,
-        *addresses: str,
-        send: Iterable[str] | None = None,
-        psk: str | None = None,
-    ) -> None:
-        """Trust a peer from now on; see ``Node.trust``."""
-        loop, node = self._parts
-        loop.wait(node.trust(name, key, *addresses, send=send, psk=psk))
-
-    def revoke(self, name: str) -> None:
-        """Trust a peer no longer; see ``Node.revoke``."""
-        loop, node = self._parts
-        loop.wait(node.revoke(name))
-
 
 class SyncClient(_Face[Client]):
     """A node in another process. Make it with ``triack.sync.connect``, use it inside ``with``."""
@@ -290,6 +310,35 @@ class SyncClient(_Face[Client]):
         """What ``remember`` keeps under a key, or None."""
         loop, client = self._parts
         return loop.wait(client.recall(key))
+
+    @property
+    def key(self) -> str:
+        """The public key by which others know the node; see ``Node.key``."""
+        loop, client = self._parts
+        return loop.wait(client.key())
+
+
+class SyncInvitation:
+    """A one-time code that the node has given out; see ``OpenInvitation``."""
+
+    def __init__(self, loop: _Loop, invitation: OpenInvitation | ClientInvitation) -> None:
+        self.code = invitation.code
+        self._loop = loop
+        self._invitation = invitation
+
+    def enrolled(self, timeout: float | None = None) -> EnrolledPeer:
+        """Wait until somebody has come with the code; see ``OpenInvitation.enrolled``."""
+        return self._loop.wait(self._invitation.enrolled(timeout))
+
+    def withdraw(self) -> None:
+        """Let nobody use it any more; does nothing when it is used already."""
+
+        async def withdraw() -> None:
+            told = self._invitation.withdraw()
+            if told is not None:
+                await told
+
+        self._loop.wait(withdraw())
 
 
 class SyncReceipt:

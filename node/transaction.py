@@ -10,7 +10,8 @@ from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.message import Message
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port, Prepared
-from triack.node.receipt import Receipt
+from triack.node.receipt import Receipt, accept
+from triack.queues.accepted_keys import OWN_STATE
 from triack.queues.mailbox import Lease, Mailbox
 from triack.queues.redelivery import Return
 
@@ -54,7 +55,8 @@ class Transaction:
         Raises:
             UsageError: the class is express: such messages are on no disk, so no transaction can hold them.
             NodeClosed: this transaction or the node has ended.
-            AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``Node.send``.
+            AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, TooManyKeys, StoreFailed: as for
+                ``Node.send``.
         """
         self._check_open()
         if delivery not in DURABLE:
@@ -101,7 +103,8 @@ class Transaction:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
 
         Raises:
-            UsageError: the key is no text or empty, or the value is neither bytes nor None.
+            UsageError: the key is no text or empty, or begins with ``$``, which the node's own do; or the value is
+                neither bytes nor None.
             NodeClosed: this transaction has ended.
         """
         self._check_open()
@@ -123,7 +126,7 @@ class Transaction:
         port = self._port
         port.check_alive()
         # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
-        receipts = [Receipt(port, prepared[0], port.submit(prepared)) for prepared in self._sends]
+        receipts = [accept(port, prepared) for prepared in self._sends]
         for mailbox, lease in self._taken:
             port.acknowledge(mailbox, lease)
         for key, value in self._state.items():
@@ -177,8 +180,11 @@ ONLY_THE_TRANSACTION = _Refusing()
 
 def _check_state(key: object, value: object) -> None:
     try:
-        fits = isinstance(key, str) and bool(key.encode()) and (value is None or isinstance(value, bytes))
+        fits = isinstance(key, str) and bool(key.encode()) and not key.startswith(OWN_STATE)
+        fits = fits and (value is None or isinstance(value, bytes))
     except UnicodeEncodeError:
         fits = False
     if not fits:
-        raise UsageError(f"remember {key!r}: keys are text and values bytes or None")
+        raise UsageError(
+            f"remember {key!r}: keys are text that does not begin with {OWN_STATE}, and values bytes or None"
+        )

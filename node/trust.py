@@ -89,24 +89,61 @@ class TrustFile:
             IdentityError, StoreError: the file cannot be read or written.
         """
         check_name(name)
-        if set(own) & set(keys):
-            raise UsageError(f"trust {name}: this is the node's own key")
+        _check_foreign(name, keys, own)
         more = [str(Address.parse(address)) for address in addresses]
-        wanted = None if may_send is None else tuple(_check_pattern(pattern) for pattern in may_send)
+        wanted = _check_patterns(may_send)
 
         def change(peers: dict[str, Peer]) -> None:
             peer = peers.get(name, Peer(name))
-            peers[name] = replace(
-                peer,
-                keys=_united(peer.keys, keys),
-                addresses=_united(peer.addresses, more),
-                may_send=peer.may_send if wanted is None else wanted,
-                psk=peer.psk if psk is None else psk,
-            )
+            peers[name] = _extended(peer, keys, more, wanted, psk)
             if not peers[name].keys and not peers[name].addresses:
                 raise UsageError(f"trust {name}: neither a key nor an address is known of it")
 
         return self._change(change)[name]
+
+    def enrol(
+        self,
+        claimed: str,
+        key: bytes,
+        addresses: Iterable[str],
+        *,
+        name: str | None = None,
+        may_send: Iterable[str] | None = None,
+        own: Iterable[bytes] = (),
+    ) -> Peer:
+        """Trust whoever has proved to know a one-time code; durable when this returns.
+
+        A peer that is written down gets no other key in this way; one that has this key is told of new addresses.
+
+        Args:
+            claimed: what it calls itself, which is its name if there is no better one.
+            key: its public key.
+            addresses: where it says that it is.
+            name: what this node's operator calls it.
+            may_send: the patterns of all queues that it may send to; None for all, or as it was.
+            own: the node's own public keys.
+
+        Returns:
+            All that is known of the peer now.
+
+        Raises:
+            AddressError, UsageError: its name, its key or an address is another peer's, or the node's own.
+            IdentityError, StoreError: the file cannot be read or written.
+        """
+        _check_foreign(name or claimed, (key,), own)
+        more = [str(Address.parse(address)) for address in addresses]
+        wanted = _check_patterns(may_send)
+        enrolled: list[str] = []
+
+        def change(peers: dict[str, Peer]) -> None:
+            owner = next((peer.name for peer in peers.values() if key in peer.keys), None)
+            chosen = check_name(name or owner or claimed)
+            if chosen in peers and chosen != owner:
+                raise UsageError(f"trust {chosen}: there is a peer of that name, and it has another key")
+            peers[chosen] = _extended(peers.get(chosen, Peer(chosen)), (key,), more, wanted, None)
+            enrolled.append(chosen)
+
+        return self._change(change)[enrolled[0]]
 
     def remove(self, name: str, *, keys: Iterable[bytes] = (), addresses: Iterable[str] = ()) -> None:
         """Trust a peer no longer; or, if keys or addresses are given, take only these from it.
@@ -254,6 +291,33 @@ def _read(place: str, read: Callable[[str], Any], value: object) -> Any:
     except (TriackError, ValueError) as error:
         # What is no key may be a secret in the wrong place: keep the rest of the exception out of sight, too.
         raise _Wrong(place, str(error)) from None
+
+
+def _extended(
+    peer: Peer,
+    keys: Iterable[bytes],
+    addresses: Iterable[str],
+    may_send: tuple[str, ...] | None,
+    psk: bytes | None,
+) -> Peer:
+    """A peer of which more is known; None leaves what there is."""
+    return replace(
+        peer,
+        keys=_united(peer.keys, keys),
+        addresses=_united(peer.addresses, addresses),
+        may_send=peer.may_send if may_send is None else may_send,
+        psk=peer.psk if psk is None else psk,
+    )
+
+
+def _check_foreign(name: str, keys: Iterable[bytes], own: Iterable[bytes]) -> None:
+    """Raises UsageError if a peer was to have a key of the node itself."""
+    if set(own) & set(keys):
+        raise UsageError(f"trust {name}: this is the node's own key")
+
+
+def _check_patterns(patterns: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if patterns is None else tuple(_check_pattern(pattern) for pattern in patterns)
 
 
 def _check_pattern(pattern: str) -> str:

@@ -14,6 +14,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
+from triack.queues.accepted_keys import Accepted
 from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes, session_settings
@@ -120,7 +121,6 @@ class Engine:
         self._jobs = Jobs(self.inbox, self.outbox, self.handshakes.number)
         self._reports = Reports(
             content.node_id,
-            settings,
             inbox=self.inbox,
             outbox=self.outbox,
             handshakes=self.handshakes,
@@ -155,6 +155,10 @@ class Engine:
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
         return self.outbox.submit(outgoing, message, size_bytes)
+
+    def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int, now_ns: int) -> Accepted:
+        """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
+        return self.outbox.submit_once(outgoing, message, size_bytes, self.wall_ms(now_ns), self._jobs.group.commit)
 
     def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""

@@ -21,9 +21,10 @@ from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import REFUSED, GroupCommit
+from triack.queues.handed import handed_fields
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
-from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
+from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
 from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, messages_in, pack_one, write_properties
 from triack.queues.quotas import NO_LIMIT, Account, Quota
 from triack.queues.redelivery import Return, Wait
@@ -460,7 +461,7 @@ class Inbox:
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
         for conversation, numbers in group.arrivals.stored.items():
-            conversation.session.handle_stored(numbers)
+            conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
 
     def _record_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
@@ -602,25 +603,9 @@ class Inbox:
     def note_runs(self, now_ns: int) -> None:
         """Write down what was handed out since the last call. Ends every open run."""
         for mailbox in self._notices.read:
-            for run in mailbox.take_runs():
-                self._record_handed(mailbox, run, now_ns)
+            for fields in handed_fields(mailbox.name, mailbox.take_runs()):
+                self._record("handed", now_ns, **fields)
         self._notices.read.clear()
-
-    def _record_handed(self, mailbox: Mailbox, run: Run, now_ns: int) -> None:
-        packet = run.packet
-        self._record(
-            "handed",
-            now_ns,
-            queue=mailbox.name,
-            origin=packet.origin.hex(),
-            lane=packet.lane,
-            sequence=packet.sequence,
-            number=packet.number,
-            first=run.first,
-            last=run.next - 1,
-            redelivered=run.redelivered,
-            **{"class": Delivery(packet.delivery).label},
-        )
 
 
 def _fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:

@@ -9,11 +9,13 @@ Only what something happened to is looked at: whoever changes an outgoing queue 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from triack.base.commit import OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
+from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
 from triack.base.reasons import DeadReason
+from triack.base.units import MS
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
+from triack.queues.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox, Record
@@ -85,6 +87,7 @@ class Outbox:
     Attributes:
         links: by peer.
         cached_bytes: bodies of packets that are in memory and on the disk.
+        keys: of messages that are accepted once.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class Outbox:
         self._wanting: dict[OutgoingQueue, None] = {}
         self._given_up: list[_GivenUp] = []
         self._deadlines = Deadlines[OutgoingQueue | Link]()
+        self.keys = AcceptedKeys(settings.keys)
 
     # ---- starting
 
@@ -126,8 +130,8 @@ class Outbox:
             self._add(row)
         for index in content.outgoing:
             lane, number = split_key(index.key)
-            entry = Entry(number, None, index.size_bytes, index.messages, -1, 0, index.reach_by_ms)
-            self._by_lane[lane].restore(entry)
+            self._by_lane[lane].restore(index, number)
+        self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS)
         for outgoing in self._by_lane.values():
             self._record_queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
             self._look_at(outgoing)
@@ -190,6 +194,17 @@ class Outbox:
             self._ordinal += ORDINALS_BLOCK
         return outgoing.submit(message, size_bytes)
 
+    def submit_once(
+        self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int, now_ms: int, commit: Commit
+    ) -> Accepted:
+        """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
+        accepted = self.keys.find(outgoing, message.key, now_ms)
+        if accepted is None:
+            ticket = self.submit(outgoing, message, size_bytes)
+            accepted = Accepted(message.key, outgoing, outgoing.ordinal_of(ticket), now_ms, ticket)
+            self.keys.add(accepted, commit)
+        return accepted
+
     def room(self, outgoing: OutgoingQueue) -> bool:
         """Whether an outgoing queue takes another message without waiting."""
         if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable):
@@ -228,6 +243,7 @@ class Outbox:
                 lane, outgoing.peer, outgoing.queue, outgoing.delivery, sequence.sequence, sequence.next_number
             )
             group.departures.started.append((outgoing, entries))
+            self.keys.handle_packed(outgoing, entries, group.commit)
             if outgoing.peer:
                 group.commit.outgoing += [
                     OutgoingRow(key_of(lane, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
@@ -406,16 +422,25 @@ class Outbox:
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link."""
+        resumed = link.idle
         link.handle_opened()
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_opened(now_ns)
+            if not resumed:
+                outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
 
-    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool) -> None:
-        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``."""
-        link.handle_closed(now_ns, unanswered=unanswered)
+    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool = False, idle: bool = False) -> None:
+        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``.
+
+        Args:
+            link: the link.
+            now_ns: the clock.
+            unanswered: it was never open because nobody answered.
+            idle: it ended as nothing was to be sent: who waits for an order ack goes on waiting.
+        """
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_closed()
+            outgoing.sequence.handle_session_closed(idle=link.idle)
             self._look_at(outgoing)
 
     # ---- giving up
@@ -481,6 +506,7 @@ class Outbox:
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
             self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, group)
+            self.keys.handle_dead(ordinal, item.reason, group.commit)
         if outgoing.durable:
             span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
             group.commit.outgoing_deletes.append(span)

@@ -5,6 +5,7 @@ It packs what is submitted into packets, gives them to the outgoing sequence, an
 
 from heapq import heappop, heappush
 
+from triack.base.commit import OutgoingIndex
 from triack.base.delivery import DURABLE, Delivery
 from triack.ordering.outgoing import Entry, OutgoingSequence
 from triack.ordering.settings import OrderSettings
@@ -132,12 +133,21 @@ class OutgoingQueue:
         self.committing -= len(entries)
         for entry in entries:
             self.stages.add(entry)
-            self.restore(entry)
+            self._append(entry)
         if entries:
             self.stages.handle_queued(entries[-1].first_ticket + entries[-1].tickets)
 
-    def restore(self, entry: Entry) -> None:
-        """Take a packet that the store still has."""
+    def restore(self, row: OutgoingIndex, number: int) -> None:
+        """Take a packet that the store still has; its messages have the tickets before those of this start."""
+        # Every fragment of a message has its ticket, as in ``poll_packets``.
+        tickets = max(1, row.messages)
+        entry = Entry(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
+        self.submitted += row.messages
+        self.numbered = self.stages.queued = self.submitted
+        self.stages.add(entry)
+        self._append(entry)
+
+    def _append(self, entry: Entry) -> None:
         self.sequence.append(entry)
         self.unacked_bytes += entry.size_bytes
         if entry.reach_by_ms:

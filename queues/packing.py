@@ -65,11 +65,12 @@ Properties = dict[str, Any]
 
 @dataclass(slots=True)
 class Outgoing:
-    """A message on its way into a packet."""
+    """A message on its way into a packet; ``key`` is its sender's, for this node alone, and empty when it has none."""
 
     body: bytes
     properties: Properties | None = None
     reach_by_ms: int = 0
+    key: str = ""
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from triack.base.checks import check_datagram, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 from triack.ordering.settings import OrderSettings
+from triack.queues.accepted_keys import KeySettings
 from triack.queues.quotas import Limits
 from triack.queues.redelivery import Redelivery
 from triack.session.settings import SessionSettings
@@ -36,6 +37,7 @@ class NodeSettings:
         max_queues: queues that arrivals may create; beyond it empty ones that nobody reads are removed.
         max_streams: incoming streams of one origin.
         close_timeout_s: how long ``close`` waits for the last acks.
+        keys: how long the keys of messages count, and how many there may be.
     """
 
     session: SessionSettings = field(default_factory=SessionSettings)
@@ -54,6 +56,7 @@ class NodeSettings:
     max_queues: int = 10_000
     max_streams: int = 4_096
     close_timeout_s: float = 5.0
+    keys: KeySettings = field(default_factory=KeySettings)
     reconnect_min_ns: int = field(init=False, repr=False, compare=False)
     reconnect_max_ns: int = field(init=False, repr=False, compare=False)
     close_timeout_ns: int = field(init=False, repr=False, compare=False)

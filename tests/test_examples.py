@@ -39,6 +39,7 @@ def test_example(name: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, OUTPUTS[name], "")
 
 
+@pytest.mark.slow
 def test_the_code_of_the_readme(tmp_path: Path) -> None:
     """The first program that a user copies works, and prints what the page says."""
     page = (EXAMPLES.parent / "README.md").read_text()
@@ -68,6 +69,7 @@ def test_the_test_of_the_order_service(tmp_path: Path) -> None:
     assert (code, "32 passed" in output) == (0, True), output
 
 
+@pytest.mark.slow
 def test_ten_minutes_of_outage_take_less_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a processor; how busy the machine is besides does not count."""
     monkeypatch.syspath_prepend(str(EXAMPLES))

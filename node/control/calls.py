@@ -6,6 +6,7 @@
 
 Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions - has a
 number here; when the connection ends, readers close and transactions roll back, so that nothing is held by nobody.
+Invitations stay open: who comes with a code need not come while the caller waits.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from triack.base.reasons import DropReason
 from triack.node.consumer import Consumer
 from triack.node.control.frames import VERSION, Header, Link, number_of
 from triack.node.control.host import Host
+from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.message import Message
 from triack.node.receipt import Receipt
 from triack.node.transaction import Transaction
@@ -54,6 +56,7 @@ class Calls:
         self._readers: dict[int, Consumer] = {}
         self._messages: dict[int, Message] = {}
         self._transactions: dict[int, Transaction] = {}
+        self._invitations: dict[int, OpenInvitation] = {}
 
     async def run(self) -> None:
         """Answer until the connection ends."""
@@ -205,6 +208,37 @@ class Calls:
         del self._transactions[header["transaction"]]
         return {}, b""
 
+    # ---- peers
+
+    async def _key(self, _header: Header, _body: bytes) -> Answer:
+        return {"key": self._node.key}, b""
+
+    async def _trust(self, header: Header, _body: bytes) -> Answer:
+        addresses, psk = header["addresses"], header["psk"]
+        await self._node.trust(header["name"], header["key"], *addresses, send=header["send"], psk=psk)
+        return {}, b""
+
+    async def _revoke(self, header: Header, _body: bytes) -> Answer:
+        await self._node.revoke(header["name"])
+        return {}, b""
+
+    async def _invite(self, header: Header, _body: bytes) -> Answer:
+        invitation = await self._node.invite(header["name"], send=header["send"])
+        number = self._number()
+        self._invitations[number] = invitation
+        return {"invitation": number, "code": invitation.code}, b""
+
+    async def _enrolled(self, header: Header, _body: bytes) -> Answer:
+        return _describe_peer(await self._invitations[header["invitation"]].enrolled(header["timeout"])), b""
+
+    async def _withdraw(self, header: Header, _body: bytes) -> Answer:
+        self._invitations[header["invitation"]].withdraw()
+        return {}, b""
+
+    async def _enrol(self, header: Header, _body: bytes) -> Answer:
+        peer = await self._node.enrol(header["code"], header["url"], name=header["name"], send=header["send"])
+        return _describe_peer(peer), b""
+
     # ---- looking and steering
 
     async def _browse(self, header: Header, _body: bytes) -> Answer:
@@ -233,6 +267,10 @@ class Calls:
         return {"known": value is not None}, value or b""
 
 
+def _describe_peer(peer: EnrolledPeer) -> dict[str, Any]:
+    return {"peer": asdict(peer)}
+
+
 def _content_of(message: Message) -> Answer:
     """A message as the other end makes it again: as the body of a packet of its own, and what is not in it."""
     origin, _, ordinal = message.id.partition("-")
@@ -259,6 +297,13 @@ _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "tx_remember": Calls._tx_remember,
     "commit": Calls._commit,
     "rollback": Calls._rollback,
+    "key": Calls._key,
+    "trust": Calls._trust,
+    "revoke": Calls._revoke,
+    "invite": Calls._invite,
+    "enrolled": Calls._enrolled,
+    "withdraw": Calls._withdraw,
+    "enrol": Calls._enrol,
     "stats": Calls._stats,
     "queue_lengths": Calls._queue_lengths,
     "recall": Calls._recall,

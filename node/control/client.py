@@ -8,7 +8,7 @@ open are given back and rolled back by then.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -21,6 +21,7 @@ from triack.base.reasons import DropReason
 from triack.node.consumer import AckMode
 from triack.node.control import handover
 from triack.node.control.frames import VERSION, Header, Link, cut
+from triack.node.enrolling import EnrolledPeer
 from triack.node.message import Holder, Message
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.receipt import Waits
@@ -32,7 +33,7 @@ from triack.queues.mailbox import Lease, QueuedPacket
 from triack.queues.redelivery import Redelivery
 from triack.queues.stages import Stage
 
-__all__ = ["Client", "ClientConsumer", "ClientReceipt", "ClientTransaction", "connect_to"]
+__all__ = ["Client", "ClientConsumer", "ClientInvitation", "ClientReceipt", "ClientTransaction", "connect_to"]
 
 
 def connect_to(data: str | Path) -> "Client":
@@ -207,6 +208,40 @@ class Client:
         header, value = await self.call("recall", key=key)
         return value if header["known"] else None
 
+    # ---- peers
+
+    async def key(self) -> str:
+        """The public key by which others know the node; see ``Node.key``."""
+        header, _ = await self.call("key")
+        return str(header["key"])
+
+    async def trust(
+        self,
+        name: str,
+        key: str | None = None,
+        *addresses: str,
+        send: Iterable[str] | None = None,
+        psk: str | None = None,
+    ) -> None:
+        """Let the node trust a peer from now on; see ``Node.trust``."""
+        await self.call("trust", name=name, key=key, addresses=addresses, send=_listed(send), psk=psk)
+
+    async def revoke(self, name: str) -> None:
+        """Let the node trust a peer no longer; see ``Node.revoke``."""
+        await self.call("revoke", name=name)
+
+    async def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> "ClientInvitation":
+        """Make a one-time code, which the node keeps when this client has gone; see ``Node.invite``."""
+        header, _ = await self.call("invite", name=name, send=_listed(send))
+        return ClientInvitation(self, header)
+
+    async def enrol(
+        self, code: str, url: str, *, name: str | None = None, send: Iterable[str] | None = None
+    ) -> EnrolledPeer:
+        """Let the node come to another one with its code; see ``Node.enrol``."""
+        header, _ = await self.call("enrol", code=code, url=url, name=name, send=_listed(send))
+        return _peer_of(header)
+
     # ---- receiving and looking
 
     def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> "ClientConsumer":
@@ -277,6 +312,27 @@ class ClientReceipt(Waits):
         check_timeout(f"wait for {stage}", timeout)
         name = stage.name.lower() if isinstance(stage, Stage) else stage
         await self._client.call("wait", receipt=self._number, stage=name, timeout=timeout)
+
+
+class ClientInvitation:
+    """A one-time code that the node has given out; see ``OpenInvitation``."""
+
+    __slots__ = ("_client", "_number", "code")
+
+    def __init__(self, client: Client, header: Header) -> None:
+        self.code = str(header["code"])
+        self._client = client
+        self._number = header["invitation"]
+
+    async def enrolled(self, timeout: float | None = None) -> EnrolledPeer:
+        """Wait until somebody has come with the code; see ``OpenInvitation.enrolled``."""
+        check_timeout("wait for an enrolment", timeout)
+        header, _ = await self._client.call("enrolled", invitation=self._number, timeout=timeout)
+        return _peer_of(header)
+
+    async def withdraw(self) -> None:
+        """Let nobody use it any more; does nothing when it is used already."""
+        await self._client.call("withdraw", invitation=self._number)
 
 
 class ClientConsumer:
@@ -420,6 +476,15 @@ class _Hands:
         number, self._number = self._number, None
         if number is not None:
             self._client.post(op, message=number, **fields)
+
+
+def _listed(patterns: Iterable[str] | None) -> list[str] | None:
+    return None if patterns is None else list(patterns)
+
+
+def _peer_of(header: Header) -> EnrolledPeer:
+    peer = header["peer"]
+    return EnrolledPeer(peer["name"], peer["key"], tuple(peer["addresses"]))
 
 
 def _name_of(destination: object, delivery: object) -> str:

@@ -1,10 +1,12 @@
 """What the control socket asks of the node that it belongs to."""
 
+from collections.abc import Iterable
 from typing import Protocol, Unpack
 
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
 from triack.node.consumer import AckMode, Consumer
+from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port
 from triack.node.receipt import Receipt
@@ -30,6 +32,10 @@ class Host(Protocol):
     @property
     def node_id(self) -> str:
         """Its id."""
+
+    @property
+    def key(self) -> str:
+        """Its public key."""
 
     @property
     def _port(self) -> Port:
@@ -59,6 +65,27 @@ class Host(Protocol):
 
     def recall(self, key: str) -> bytes | None:
         """See ``Node.recall``."""
+
+    async def trust(
+        self,
+        name: str,
+        key: str | None = None,
+        *addresses: str,
+        send: Iterable[str] | None = None,
+        psk: str | None = None,
+    ) -> None:
+        """See ``Node.trust``."""
+
+    async def revoke(self, name: str) -> None:
+        """See ``Node.revoke``."""
+
+    async def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> OpenInvitation:
+        """See ``Node.invite``."""
+
+    async def enrol(
+        self, code: str, url: str, *, name: str | None = None, send: Iterable[str] | None = None
+    ) -> EnrolledPeer:
+        """See ``Node.enrol``."""
 
     def queue_lengths(self) -> dict[str, int]:
         """See ``Node.queue_lengths``."""

@@ -63,7 +63,7 @@ class Intake:
         destination: where they go.
         delivery: their class.
         until: the stage that counts.
-        properties: what each of the messages has beside its body.
+        properties: what each of the messages has beside its body; to a key the number of the line is added.
         producer: names the producer for ever; None when nobody would resume.
         on_finished: called when ``finished`` has grown, with the new failures.
     """
@@ -128,8 +128,8 @@ class Intake:
             ]
         else:
             transaction = self._node.transaction()
-            for line in chunk.lines:
-                await transaction.send(self._destination, line, delivery=self._delivery, **self._properties)
+            for number, line in enumerate(chunk.lines, chunk.first):
+                await transaction.send(self._destination, line, delivery=self._delivery, **self._properties_of(number))
             # Another connection of the same producer may have been faster; nothing can come between this look and the
             # commit, which takes everything before it waits.
             if self._known() >= chunk.last:
@@ -141,6 +141,11 @@ class Intake:
             receipts = await transaction.commit()
         self.accepted = chunk.last
         await self._following.put((chunk, receipts))
+
+    def _properties_of(self, number: int) -> MessageProperties:
+        """Each line has a key of its own: with the same one, only the first would be accepted."""
+        key = self._properties.get("key")
+        return self._properties if key is None else {**self._properties, "key": f"{key}:{number}"}
 
     async def follow(self) -> None:
         """Tell how far the lines have come, until cancelled."""

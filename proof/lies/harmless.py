@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from proof.lies.mutate import Lie, Log, Record
 from triack.tools.replay.incoming_check import DEAD_LETTER_LANE
+from triack.tools.replay.schema import FOR_EVER
 
 __all__ = ["HARMLESS", "Kind", "reason_for"]
 
@@ -45,6 +46,31 @@ def _opens(lie: Lie, log: Log) -> bool:
     return any(it["event"] == "session_opened" and it["session"] == session for it in log[lie.start])
 
 
+def _refuses(lie: Lie, log: Log) -> bool:
+    """Whether a store ack only says more than before of packets that were refused for ever."""
+    refused = {_place(it) for it in log[lie.start] if it["event"] == "rejected" and it["reason"] in FOR_EVER}
+    said, truth = _covered(lie.said), _covered(lie.truth)
+    return lie.kind == "raise" and said > truth and {_arrived(lie, log, packet) for packet in said - truth} <= refused
+
+
+def _covered(ack: Record) -> set[int]:
+    spans = [(1, ack["cumulative"]), *ack["ranges"]]
+    return {packet for first, last in spans for packet in range(first, last + 1)}
+
+
+def _arrived(lie: Lie, log: Log, packet: int) -> tuple[object, ...]:
+    """Which packet of which stream a packet of the session was."""
+    arrivals = (it for it in log[lie.start] if it["event"] == "packet_received" and "lane" in it)
+    for it in arrivals:
+        if it["session"] == lie.said["session"] and 0 <= packet - it["packet"] < it["packets"]:
+            return _place({**it, "number": it["number"] + packet - it["packet"]})
+    return ()
+
+
+def _place(record: Record) -> tuple[object, ...]:
+    return record["origin"], record["lane"], record["sequence"], record["number"]
+
+
 def _killed(lie: Lie, log: Log) -> bool:
     return bool(log[lie.start][-1]["event"] != "node_stopped")
 
@@ -59,9 +85,12 @@ def _same_thing(lie: Lie, log: Log) -> bool:
 
 
 def _numbers(record: Record) -> set[int]:
-    """The packets that a record is about; ``first`` and ``last`` of `handed` are messages."""
+    """The packets that a record is about."""
     number = record.get("number")
-    return {number} if number is not None else set(range(record["first"], record["last"] + 1))
+    if number is None:
+        return set(range(record["first"], record["last"] + 1))
+    packets = sum(packets for packets, _ in record.get("counts", [[1, 0]]))
+    return set(range(number, number + packets))
 
 
 CAUSES = {
@@ -143,7 +172,7 @@ HARMLESS: dict[str, Kind] = {
     ),
     "uncounted": Kind(
         "How many messages packets hold that no other record counts.",
-        lambda lie, _: lie.field == "count",
+        lambda lie, _: lie.field in ("count", "counts"),
     ),
     "careful": Kind(
         "A mark too many: an application is told that it may have seen what it has not.",
@@ -158,8 +187,8 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.truth.get("lane") == DEAD_LETTER_LANE,
     ),
     "refusal": Kind(
-        "Which packets a node refuses, and why, frees nothing; a false duplicate is found.",
-        lambda lie, _: lie.event == "rejected",
+        "Which packets a node refuses, and why, frees nothing, nor does a store ack of them; a false duplicate shows.",
+        lambda lie, log: lie.event == "rejected" or (lie.event == "store_ack_sent" and _refuses(lie, log)),
     ),
     "unknown-before": Kind(
         "Of a stream of which nothing was known to be on disk, nothing need be found there.",

@@ -104,6 +104,8 @@ def _changes(record: Record, log: Log) -> Iterator[tuple[str, str, object]]:
                 yield field, "lower", value - 1
         elif isinstance(value, str):
             yield from ((field, "other", other) for other in _others(field, value, log))
+        elif field == "counts":
+            yield from ((field, how, counts) for how, counts in _other_counts(value))
         else:
             yield from ((field, how, ranges) for how, ranges in _other_ranges(value))
 
@@ -124,3 +126,15 @@ def _other_ranges(ranges: list[list[int]]) -> Iterator[tuple[str, list[list[int]
     if ranges:
         yield "raise", [*ranges[:-1], [ranges[-1][0], top + 1]]
         yield "lower", ranges[:-1]
+
+
+def _other_counts(counts: list[list[int]]) -> Iterator[tuple[str, list[list[int]]]]:
+    """A message more or less in the last packet, and a packet more or less of a kind."""
+    *before, (packets, messages) = counts
+    rest = [[packets - 1, messages]] if packets > 1 else []
+    yield "raise", [*before, *rest, [1, messages + 1]]
+    yield "raise", [*before, [packets + 1, messages]]
+    if messages:
+        yield "lower", [*before, *rest, [1, messages - 1]]
+    if packets > 1:
+        yield "lower", [*before, *rest]

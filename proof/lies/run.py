@@ -1,6 +1,5 @@
 """Tells lies about logs of real nodes in simulated worlds, and sees what replay says: ``make lies``."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,8 +9,10 @@ from random import Random
 from proof.lies.harmless import reason_for
 from proof.lies.mutate import Lie, Log, lies_about, splices
 from triack.base.errors import ReplayError
-from triack.tools.chaos.plan import DISHONEST, draw
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.plan import DISHONEST
 from triack.tools.chaos.run import run_plan
+from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
 
 __all__ = ["LOGS", "RIGHT", "Told", "honest_logs", "tell", "tell_all"]
@@ -55,7 +56,7 @@ RIGHT: dict[str, set[str]] = {
     },
     "position_recovered": {"order", "queue", "not_recovered", "claims", "node_life", "rejected", "lost"},
     "queued": {"claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost"},
-    "rejected": {"rejected", "claims"},
+    "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
     "removed": {"claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost"},
     "resend_scheduled": {"resend_tiers", "claims"},
     "session_closed": {
@@ -99,8 +100,7 @@ def _log_of(seed: int) -> tuple[int, Log] | None:
         return None
     log: Log = {}
     for data in run_plan(plan).logs.values():
-        for line in data.splitlines():
-            record = json.loads(line)
+        for record in parse_records(data):
             log.setdefault((record["node"], record["incarnation"]), []).append(record)
     return (seed, log) if sum(map(len, log.values())) in RECORDS else None
 

@@ -4,12 +4,12 @@ A proof that finds nothing proves nothing; one that finds all of these has at le
 belongs into the list, as soon as it was made once.
 """
 
-from proof.planted import ordering, queues, session, store
+from proof.planted import ordering, queues, session, store, transport
 from proof.planted.bug import Bug
 
 __all__ = ["BUGS", "bug_named"]
 
-BUGS: tuple[Bug, ...] = (*session.BUGS, *ordering.BUGS, *queues.BUGS, *store.BUGS)
+BUGS: tuple[Bug, ...] = (*session.BUGS, *ordering.BUGS, *queues.BUGS, *transport.BUGS, *store.BUGS)
 
 
 def bug_named(name: str) -> Bug:

@@ -6,12 +6,14 @@ from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import FORBIDDEN, FULL, REFUSED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import Commit, OutgoingQueueRow
+from triack.base.datagram import Header, Kind
 from triack.base.reasons import RejectReason
 from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
 from triack.queues.admission import Admission
 from triack.queues.engine import Engine
 from triack.queues.group_commit import Arrivals, GroupCommit
+from triack.queues.handshake import Handshakes
 from triack.queues.history import History
 from triack.queues.inbox import Inbox
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
@@ -27,13 +29,28 @@ __all__ = ["BUGS"]
 BUGS = Bugs()
 
 
+# ---- where a peer is
+
+
+@BUGS.by_seeds("a path is used before it is validated")
+def _path(patch: Patch) -> None:
+    def hasty(
+        self: Handshakes, conversation: Conversation, header: Header, sender: str, size_bytes: int, now_ns: int
+    ) -> None:
+        if header.kind is Kind.DATA and header.counter > conversation.highest_counter:
+            conversation.highest_counter = header.counter
+            self._index.move(conversation, sender)
+
+    patch.setattr(Handshakes, "handle_arrived", hasty)
+
+
 # ---- before the commit has returned
 
 
 @BUGS.by_both("the store ack leaves before the commit returns", PLAIN, "store ack")
 def _early_store_ack(patch: Patch) -> None:
     def hasty(self: Arrivals, conversation: Conversation, packet: int) -> None:
-        conversation.session.handle_stored([packet])
+        conversation.session.handle_stored([packet], 0)
 
     patch.setattr(Arrivals, "store_ack", hasty)
 
@@ -243,7 +260,7 @@ def _spins(patch: Patch) -> None:
 # ---- who may, and how much
 
 
-@BUGS.by_search("a permission is not asked", FORBIDDEN, "may not send to")
+@BUGS.by_both("a permission is not asked", FORBIDDEN, "may not send to")
 def _not_asked(patch: Patch) -> None:
     patch.setattr(Admission, "_may_send", lambda self, conversation, queue: True)
 

@@ -1,4 +1,4 @@
-"""Small worlds with one course of events each: peers with rights, and queues with quotas.
+"""Small worlds with one course of events each: peers with rights, queues with quotas, datagrams that come again.
 
 They find the bugs of what neither the seeds nor the search have. Each says what is wrong at its end, or nothing.
 Time is virtual; the disk holds a real store.
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from proof.window import compare
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
@@ -20,11 +21,13 @@ from triack.tools.sim.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ALL", "FORBIDDEN", "FULL", "REFUSED", "Story"]
+__all__ = ["ALL", "FORBIDDEN", "FULL", "REFUSED", "REPLAYED", "Story"]
 
 QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
 """Three times the quota; no two of them share a packet."""
+COUNTERS = 20_000
+"""A few of each kind that the oracle is asked for."""
 
 
 class Story(NamedTuple):
@@ -118,7 +121,14 @@ def _refused() -> str:
         return "" if sorted(delivered + dead) == BODIES else "messages are neither delivered nor dead letters"
 
 
+def _replayed() -> str:
+    """Counters come in any order, and again, to a window and to one who forgets none."""
+    found = compare(COUNTERS)
+    return f"the window was wrong of {found.violations} of {found.counters} counters" if found.violations else ""
+
+
 FORBIDDEN = Story("a queue for others", _forbidden)
 FULL = Story("a full queue", _full)
 REFUSED = Story("a full queue that refuses", _refused)
-ALL = (FORBIDDEN, FULL, REFUSED)
+REPLAYED = Story("a replay window", _replayed)
+ALL = (FORBIDDEN, FULL, REFUSED, REPLAYED)

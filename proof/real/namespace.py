@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from proof.real.nodes import HANG_S
 
-__all__ = ["Lossy", "lossy", "missing"]
+__all__ = ["PATH", "Lossy", "lossy", "missing"]
 
 # Every packet on the loopback interface comes in once, whichever way it goes: this loses so many of each direction.
 _RULES = """
@@ -30,7 +30,8 @@ table inet chaos {{
     }}
 }}
 """
-_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+"""Where the commands are, also those for administrators."""
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
 
 
@@ -59,7 +60,7 @@ def missing() -> str | None:
     if not sys.platform.startswith("linux"):
         return "network namespaces need Linux"
     for command in ("unshare", "nft"):
-        if shutil.which(command, path=_PATH) is None:
+        if shutil.which(command, path=PATH) is None:
             return f"there is no {command} here (Debian: apt-get install nftables util-linux)"
     tried = lossy(1, ["true"])
     return f"no network namespace with a packet filter here: {tried.complaints.strip()}" if tried.code else None
@@ -73,7 +74,7 @@ def lossy(loss_percent: int, command: list[str], limit_s: float = HANG_S) -> Los
         command: program and arguments.
         limit_s: after so many seconds it is killed, with all its children.
     """
-    unshare = shutil.which("unshare", path=_PATH) or "unshare"
+    unshare = shutil.which("unshare", path=PATH) or "unshare"
     # A namespace of processes, too: its children end with the command.
     wrapped = [unshare, "-r", "-n", "-p", "-f", "--kill-child", sys.executable, "-m", __name__, str(loss_percent)]
     process = subprocess.Popen([*wrapped, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -108,7 +109,7 @@ def _counters(nft: str) -> dict[str, int]:
 
 def main() -> int:
     """Set up the namespace that this process is in, run the command, print the counters as one line of JSON."""
-    nft = shutil.which("nft", path=_PATH) or "nft"
+    nft = shutil.which("nft", path=PATH) or "nft"
     rules = _RULES.format(loss=int(sys.argv[1]))
     try:
         _raise_loopback()

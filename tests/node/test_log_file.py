@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from triack.base.errors import StoreError
-from triack.node import log_file as logfile
 from triack.node.log_file import LogFile
 
 
@@ -32,17 +31,16 @@ def test_records_are_in_the_file_at_once(tmp_path: Path) -> None:
     assert closed.name == open_file.name.removesuffix(".open")
 
 
-def test_a_full_segment_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records are never cut in two; the segments put together are all of them, in order."""
-    monkeypatch.setattr(logfile, "SEGMENT_BYTES", 100)
+def test_a_record_that_begins_a_segment_begins_a_file(tmp_path: Path) -> None:
+    """The first one, too, but only one; the segments put together are all records, in order."""
     log = LogFile(tmp_path, "n", 1)
-    records = [b"record %02d %s\n" % (number, b"x" * 30) for number in range(20)]
+    records = [(b'{"v":2,"n":%d}\n' if number % 3 == 0 else b'{"n":%d}\n') % number for number in range(20)]
     for record in records:
         log.append(record)
     assert len([name for name in names(tmp_path) if name.endswith(".open")]) == 1
     log.close()
     files = sorted(tmp_path.iterdir())
-    assert len(files) > 5
+    assert len(files) == 7
     assert all(file.suffix == ".jsonl" and file.read_bytes().endswith(b"\n") for file in files)
     assert b"".join(file.read_bytes() for file in files) == b"".join(records)
 
@@ -93,11 +91,11 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         LogFile(tmp_path / "log", "n", 1)
 
 
-def test_a_folder_that_is_gone_ends_the_recording_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_gone_ends_the_recording_only(tmp_path: Path) -> None:
     """Somebody tidied up under the running node: neither the next segment nor the end of it raises."""
-    monkeypatch.setattr(logfile, "SEGMENT_BYTES", 10)
-    for times, records in ((1, b"short\n"), (2, b"short\n"), (2, b"longer than a segment\n")):
+    for times, records in ((1, b"on\n"), (2, b"on\n"), (2, b'{"v":2}\n')):
         log = LogFile(tmp_path / "log", "n", 1)
+        log.append(b"begun\n")
         for file in (tmp_path / "log").iterdir():
             file.unlink()
         (tmp_path / "log").rmdir()

@@ -13,7 +13,7 @@ from triack.node.node import port_of
 NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
-    *("key", "trust", "revoke"),
+    *("key", "trust", "revoke", "invite", "enrol"),
     *("send", "send_nowait", "transaction", "flush", "drain", "recall"),
     *("receive", "queue_lengths", "stats", "events"),
     *("browse", "requeue", "move", "purge"),
@@ -41,6 +41,7 @@ async def test_destinations_of_one_queue_share_what_they_send_by() -> None:
         assert port.outgoing_queue("b/q", triack.EXPRESS) is not by_name
 
 
+@pytest.mark.slow
 async def test_packets_of_an_earlier_life_are_waited_for(tmp_path: Path) -> None:
     """By number, as their receipts are gone; those that come later do not count."""
     async with make("b", tmp_path / "b", "udp") as b:

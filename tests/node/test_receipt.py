@@ -2,11 +2,13 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, make, quick, until
+from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
 
 NOWHERE = "udp://127.0.0.1:9/q"
 LAST = {triack.RECOVERABLE: "stored", triack.TRANSACTIONAL: "ordered"}
@@ -118,3 +120,83 @@ async def test_many_failed_messages_all_say_so(alone: triack.Node) -> None:
     for receipt in receipts[::250]:
         with pytest.raises(triack.DeliveryFailed):
             await receipt.ordered(WAIT)
+
+
+async def test_a_message_with_a_key_is_accepted_once(tmp_path: Path) -> None:
+    """The receipt is that of the first: in this start, and in later ones, on its way, arrived and dead."""
+    async with make("b", scheme="udp") as b:
+        address = b.address
+    ids: dict[str, set[str]] = {"on": set(), "in": set(), "dead": set()}
+    async with make("a", tmp_path) as a:
+        ids["on"] |= {(await a.send(f"{address}/q", b"x", key="k")).id for _ in range(3)}
+        async with a.transaction() as tx:
+            await tx.send(f"{address}/q", b"x", key="k")
+            await tx.send("own", b"y", key="k")
+            await tx.send("own", b"y", key="k")
+        ids["in"] |= {(await a.send("own", b"y", key="k")).id}
+        dead = await a.send(f"{address}/dead", b"z", key="k", time_to_reach_queue=0.01)
+        with pytest.raises(triack.DeliveryFailed):
+            await dead.ordered(WAIT)
+        ids["dead"] |= {dead.id}
+    async with make("a", tmp_path) as a:
+        receipt = await a.send(f"{address}/q", b"x", key="k")
+        await receipt.queued(WAIT)
+        with pytest.raises(triack.WaitTimeout):
+            await receipt.ordered(SOON)
+        old = await a.send("own", b"y", key="k")
+        await old.ordered(0)
+        dead = await a.send(f"{address}/dead", b"z", key="k")
+        with pytest.raises(triack.DeliveryFailed, match="reach-queue-timeout"):
+            await dead.ordered(0)
+        with pytest.raises(triack.UsageError, match="recoverable messages have no such stage"):
+            await (await a.send("own", b"w", key="r", delivery=triack.RECOVERABLE)).ordered(0)
+        async with triack.open("b", data=None, listen=address, insecure=True) as b:
+            await receipt.ordered(WAIT)
+            assert await bodies(b, "q", 1) == [b"x"]
+            assert b.queue_lengths() == {"dead-letter": 0, "q": 0}
+        assert a.queue_lengths()["own"] == 2
+        ids["on"].add(receipt.id)
+        ids["in"].add(old.id)
+        ids["dead"].add(dead.id)
+    assert [len(found) for found in ids.values()] == [1, 1, 1]
+
+
+async def test_a_large_message_with_a_key_is_found_again(tmp_path: Path) -> None:
+    """Among others; it is in many packets."""
+    async with make("b", scheme="udp") as b, make("a", tmp_path) as a:
+        destination = f"{b.address}/q"
+    async with make("a", tmp_path) as a:
+        for number in range(20):
+            await a.send(destination, b"%d" % number, key=f"k{number}")
+        large = await a.send(destination, b"x" * 100_000, key="large")
+        await a.flush()
+    async with make("a", tmp_path) as a, triack.open("b", data=None, listen=b.address, insecure=True):
+        again = [await a.send(destination, b"?", key=f"k{number}") for number in range(20)]
+        same = await a.send(destination, b"?", key="large")
+        assert same.id == large.id
+        for receipt in (*again, same):
+            await receipt.ordered(WAIT)
+
+
+@pytest.mark.parametrize(
+    ("key", "delivery", "told"),
+    [
+        ("", triack.TRANSACTIONAL, "a key is text of 1 to 255 bytes, not ''"),
+        ("\udc80", triack.TRANSACTIONAL, "a key is text of 1 to 255 bytes"),
+        ("x" * 256, triack.TRANSACTIONAL, "a key is text of 1 to 255 bytes"),
+        (7, triack.TRANSACTIONAL, "a key is text of 1 to 255 bytes, not 7"),
+        ("k", triack.EXPRESS, "express messages are on no disk, and neither are keys"),
+    ],
+)
+async def test_what_is_no_key_is_refused(alone: triack.Node, key: Any, delivery: triack.Delivery, told: str) -> None:
+    with pytest.raises(triack.UsageError, match=told):
+        await alone.send("q", b"x", key=key, delivery=delivery)
+
+
+async def test_keys_have_a_limit() -> None:
+    """Refused by name, with the time until there is room; what is known is found all the same."""
+    async with make(settings=quick(keys=triack.KeySettings(most=1))) as node:
+        first = await node.send("q", b"x", key="k")
+        with pytest.raises(triack.TooManyKeys, match="keeps as many keys as it may; the eldest is over in 86"):
+            await node.send("q", b"x", key="l")
+        assert (await node.send("q", b"x", key="k")).id == first.id

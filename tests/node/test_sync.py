@@ -68,6 +68,19 @@ def test_send_receive_and_transactions(tmp_path: Path) -> None:
         assert b.node_id in receipt.id
 
 
+def test_a_key_makes_a_send_safe_to_repeat(tmp_path: Path) -> None:
+    """A script that does not know whether it came through runs again."""
+    ids = set()
+    for _ in range(3):
+        with open_node("a", tmp_path) as node:
+            receipt = node.send("orders", b"12 valves", key="order-17")
+            receipt.ordered(WAIT)
+            ids.add(receipt.id)
+    assert len(ids) == 1
+    with open_node("a", tmp_path) as node:
+        assert node.queue_lengths()["orders"] == 1
+
+
 def test_a_node_in_another_thread_or_process_is_used_the_same_way(tmp_path: Path) -> None:
     with open_node("a", tmp_path), triack.sync.connect(tmp_path) as client:
         client.send("q", b"x").queued(WAIT)
@@ -135,3 +148,24 @@ def test_errors_are_those_of_triack(tmp_path: Path) -> None:
     while threading.active_count() > before and time.monotonic() < end:
         time.sleep(0.01)
     assert threading.active_count() == before
+
+
+def test_nodes_come_to_know_each_other(tmp_path: Path) -> None:
+    """By a code, or by keys; with a node of this process and with one that may be another's."""
+    listen = "udp://127.0.0.1:0"
+    with (
+        triack.sync.open("a", data=None, listen=listen) as a,
+        triack.sync.open("b", data=tmp_path, listen=listen) as b,
+        triack.sync.connect(tmp_path) as client,
+    ):
+        invitation = client.invite("plant-a")
+        assert a.enrol(invitation.code, b.address).key == client.key == b.key
+        assert invitation.enrolled(WAIT).name == "plant-a"
+        a.send("b/q", b"x").ordered(WAIT)
+        client.revoke("plant-a")
+        client.trust("plant-a", a.key)
+        a.send("b/q", b"x").ordered(WAIT)
+        for withdrawn in (a.invite(), client.invite()):
+            withdrawn.withdraw()
+            with pytest.raises(triack.EnrolmentFailed):
+                withdrawn.enrolled()

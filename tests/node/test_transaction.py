@@ -138,7 +138,18 @@ async def test_what_is_remembered_can_be_recalled_and_removed(tmp_path: Path) ->
         assert (node.recall("a"), node.recall("b"), node.recall("c")) == (b"2", b"", None)
 
 
-@pytest.mark.parametrize(("key", "value"), [("k", "text"), ("k", {"a": 1}), ("k", 1), (5, b""), ("\ud800", b"")])
+async def test_the_nodes_own_values_are_not_the_applications(tmp_path: Path) -> None:
+    """A key is kept among what applications remember, and is not seen there."""
+    for _ in range(2):
+        async with make(data=tmp_path) as node:
+            receipt = await node.send("q", b"x", key="k")
+            await receipt.queued(WAIT)
+            assert node.recall("$key:1:k") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("k", "text"), ("k", {"a": 1}), ("k", 1), (5, b""), ("\ud800", b""), ("$k", b"")]
+)
 async def test_only_bytes_can_be_remembered(node: triack.Node, key: object, value: object) -> None:
     """Refused at once; it must not reach the disk, and the node goes on."""
     async with node.transaction() as tx:
@@ -202,6 +213,7 @@ async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: tria
     await tx.commit()
 
 
+@pytest.mark.slow
 async def test_a_cancelled_commit_happened_or_did_not(node: triack.Node) -> None:
     """Never half of it: as many messages left the one queue as arrived in the other."""
     await fill(node, *(b"%d" % number for number in range(10)))

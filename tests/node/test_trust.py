@@ -119,3 +119,36 @@ def test_a_file_of_other_bytes() -> None:
 def test_a_peer_without_fields_is_a_name(tmp_path: Path) -> None:
     """What is left out has its default."""
     assert decode_trust(whole().encode(), "f") == [Peer("b", (), (), NO_PSK, ("*",))]
+
+
+def test_who_has_enrolled_is_a_new_peer_or_the_same_one_again() -> None:
+    """By the operator's name, else by the name that its key has, else by its own."""
+    file = trust()
+    assert file.enrol("b", KEYS[0], ["udp://B:1"], may_send=["in-*"]) == Peer(
+        "b", (KEYS[0],), ("udp://b:1",), NO_PSK, ("in-*",)
+    )
+    assert file.enrol("x", KEYS[0], ["udp://b:2"]).name == "b"
+    assert file.enrol("x", KEYS[1], [], name="c") == Peer("c", (KEYS[1],))
+    assert [(peer.name, peer.addresses) for peer in file.load()] == [("b", ("udp://b:1", "udp://b:2")), ("c", ())]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    {
+        "the name of another": ({"claimed": "b"}, "a peer of that name"),
+        "the operator's name for another": ({"name": "b"}, "a peer of that name"),
+        "a peer without keys": ({"claimed": "c"}, "a peer of that name"),
+        "another name for a known key": ({"key": KEYS[0], "name": "x"}, "it is b's, too"),
+        "the address of another": ({"addresses": ["udp://b:1"]}, "it is b's, too"),
+        "the node itself": ({"own": [KEYS[1]]}, "own key"),
+    }.values(),
+)
+def test_an_enrolment_gives_no_peer_another_key(change: dict[str, Any], why: str) -> None:
+    """Nothing is changed then."""
+    file = trust()
+    file.add("b", keys=[KEYS[0]], addresses=["udp://b:1"])
+    file.add("c", addresses=["udp://c:1"])
+    before = file.load()
+    with pytest.raises(UsageError, match=why):
+        file.enrol(**{"claimed": "new", "key": KEYS[1], "addresses": [], **change})
+    assert file.load() == before

@@ -53,6 +53,7 @@ def test_nine_of_ten_packets_may_vanish() -> None:
     assert transfers(0.9, 100, 100)["in_order_once"]
 
 
+@pytest.mark.slow
 def test_the_first_message_follows_the_end_of_an_outage() -> None:
     """Within a second and three round trips, however long it was, both ways and one way."""
     found = outages([SECOND, 9 * SECOND, 60 * SECOND, 700 * SECOND])
@@ -71,4 +72,4 @@ def test_recorded_packets_change_nothing_years_later() -> None:
     """Across restarts of the receiver."""
     found = replays([SECOND, DAY_NS, 3_650 * DAY_NS])
     assert found["duplicates"] == 0
-    assert found["copies"] > 20
+    assert found["copies"] > 15

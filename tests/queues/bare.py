@@ -14,6 +14,7 @@ from triack.queues.group_commit import GroupCommit
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.settings import NodeSettings
+from triack.tools.replay.files import parse_records
 from triack.transport.insecure import InsecureChannels
 
 
@@ -113,11 +114,12 @@ def kinds(effects: list[Effect]) -> list[str]:
 
 
 def records(effects: list[Effect]) -> list[dict[str, Any]]:
-    """The records of the session log that they write."""
+    """The records of the session log that they write; the node's first ones must be among them."""
     data = b"".join(effect.data for effect in effects if isinstance(effect, WriteRecords))
-    return [json.loads(line) for line in data.splitlines()]
+    return parse_records(data)
 
 
 def events(effects: list[Effect]) -> list[str]:
     """The events of these records."""
-    return [record["event"] for record in records(effects)]
+    data = b"".join(effect.data for effect in effects if isinstance(effect, WriteRecords))
+    return [json.loads(line)["event"] for line in data.splitlines()]

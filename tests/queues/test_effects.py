@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.queues.bare import Bare, events, kinds, records, rest, settle
+from tests.queues.bare import Bare, events, kinds, rest, settle
 from tests.queues.rollbacks import both_know, deliver, pair, put_back
 from triack.base.delivery import Delivery
 from triack.base.news import PeerSilent
@@ -139,7 +139,7 @@ def test_the_operator_is_told_of_silence_once() -> None:
     assert try_on() == []
     b.now_ns = a.now_ns
     a.effects.clear()
-    while not any(record["event"] == "session_opened" for record in records(a.effects)):
+    while "session_opened" not in events(a.effects):
         settle(a, b)
         a.now_ns += 100 * MS
     a.engine.handle_path_lost(b.address, a.now_ns)

@@ -97,6 +97,7 @@ def test_partition_then_healing_delivers_everything() -> None:
     assert b.received["q"] == numbered(0, 400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outage_s", [1, 7, 60, 3_600])
 def test_the_first_delivery_after_an_outage_comes_within_a_second(outage_s: int) -> None:
     """However long it was: a second for the next attempt, and three round trips."""

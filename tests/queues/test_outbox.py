@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.logs import taken_apart
 from tests.queues.bare import Bare, kinds, records, rest
 from tests.queues.hostile import without_order_acks
 from tests.queues.world import PlainWorld, World, numbered
@@ -61,7 +62,7 @@ def opened(body_cache_bytes: int) -> tuple[Bare, Bare, OutgoingQueue]:
 
 def sent(node: Bare) -> list[int]:
     """Numbers of the packets that it has sent since it was opened, each once."""
-    told = [record for record in records(node.effects) if record["event"] == "packet_sent"]
+    told = [record for record in taken_apart(records(node.effects)) if record["event"] == "packet_sent"]
     return [record["number"] for record in told if not record["resend"]][1:]
 
 

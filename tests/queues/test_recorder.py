@@ -1,36 +1,38 @@
 """The session log of whole nodes obeys docs/session-log.md."""
 
-import json
 from collections import defaultdict
 from typing import Any
 
 import pytest
 
+from tests.queues.bare import Bare, records, rest
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
+from triack.base.session_log import POLICY
 from triack.base.units import MS, SECOND
 from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
+from triack.tools.replay.files import parse_records
 from triack.tools.sim.faults import Faults
 
 ALWAYS = {"v": int, "event": str, "node": str, "incarnation": int, "n": int, "at_ns": int, "wall_ns": int}
 STREAM = {"class", "origin", "lane", "sequence"}
-PACKET = {"session", "packet", "class", "size"}
+PACKET = {"session", "packet", "packets", "class", "size"}
 FIELDS = {
     "node_started": {"name", "address"},
     "node_stopped": set(),
     "position_recovered": STREAM,
     "queued": STREAM | {"first", "last", "count", "queue", "peer_name"},
-    "session_opened": {"session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"},
+    "session_opened": {"session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold", *POLICY},
     "session_closed": {"session", "peer", "reason", "unacked"},
     "packet_sent": PACKET | {"resend"},
     "packet_received": PACKET | {"duplicate"},
     "ack_sent": {"session", "cumulative", "ranges", "trigger", "pending"},
     "ack_received": {"session", "ranges"},
-    "store_ack_sent": {"session", "cumulative", "ranges"},
+    "store_ack_sent": {"session", "cumulative", "ranges", "trigger", "pending"},
     "store_ack_received": {"session", "ranges"},
     "committed": STREAM | {"first", "last", "count", "queue"},
     "rejected": STREAM | {"number", "reason"},
@@ -38,11 +40,11 @@ FIELDS = {
     "order_ack_received": {"origin", "lane", "sequence", "number"},
     "resend_scheduled": {"origin", "lane", "sequence", "first", "last", "attempt", "interval_ns"},
     "removed": STREAM | {"first", "last", "count", "reason"},
-    "handed": STREAM | {"queue", "number", "first", "last", "redelivered"},
+    "handed": STREAM | {"queue", "number", "place", "counts", "redelivered"},
     "dropped": {"reason", "count"},
 }
 """The fields that each event has, beside those of every record."""
-TRIGGERS = {"count", "bytes", "delay", "piggyback", "gap", "duplicate", "request"}
+TRIGGERS = {"count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request"}
 
 
 def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:
@@ -87,7 +89,7 @@ def test_every_record_has_the_fields_that_the_schema_says(logs: list[list[dict[s
     """No event without its fields, no event that the schema does not know."""
     for record in logs[0] + logs[1]:
         assert {name: type(record[name]) for name in ALWAYS} == ALWAYS, record
-        assert record["v"] == 1
+        assert record["v"] == 2
         assert set(record) >= FIELDS[record["event"]], record
         assert len(record["node"]) == 32
         if record["event"] == "position_recovered":
@@ -106,7 +108,8 @@ def test_serials_have_no_gaps_and_incarnations_grow(logs: list[list[dict[str, An
             by_life[record["incarnation"]].append(record)
         assert list(by_life) == list(range(1, len(by_life) + 1))
         for life in by_life.values():
-            assert [record["n"] for record in life] == list(range(1, len(life) + 1))
+            serials = list(dict.fromkeys(record["n"] for record in life))
+            assert serials == list(range(1, len(serials) + 1))
             assert life[0]["event"] == "node_started"
             assert [record["at_ns"] for record in life] == sorted(record["at_ns"] for record in life)
         assert log[-1]["event"] == "node_stopped"
@@ -240,7 +243,7 @@ def test_taken_records_are_whole_lines() -> None:
     taken = recorder.take()
     assert taken.endswith(b"\n")
     lines = taken.decode().splitlines()
-    first, second = (json.loads(line) for line in taken.split(b"\n")[:-1])
+    first, second = parse_records(taken)
     assert len(lines) == 2
     assert first["name"] == 'quo"te\n\u2028\ud800'
     assert (first["n"], second["n"], first["wall_ns"], second["at_ns"]) == (1, 2, 12, 8)
@@ -259,3 +262,45 @@ def test_messages_with_properties_are_recorded_like_others() -> None:
     b.read_all("q")
     assert [record["count"] for record in b.log("committed")] == [5]
     assert [(record["first"], record["last"]) for record in b.log("handed")] == [(0, 4)]
+
+
+def burst(delivery: Delivery) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What two nodes write of some packets that one sends to the other at once."""
+    one, other = Bare("a"), Bare("b")
+    one.submit(other.address, *numbered(0, 40, 40_000), delivery=delivery)
+    rest(one, other)
+    mailbox = other.engine.inbox.mailboxes["q"]
+    while other.engine.take(mailbox, other.now_ns) is not None:
+        pass
+    other.poll()
+    return records(one.effects), records(other.effects)
+
+
+def messages(record: dict[str, Any]) -> int:
+    return sum(packets * count for packets, count in record["counts"])
+
+
+def test_packets_of_a_burst_are_one_record() -> None:
+    """On both sides, and what is handed out, too: a log grows with bursts, not with packets."""
+    one, other = burst(Delivery.TRANSACTIONAL)
+    sent = [record for record in one if record["event"] == "packet_sent" and record["class"] == "transactional"]
+    arrived = [record for record in other if record["event"] == "packet_received" and "lane" in record]
+    packets = sum(record["packets"] for record in sent)
+    assert packets == 40
+    assert len(arrived) == len(sent) < 15
+    assert sum(map(messages, sent)) == sum(map(messages, arrived)) == 40
+    (handed,) = [record for record in other if record["event"] == "handed"]
+    assert (handed["number"], handed["place"], messages(handed)) == (1, 0, 40)
+    assert sum(packets for packets, _ in handed["counts"]) == packets
+
+
+def test_express_packets_enter_their_queue_by_the_burst() -> None:
+    """Each is there as soon as it has arrived, and yet its record does not part those of its neighbours."""
+    _, other = burst(Delivery.EXPRESS)
+    arrived = [record for record in other if record["event"] == "packet_received" and "lane" in record]
+    entered = [record for record in other if record["event"] == "committed"]
+    assert len(arrived) == len(entered) < 15
+    for one, there in zip(arrived, entered, strict=True):
+        assert other.index(there) > other.index(one)
+        assert (one["number"], one["packets"]) == (there["first"], there["last"] - there["first"] + 1)
+        assert messages(one) == there["count"]

@@ -4,11 +4,11 @@ All of it is the kit of ``triack.tools.sim``. A crash drops the engine with all 
 disk had in hand is then done or not, as the seed decides.
 """
 
-import json
 from contextlib import suppress
 from random import Random
 from typing import Any
 
+from tests.logs import single_records
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
@@ -243,7 +243,7 @@ class SimNode(SimHost):
 
     def log(self, *events: str) -> list[dict[str, Any]]:
         """The session log so far, or the named events of it."""
-        records = [json.loads(line) for line in b"".join(self.records).splitlines()]
+        records = single_records(b"".join(self.records))
         return [record for record in records if not events or record["event"] in events]
 
 

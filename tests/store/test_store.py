@@ -533,6 +533,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_kill_in_the_middle_of_commits_loses_nothing_committed(tmp_path: Path) -> None:
     """Killed again and again: what was reported is there, a commit is there as a whole, and the store opens."""
     for _ in range(4):

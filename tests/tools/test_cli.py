@@ -13,6 +13,7 @@ import pytest
 import triack as library
 from tests.tools.processes import Server, message_of, numbered, start, text, triack, wait_until
 from triack.node.control.frames import VERSION, dial
+from triack.tools.commands.tally import STORED
 
 pytestmark = pytest.mark.slow
 
@@ -101,15 +102,31 @@ def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> Non
     with Server(tmp_path / "b") as server:
         address = server.address
     late = triack(
-        "send", f"{address}/orders", "--data", tmp_path / "s", "--insecure", "--timeout", "0.5", stdin=b"1\n2\n"
+        "send", f"{address}/orders", "--data", tmp_path / "s", "--insecure", "--timeout", "2", stdin=b"1\n2\n"
     )
-    assert late.returncode == 1
+    assert late.returncode == 3
     *warnings, last = late.stderr.decode().splitlines()
-    assert last == "triack: lines 1-2 not ordered: not after 0.5 s"
+    assert last == f"triack: lines 1-2 not yet ordered: not after 2 s; {STORED}"
     assert f"stored until it is opened again: 2 messages for {address}/orders" in warnings[-1]
     with Server(tmp_path / "b", listen=address), Server(tmp_path / "s"):
         got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "20")
     assert got.stdout == b"1\n2\n"
+
+
+def test_an_input_with_a_key_is_accepted_once(tmp_path: Path) -> None:
+    """By a node of its own, by another process of it, and by one that was killed meanwhile."""
+    with Server(tmp_path / "b") as server:
+        address = server.address
+    order = ["send", f"{address}/orders", "--data", str(tmp_path / "s"), "--key", "monday", "--timeout", "2"]
+    for _ in range(2):
+        assert triack(*order, "--insecure", stdin=b"1\n2\n").returncode == 3
+    with Server(tmp_path / "s") as own:
+        assert triack(*order, stdin=b"1\n2\n").returncode == 3
+        own.kill()
+    with Server(tmp_path / "s"), Server(tmp_path / "b", listen=address):
+        assert triack(*order[:-1], "20", stdin=b"1\n2\n3\n").returncode == 0
+        got = triack("receive", "orders", "--data", tmp_path / "b", "--timeout", "0.5")
+    assert got.stdout == b"1\n2\n3\n"
 
 
 def test_a_line_over_the_limit_ends_the_input(tmp_path: Path, server: Server) -> None:
@@ -273,7 +290,7 @@ def test_an_interrupted_send_says_what_is_missing(tmp_path: Path) -> None:
     assert sender.wait(timeout=20) == 143
     _, complaints = sender.communicate()
     assert complaints.decode().splitlines()[-2:] == [
-        "triack: lines 1-2 not ordered: interrupted",
+        f"triack: lines 1-2 not yet ordered: interrupted; {STORED}",
         "triack: what follows line 2 was not sent: interrupted",
     ]
 
@@ -297,7 +314,7 @@ def test_version_and_help() -> None:
 def test_an_address_that_does_not_answer_is_named(tmp_path: Path) -> None:
     """The message waits, and the operator learns why, once."""
     sent = triack("send", "tcp://127.0.0.1:9/q", "--data", tmp_path, "--insecure", "--timeout", "1", stdin=b"1\n")
-    assert sent.returncode == 1
+    assert sent.returncode == 3
     assert [b"tcp://127.0.0.1:9" in line for line in sent.stderr.splitlines() if b"nobody listens at" in line] == [True]
 
 
@@ -338,7 +355,8 @@ def test_a_file_is_sent_whole_with_all_that_was_said_of_it(tmp_path: Path, serve
     with Server(tmp_path / "b") as server, Server(tmp_path / "a") if served else nullcontext():
         peer: list[str | Path] = ["--peer", f"plant={server.address}", "--data", tmp_path / "a", "--insecure"]
         sent = triack("send", "plant/album", *files, *said, *peer, "--json")
-        assert json.loads(sent.stdout) == {"read": 2, "stage": "ordered", "reached": 2, "failures": []}, sent.stderr
+        told = {"read": 2, "stored": 2, "stage": "ordered", "reached": 2, "failures": []}
+        assert json.loads(sent.stdout) == told, sent.stderr
         got = triack("receive", "album", "--data", server.data, "--count", "2", "--json")
     first, second = map(json.loads, got.stdout.splitlines())
     assert (first["body_base64"], second["body"]) == ("/woA", "one\ntwo\n")

@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.house import project
 from triack.tools.entry import HINT, LIBRARIES
 
@@ -27,6 +29,7 @@ def run(*missing: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_plain_installation_says_in_one_line_what_the_command_needs() -> None:
     """Whichever of them is missing."""
     for name in LIBRARIES:

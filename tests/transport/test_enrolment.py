@@ -290,6 +290,7 @@ def test_two_nodes_do_not_play_ping_pong() -> None:
     assert len(ask(b, a.poll_transmit(), "udp://192.0.2.66:1")) == 132
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", sorted(set(STEPS)))
 def test_every_flipped_bit_is_dropped(step: str) -> None:
     """And then the right datagram is taken as if nothing had been."""

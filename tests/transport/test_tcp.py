@@ -5,18 +5,12 @@ import errno
 import socket
 import ssl
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from itertools import count
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
+from tests.certificates import make_certificate
 from tests.transport.endpoints import Opener, received
 from triack.base.reasons import DropReason
 from triack.transport import tcp
@@ -244,17 +238,7 @@ async def test_who_has_no_tls_or_the_wrong_one_is_not_served(
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     """A certificate for 127.0.0.1 that both sides know."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, SHA256())
-    )
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(private + certificate.public_bytes(Encoding.PEM))
+    file = make_certificate(tmp_path_factory.mktemp("tls"))
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server.load_cert_chain(file)
     return Tls(server, ssl.create_default_context(cafile=file))

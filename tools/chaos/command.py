@@ -92,7 +92,7 @@ def _check_options() -> None:
 
 
 def _one(seed: int, console: Console, *, small: bool, log: Path | None, as_json: bool) -> int:
-    from triack.tools.chaos.plan import draw
+    from triack.tools.chaos.drawing import draw
     from triack.tools.chaos.run import run_plan
 
     plan = draw(seed)

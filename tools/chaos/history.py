@@ -6,6 +6,7 @@ are those of section "What is promised" in docs/proof.md:
 - queue: what is handed out was sent, byte for byte;
 - prefix: a transactional stream is handed out in order, without repetition and without a gap among what was accepted;
 - total queue: in the end everything accepted was handed out or is a dead letter;
+- refusals: what its destination refuses is a dead letter, for a reason that the plan knows, and never handed out;
 - unknown outcomes: a batch whose commit never returned is there as a whole or not at all, and never twice;
 - hand-over: what comes again was not acknowledged for good, and says so; a reader that keeps its position in the store
   sees every message exactly once.
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
 from typing import NamedTuple
+
+from triack.base.reasons import DeadReason
 
 __all__ = ["Batch", "History", "Part", "StreamHistory", "body_of", "identify"]
 
@@ -52,13 +55,16 @@ class StreamHistory:
     Attributes:
         ordered: whether it is transactional.
         durable: whether it outlives crashes.
-        expires: whether its messages may become dead letters.
+        expires: whether its messages may become dead letters, as their time to reach the queue ran out.
+        refusals: for which reasons its destination may refuse them.
+        forbidden: whether its destination has to refuse all of them.
         fates: by number, as far as submitted.
         handed: how often each number was handed out as fresh.
         newest: the greatest number handed out.
         acknowledged: numbers whose acknowledgement is on disk; ``done`` is the greatest.
         returned: numbers that the reader gave back and that have not come again.
         buried: numbers found in the dead-letter queue.
+        refused: those of them that were refused, and never reached their queue.
         excused: why not everything has to arrive; empty if it must.
         undone: numbers that were accepted in a state which the sender's machine has lost.
         is_strict: whether repetition can be judged, which it cannot on a machine that was taken back.
@@ -68,6 +74,8 @@ class StreamHistory:
     ordered: bool
     durable: bool
     expires: bool
+    refusals: frozenset[str] = frozenset()
+    forbidden: bool = False
     fates: dict[int, Fate] = field(default_factory=dict)
     handed: dict[int, int] = field(default_factory=dict)
     newest: int = -1
@@ -75,9 +83,15 @@ class StreamHistory:
     done: int = -1
     returned: set[int] = field(default_factory=set)
     buried: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
     excused: str = ""
     undone: set[int] = field(default_factory=set)
     is_strict: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that is accepted has to be handed out."""
+        return not (self.expires or self.refusals or self.excused)
 
 
 class History:
@@ -135,6 +149,8 @@ class History:
         seen = self.streams[stream]
         if body != body_of(stream, number, len(body)):
             self._found("queue", stream, f"{number} was altered on its way")
+        if seen.forbidden:
+            self._found("permission", stream, f"{number} was handed out, and its sender may not send there")
         if number in seen.acknowledged and seen.durable:
             self._found("hand-over", stream, f"{number} comes again after its acknowledgement was on disk")
         if seen.ordered and reader is not None:
@@ -160,7 +176,7 @@ class History:
 
     def _check_gap(self, stream: int, number: int) -> None:
         seen = self.streams[stream]
-        if seen.expires or seen.excused or not seen.is_strict:
+        if not seen.is_whole or not seen.is_strict:
             return
         for skipped in range(seen.newest + 1, number):
             if seen.fates.get(skipped) is Fate.ACCEPTED and skipped not in seen.undone:
@@ -176,16 +192,28 @@ class History:
         seen.acknowledged.update(numbers)
         seen.done = max(seen.done, *numbers)
 
-    def buried(self, stream: int, number: int, body: bytes) -> None:
-        """A message was found in the dead-letter queue of its sender."""
+    def buried(self, stream: int, number: int, body: bytes, reason: str = "", *, maybe_delivered: bool = True) -> None:
+        """A message was found in the dead-letter queue of its sender.
+
+        Args:
+            stream: its stream.
+            number: its number in it.
+            body: what was found.
+            reason: why it is there.
+            maybe_delivered: whether it may have been delivered as well, as far as its sender knows.
+        """
         if stream >= len(self.streams) or number not in self.streams[stream].fates:
             self.violations.append(("queue", f"stream {stream}: {number} is a dead letter but was never sent"))
             return
         seen = self.streams[stream]
         if body != body_of(stream, number, len(body)):
             self._found("queue", stream, f"{number} was altered on its way to the dead letters")
-        if not seen.expires and not seen.excused:
-            self._found("total-queue", stream, f"{number} became a dead letter without a reason")
+        if reason in seen.refusals:
+            seen.refused.add(number)
+            if maybe_delivered:
+                self._found("refusals", stream, f"{number} was refused ({reason}), and called perhaps delivered")
+        elif not seen.excused and not (seen.expires and reason == DeadReason.REACH_QUEUE_TIMEOUT):
+            self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")
         seen.buried.add(number)
 
     def handed_out(self, stream: int) -> dict[int, int]:
@@ -250,15 +278,19 @@ class History:
             missing = self.missing(index) if seen.durable and not seen.excused else []
             if missing:
                 self._found("total-queue", index, f"lost {len(missing)} accepted messages, the first is {missing[0]}")
+            for number in sorted(seen.refused & seen.handed.keys()):
+                self._found("refusals", index, f"{number} was refused, and handed out as well")
         for batch in self._batches:
             self._check_whole(batch)
         for stream, number, stage in self._claims:
             seen = self.streams[stream]
             if seen.durable and not seen.excused and number not in seen.handed and number not in seen.buried:
                 self._found("claims", stream, f"a receipt said that {number} is {stage}, and it never arrived")
+            if number in seen.refused:
+                self._found("claims", stream, f"a receipt said that {number} is {stage}, and it was refused")
 
     def _check_whole(self, batch: Batch) -> None:
-        """A batch of unknown outcome that does not expire is there as a whole or not at all."""
+        """A batch of unknown outcome, all of which has to be handed out, is there as a whole or not at all."""
         parts = [part for part in batch.parts if self._is_strict(part)]
         there = [number in self.streams[part.stream].handed for part in parts for number in range(part.first, part.end)]
         if any(there) and not all(there):
@@ -267,7 +299,7 @@ class History:
     def _is_strict(self, part: Part) -> bool:
         seen = self.streams[part.stream]
         undone = any(number in seen.undone for number in range(part.first, part.end))
-        return seen.durable and not seen.expires and not seen.excused and not undone
+        return seen.durable and seen.is_whole and not undone
 
 
 def body_of(stream: int, number: int, size_bytes: int) -> bytes:

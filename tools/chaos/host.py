@@ -5,10 +5,11 @@ the process just before one of them, wherever that is.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triack.base.commit import StoreContent
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError
+from triack.base.peers import Peer
 from triack.base.units import MS
 from triack.queues.engine import Engine
 from triack.store.store import Store
@@ -100,6 +101,11 @@ class Host(SimHost):
         self._sleepers: dict[str, Callable[[], None]] = {}
         self.disk.on_effect = lambda _what: self.before_effect()
 
+    @property
+    def peer(self) -> Peer:
+        """What others have to know of it."""
+        return replace(super().peer, addresses=self.plan.addresses)
+
     # ---- the life of the process
 
     @property
@@ -142,6 +148,11 @@ class Host(SimHost):
             self.die()
         else:
             self.effects.left = after
+
+    def move(self, address: str, down_ns: int) -> None:
+        """The process ends, and the next one listens elsewhere."""
+        self.crash(0, power=False, down_ns=down_ns, again=-1)
+        self.address = address
 
     def die(self) -> None:
         """The process is gone, now; it comes back later."""

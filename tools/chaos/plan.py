@@ -4,27 +4,22 @@ A swarm: each seed first draws which kinds of fault are on at all and how strong
 some all crashes. The faults are an explicit list, so that a failing seed can be shrunk by leaving some of them out.
 """
 
-from dataclasses import asdict, dataclass, field, replace
-from random import Random
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings
+from triack.queues.quotas import Limits
 from triack.queues.settings import NodeSettings
-from triack.session.settings import AckTrigger, SessionSettings
 from triack.tools.sim.faults import Faults
-from triack.tools.sim.world import World
 
-__all__ = ["DISHONEST", "Fault", "HostPlan", "Plan", "StreamPlan", "draw"]
+__all__ = ["DISHONEST", "STRANGE", "Fault", "HostPlan", "Plan", "StreamPlan"]
 
 DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
 
-INSECURE_CHANCE = 1 / 8
-"""Nodes without keys are for one machine; enough that a few hundred seeds meet every fault without them, too."""
-
-_CRASHES = ("kill", "power-loss")
-_FAILURES = ("eio", "full", "short", "drop")
+STRANGE = ("junk", "replay", "forge", "overtake")
+"""What strangers do: datagrams of no meaning, copies of others' datagrams, connects with a key that nobody trusts, and
+copies that come before what they are copies of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +30,15 @@ class Fault:
         at_ns: when, from the start.
         kind: ``kill`` and ``power-loss`` (after ``after`` more effects, down for ``for_ns``), ``pause``, ``stop``
             (orderly, and started again), ``cut``, ``cut-one-way``, ``clog``, ``rebind``, ``wall-jump`` (by ``for_ns``),
-            ``disk-error`` (as ``call`` says, once or until it is repaired), ``disk-full``, or one of ``DISHONEST``.
+            ``disk-error`` (as ``call`` says, once or until it is repaired), ``disk-full``, ``move`` (to the address of
+            that number ``after``, down for ``for_ns``), ``rotate`` (another key within ``for_ns``), ``revoke`` (of the
+            ``other`` by the host), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of ``DISHONEST``.
         host, other: indices of hosts.
         after: effects or calls until it strikes.
         for_ns: how long it lasts.
         again: effects after which the start that follows a crash is itself interrupted; -1 for not.
         call: how the disk call that comes after ``after`` others fails: a kind of ``FailAt``.
-        forever: whether all calls after it fail as well.
+        forever: whether all calls after it fail as well, or somebody is trusted again only when all else is at rest.
     """
 
     at_ns: int
@@ -70,6 +67,7 @@ class StreamPlan:
         gap_ns: longest wait between batches.
         live_ms: time to reach the queue; 0 for no limit.
         source: index of the stream whose messages this one forwards, exactly once; -1 if it has its own.
+        forbidden: whether the sender may not send there.
     """
 
     sender: int
@@ -83,11 +81,21 @@ class StreamPlan:
     gap_ns: int = 20 * MS
     live_ms: int = 0
     source: int = -1
+    forbidden: bool = False
+
+    def describe(self) -> str:
+        """In a few words."""
+        forbidden = " forbidden" if self.forbidden else ""
+        return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{forbidden}"
 
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """One machine. ``transactional`` readers keep their position in the store, others only acknowledge."""
+    """One machine.
+
+    ``transactional`` readers keep their position in the store, others only acknowledge. It begins at ``address``, and
+    is looked for at all of its ``addresses``.
+    """
 
     name: str
     address: str
@@ -99,6 +107,12 @@ class HostPlan:
     timer_slack_ns: int
     failure_rate: float
     read_gap_ns: int
+    others: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where it may be, in the order in which others try."""
+        return (*self.others, self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,212 +147,12 @@ class Plan:
             kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
         return {
             "seed": self.seed,
-            "hosts": [host.address for host in self.hosts],
+            "hosts": [" ".join(host.addresses) for host in self.hosts],
+            "limits": [host.name for host in self.hosts if host.settings.limits != Limits()],
             "secure": self.is_secure,
-            "streams": [f"{s.sender}>{s.receiver} {s.delivery} x{s.count} {s.size_bytes}B" for s in self.streams],
+            "streams": [stream.describe() for stream in self.streams],
             "network": network,
             "faults": kinds,
             "faults_end_s": self.faults_end_ns / SECOND,
             "dead_path": self.dead_path,
         }
-
-
-@dataclass(slots=True)
-class _Draw:
-    random: Random
-    hosts: int
-    end_ns: int
-    faults: list[Fault] = field(default_factory=list)
-
-    def host(self) -> int:
-        return self.random.randrange(self.hosts)
-
-    def times(self, most_every_ns: int) -> list[int]:
-        """Moments until the end, as if by chance, but not denser than asked."""
-        moments, at_ns = [], 0
-        while (at_ns := at_ns + self.random.randrange(most_every_ns // 4, 2 * most_every_ns)) < self.end_ns:
-            moments.append(at_ns)
-        return moments
-
-
-def draw(seed: int) -> Plan:
-    """The plan of a seed; the same for ever."""
-    random = World(seed).chance("plan")
-    hosts = random.choice([2, 2, 2, 3])
-    scheme = "tcp" if random.random() < 0.15 else "udp"
-    end_ns = random.choice([4, 8, 16, 40]) * SECOND
-    drawn = _Draw(random, hosts, end_ns)
-    host_plans = tuple(_draw_host(random, "abc"[index], scheme) for index in range(hosts))
-    streams = _draw_streams(random, hosts)
-    for kind in (_draw_crashes, _draw_paths, _draw_pauses, _draw_disk, _draw_clock):
-        if random.random() < 0.4:
-            kind(drawn)
-    if random.random() < 0.12:
-        _draw_dishonest(drawn)
-    dead = (0, 1) if hosts == 3 and random.random() < 0.1 else None
-    faults = tuple(sorted(drawn.faults, key=lambda fault: fault.at_ns))
-    is_secure = random.random() >= INSECURE_CHANCE
-    return Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
-
-
-def _draw_network(random: Random) -> Faults:
-    def some(chance: float, *values: float) -> float:
-        return random.choice(values) if random.random() < chance else 0.0
-
-    return Faults(
-        loss=some(0.5, 0.02, 0.1, 0.3, 0.5),
-        burst=some(0.2, 0.005, 0.02),
-        burst_length=random.choice([3.0, 10.0]),
-        duplicate=some(0.3, 0.02, 0.2),
-        late_duplicate=some(0.3, 0.01, 0.05),
-        late_ns=random.choice([SECOND, 10 * SECOND, 60 * SECOND]),
-        reorder=some(0.4, 0.05, 0.3),
-        spike=some(0.2, 0.01, 0.05),
-        corrupt=some(0.2, 0.01, 0.1),
-        truncate=some(0.15, 0.01, 0.05),
-        delay_ns=random.choice([MS // 10, 5 * MS, 50 * MS]),
-        jitter_ns=random.choice([0, MS, 20 * MS]),
-    )
-
-
-def _draw_host(random: Random, name: str, scheme: str) -> HostPlan:
-    return HostPlan(
-        name=name,
-        address=f"{scheme}://{name}:1",
-        settings=_draw_settings(random),
-        commit_ns=random.choice([MS // 4, 3 * MS, 3 * MS, 80 * MS]),
-        page_bytes=random.choice([512, 1_024, 4_096]),
-        checkpoint_pages=random.choice([4, 30, 200]),
-        transactional=random.random() < 0.5,
-        timer_slack_ns=random.choice([0, 0, 0, 50 * MS, SECOND]),
-        failure_rate=random.choice([0.0, 0.0, 0.02]),
-        read_gap_ns=random.choice([10 * MS, 50 * MS, 300 * MS]),
-    )
-
-
-def _draw_settings(random: Random) -> NodeSettings:
-    window = random.choice([1, 2, 3, 8, 64, 64])
-    trigger = random.choice([None, None, AckTrigger(count=max(1, window // 3), delay_s=1.0), AckTrigger(count=1)])
-    session = SessionSettings(
-        max_unacked_packet=window,
-        idle_ack_delay_s=random.choice([0.001, 0.05, 0.5]),
-        ack_trigger=trigger,
-        ack_timeout_min_s=random.choice([0.2, 2.0]),
-        ack_timeout_max_s=random.choice([5.0, 20.0]),
-        connect_timeout_s=random.choice([2.0, 10.0]),
-        cleanup_interval_s=random.choice([1.0, 300.0]),
-        drain_timeout_s=random.choice([0.3, 5.0]),
-        max_datagram_bytes=random.choice([576, 1_200, 1_200, 9_000]),
-    )
-    order = OrderSettings(
-        order_ack_idle_s=random.choice([0.001, 0.5]),
-        seq_max_ack_delay_s=random.choice([1.0, 10.0]),
-        order_ack_every=random.choice([1, 5, 64]),
-        max_held_packets=random.choice([1, 8, 4_096]),
-        seq_resend_13_s=random.choice([0.3, 5.0]),
-        seq_resend_46_s=10.0,
-    )
-    return NodeSettings(
-        session=session,
-        order=order,
-        reconnect_min_s=random.choice([0.01, 0.1]),
-        pending_limit_bytes=random.choice([5_000, 4 * 1024 * 1024]),
-        body_cache_bytes=random.choice([0, 4_000, 32 * 1024 * 1024]),
-        close_timeout_s=random.choice([0.1, 5.0]),
-        max_redeliveries=1_000,
-    )
-
-
-def _draw_streams(random: Random, hosts: int) -> tuple[StreamPlan, ...]:
-    streams = [_draw_stream(random, 0, 1, "transactional")]
-    if random.random() < 0.4:
-        streams.append(_draw_stream(random, 1, 0, "transactional"))
-    for delivery in ("recoverable", "express", "transactional"):
-        if random.random() < 0.3:
-            sender, receiver = random.sample(range(hosts), 2)
-            streams.append(_draw_stream(random, sender, receiver, delivery))
-    if random.random() < 0.35:
-        # What arrives at 1 is forwarded, received and sent in one transaction.
-        first = streams[0]
-        streams.append(replace(first, sender=1, receiver=(hosts - 1) if hosts == 3 else 0, queue="fw", source=0))
-    return tuple(
-        replace(stream, queue=stream.queue if stream.source >= 0 else f"q{index}")
-        for index, stream in enumerate(streams)
-    )
-
-
-def _draw_stream(random: Random, sender: int, receiver: int, delivery: str) -> StreamPlan:
-    size_bytes = random.choice([20, 100, 100, 3_000])
-    return StreamPlan(
-        sender=sender,
-        receiver=receiver,
-        queue="",
-        delivery=delivery,
-        count=random.choice([10, 40]) if size_bytes == 3_000 else random.choice([20, 60, 200]),
-        size_bytes=size_bytes,
-        large_bytes=random.choice([0, 0, 0, 20_000]),
-        batch=random.choice([1, 10, 60]),
-        gap_ns=random.choice([5 * MS, 50 * MS, 300 * MS, 3 * SECOND]),
-        live_ms=random.choice([0, 0, 0, 0, 500, 30_000]),
-    )
-
-
-def _draw_crashes(draw_: _Draw) -> None:
-    random = draw_.random
-    for at_ns in draw_.times(random.choice([300 * MS, SECOND, 3 * SECOND])):
-        fault = Fault(
-            at_ns,
-            random.choice(_CRASHES),
-            draw_.host(),
-            after=random.choice([0, random.randrange(10), random.randrange(200)]),
-            for_ns=random.randrange(1, random.choice([50 * MS, 2 * SECOND])),
-            again=random.choice([-1, -1, random.randrange(40)]),
-        )
-        draw_.faults.append(fault)
-
-
-def _draw_paths(draw_: _Draw) -> None:
-    random = draw_.random
-    for at_ns in draw_.times(2 * SECOND):
-        kind = random.choice(["cut", "cut-one-way", "clog", "rebind"])
-        one, other = random.sample(range(draw_.hosts), 2)
-        for_ns = random.randrange(1, random.choice([200 * MS, 5 * SECOND]))
-        draw_.faults.append(Fault(at_ns, kind, one, other, for_ns=for_ns))
-
-
-def _draw_pauses(draw_: _Draw) -> None:
-    random = draw_.random
-    for at_ns in draw_.times(3 * SECOND):
-        kind = random.choice(["pause", "pause", "stop"])
-        draw_.faults.append(Fault(at_ns, kind, draw_.host(), for_ns=random.randrange(1, 4 * SECOND)))
-
-
-def _draw_disk(draw_: _Draw) -> None:
-    random = draw_.random
-    for at_ns in draw_.times(3 * SECOND):
-        fault = Fault(
-            at_ns,
-            random.choice(["disk-error", "disk-error", "disk-full"]),
-            draw_.host(),
-            after=random.choice([0, random.randrange(30)]),
-            for_ns=random.randrange(1, 2 * SECOND),
-            call=random.choice(_FAILURES),
-            forever=random.random() < 0.3,
-        )
-        draw_.faults.append(fault)
-
-
-def _draw_clock(draw_: _Draw) -> None:
-    random = draw_.random
-    for at_ns in draw_.times(4 * SECOND):
-        jump_ns = random.choice([-1, 1]) * random.choice([SECOND, 3_600 * SECOND, 86_400 * 365 * SECOND])
-        draw_.faults.append(Fault(at_ns, "wall-jump", draw_.host(), for_ns=jump_ns))
-
-
-def _draw_dishonest(draw_: _Draw) -> None:
-    random = draw_.random
-    at_ns = random.randrange(draw_.end_ns // 4, draw_.end_ns)
-    kind = random.choice(DISHONEST)
-    draw_.faults.append(
-        Fault(at_ns, kind, draw_.host(), after=random.randrange(60), for_ns=random.randrange(2 * SECOND))
-    )

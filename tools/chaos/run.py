@@ -2,15 +2,22 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import product
 
+from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
+from triack.session.states import CloseReason
+from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import DISHONEST, Fault, Plan, draw
+from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan
+from triack.tools.chaos.strangers import Strangers
+from triack.tools.chaos.trust import Trust
 from triack.tools.chaos.verdict import judge_logs
 from triack.tools.chaos.workload import LAST_GAP_NS, Workload
 from triack.tools.sim.disk import Disk, FailAt, Snapshot
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network
+from triack.tools.sim.nonces import Nonces
 from triack.tools.sim.world import START_NS, Livelock, World
 
 __all__ = ["Outcome", "run_plan", "run_seed"]
@@ -23,6 +30,8 @@ SLICE_NS = 100 * MS
 """Between two looks whether all has arrived."""
 CALM_DELAY_NS = 5 * MS
 """One way, when the faults are over: a window of one packet must still move within the 30 seconds."""
+REFUSALS = (*RejectReason, CloseReason.REVOKED)
+"""What the session logs are asked for: whether anybody was refused."""
 EVENTS_MAX = 500_000
 """Ten times what a busy run takes."""
 
@@ -79,7 +88,13 @@ class _Scene:
         keys = None if plan.is_secure else ()
         self.hosts = [Host(self.world, self.network, host, keys=keys) for host in plan.hosts]
         self.clones: list[Host] = []
+        self.nonces = Nonces()
+        for each in self.hosts:
+            each.identity.suite = self.nonces.suite
         self.work = Workload(plan.streams, self.hosts, self.world)
+        self.trust = Trust(plan, self.hosts, self.world)
+        strange = any(fault.kind in STRANGE for fault in plan.faults)
+        self.strangers = Strangers(self.world, self.network, self.hosts) if strange else None
         self.violations: list[tuple[str, str]] = []
         self.seen: Counter[str] = Counter()
         self.tainted: set[int] = set()
@@ -92,12 +107,18 @@ class _Scene:
         for host in self.hosts:
             host.start()
         self._cut_dead_path()
+        self.trust.begin()
         self.work.begin()
         for fault in self.plan.faults:
             self.world.at(fault.at_ns, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
         self.world.run(self.plan.faults_end_ns)
         self._heal()
+        lasts = self.trust.heal()
         self._converge()
+        if lasts:
+            # What a peer that was revoked did not get is not lost: it waits.
+            self.trust.forgive()
+            self._converge()
         self._judge()
 
     def _heal(self) -> None:
@@ -111,8 +132,9 @@ class _Scene:
 
     def _cut_dead_path(self) -> None:
         if self.plan.dead_path is not None:
-            one, other = self.plan.dead_path
-            self.network.cut(self.hosts[one].address, self.hosts[other].address)
+            one, other = (self.plan.hosts[index] for index in self.plan.dead_path)
+            for sender, to in product(one.addresses, other.addresses):
+                self.network.cut(sender, to)
 
     def _converge(self) -> None:
         """Within 30 s everything accepted has arrived, and soon after nothing is left to do."""
@@ -163,7 +185,8 @@ class _Scene:
         """Whether the path from a host to a peer, by its name or its address, and back, is fit for acknowledgements."""
         pair = {index, next((i for i, host in enumerate(self.hosts) if peer in (host.name, host.address)), index)}
         dead = self.plan.dead_path is not None and pair == set(self.plan.dead_path)
-        return not dead and not pair & self.tainted and all(self.hosts[i].lost is None for i in pair)
+        apart = self.trust.apart(min(pair), max(pair))
+        return not dead and not apart and not pair & self.tainted and all(self.hosts[i].lost is None for i in pair)
 
     # ---- excuses
 
@@ -173,6 +196,8 @@ class _Scene:
         ends = {plan.sender, plan.receiver}
         if self.plan.dead_path is not None and ends == set(self.plan.dead_path):
             return "dead path"
+        if self.trust.apart(plan.sender, plan.receiver):
+            return "revoked"
         for index in ends & self.tainted:
             if self._noticed(index):
                 return "damage noticed"
@@ -212,6 +237,13 @@ class _Scene:
         elif fault.kind == "disk-full":
             host.disk.faults.full = 1.0
             self.world.at(fault.for_ns, host.disk.calm)
+        elif fault.kind in STRANGE:
+            if self.strangers is not None:
+                self.strangers.attack(fault)
+        elif fault.kind == "move":
+            host.move(host.plan.addresses[fault.after], fault.for_ns)
+        elif fault.kind in ("rotate", "revoke"):
+            {"rotate": self.trust.rotate, "revoke": self.trust.revoke}[fault.kind](fault)
         else:
             self._break_path(fault)
 
@@ -290,6 +322,7 @@ class _Scene:
         disk = Disk(self.world.chance("disk of the clone"))
         clone = Host(self.world, self.network, plan, disk, original.identity.keys)
         clone.directory.replace(original.directory)
+        clone.identity.suite = self.nonces.suite
         disk.restore(original.disk.snapshot())
         self.clones.append(clone)
         clone.start()
@@ -301,7 +334,11 @@ class _Scene:
         for index, seen in enumerate(history.streams):
             seen.excused = self._excuse(index)
         history.finish()
-        self.violations += history.violations
+        self.trust.judge()
+        if self.nonces.repeated:
+            self.violations.append(("nonce", f"{self.nonces.repeated} datagrams were sealed with a nonce of another"))
+        self.violations += history.violations + self.trust.violations
+        self.violations += self.strangers.violations if self.strangers is not None and self.plan.is_secure else []
         if not self.tainted:
             self._judge_records()
 
@@ -318,6 +355,10 @@ class _Scene:
             self.seen.update(end.partition(":")[0] for end in host.ends)
         for name, count in self.network.counts.items():
             self.seen[f"net-{name}"] += count
+        for host in self.hosts:
+            for word in REFUSALS:
+                self.seen[word] += sum(records.count(f'"{word}"'.encode()) for records in host.records)
+        self.seen = +self.seen
         world = self.world
         return Outcome(self.plan, self.violations, world.now_ns, world.events, world.trace, self._logs(), self.seen)
 

@@ -4,12 +4,14 @@ from dataclasses import replace
 from random import Random
 
 from triack.base.delivery import Delivery
+from triack.base.reasons import RejectReason
 from triack.base.units import MS
 from triack.node.port import MESSAGE_OVERHEAD_BYTES
 from triack.queues.engine import Engine
 from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.mailbox import Lease, Mailbox
 from triack.queues.packing import Outgoing
+from triack.queues.quotas import Limits
 from triack.queues.redelivery import Return
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
@@ -42,6 +44,7 @@ class Sender:
         self.plan = plan
         self.host = host
         self.to = to
+        self.where = to.name if to.identity.keys else to.address
         self.next = 0
         self.siblings: list[Sender] = []
         self._waits = False
@@ -74,7 +77,7 @@ class Sender:
             senders.append(self._random.choice(self.siblings))
         parts = []
         for sender in senders:
-            outgoing = engine.outgoing_queue(sender.to.address, sender.plan.queue, sender.delivery)
+            outgoing = engine.outgoing_queue(sender.where, sender.plan.queue, sender.delivery)
             count = min(self._random.randint(1, sender.plan.batch), sender.plan.count - sender.next)
             if count > 0 and engine.outbox.room(outgoing):
                 parts.append(Part(sender.index, sender.next, sender.next + count))
@@ -98,7 +101,7 @@ class Sender:
     def put(self, engine: Engine, part: Part) -> None:
         """Submit messages of this stream; some ask for a receipt."""
         plan = self.plan
-        outgoing = engine.outgoing_queue(self.to.address, plan.queue, self.delivery)
+        outgoing = engine.outgoing_queue(self.where, plan.queue, self.delivery)
         ticket = -1
         for number in range(part.first, part.end):
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
@@ -174,7 +177,7 @@ class Reader:
     def _has_room(self, engine: Engine) -> bool:
         assert self._forward is not None
         plan = self._forward.plan
-        return engine.outbox.room(engine.outgoing_queue(self._forward.to.address, plan.queue, CLASSES[plan.delivery]))
+        return engine.outbox.room(engine.outgoing_queue(self._forward.where, plan.queue, CLASSES[plan.delivery]))
 
     def _look(self, lease: Lease) -> int:
         body = lease.body
@@ -215,7 +218,9 @@ class Workload:
     """
 
     def __init__(self, plans: tuple[StreamPlan, ...], hosts: list[Host], world: World) -> None:
-        self.history = History([_history_of(index, plan, plans) for index, plan in enumerate(plans)])
+        self.history = History(
+            [_history_of(index, plan, plans, hosts[plan.receiver]) for index, plan in enumerate(plans)]
+        )
         self.senders = [
             Sender(index, plan, hosts[plan.sender], hosts[plan.receiver], world, self.history)
             for index, plan in enumerate(plans)
@@ -253,15 +258,31 @@ class Workload:
         while mailbox is not None and (lease := engine.take(mailbox, now_ns)) is not None:
             body = lease.body
             stream, number = identify(body)
-            self.history.buried(stream, number, body)
+            why = (lease.packet.open().properties or [{}])[lease.index]
+            reason, maybe = str(why.get("dead_reason", "")), bool(why.get("dead_maybe_delivered"))
+            self.history.buried(stream, number, body, reason, maybe_delivered=maybe)
             mailbox.acknowledge(lease)
 
 
-def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...]) -> StreamHistory:
+def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], to: Host) -> StreamHistory:
     ttl = plan.live_ms or (plans[plan.source].live_ms if plan.source >= 0 else 0)
     return StreamHistory(
         name=f"{index} ({plan.sender}>{plan.receiver}/{plan.queue} {plan.delivery})",
         ordered=plan.delivery == "transactional",
         durable=plan.delivery != "express",
         expires=bool(ttl),
+        refusals=_refusals_of(plan, to),
+        forbidden=plan.forbidden,
     )
+
+
+def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
+    """Why the destination may refuse messages of a stream; nothing else may."""
+    limits = to.settings.limits
+    quota = limits.quota_of(plan.queue)
+    reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden else set()
+    if quota.when_full == "reject" or (plan.delivery == "express" and limits != Limits()):
+        reasons.add(RejectReason.QUEUE_FULL)
+    if max(plan.size_bytes, plan.large_bytes) + MESSAGE_OVERHEAD_BYTES > quota.size_bytes:
+        reasons.add(RejectReason.TOO_LARGE)
+    return frozenset(reasons)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import ssl
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from triack.base.errors import AddressError, KeyUnreadable
+from triack.base.errors import AddressError, IdentityError, KeyUnreadable
 from triack.base.names import check_name
 from triack.node import operator_log
+from triack.node.access import DEFAULT_SUITE, SUITES
 from triack.node.keys import KeyKind, decode_key
 from triack.transport.address import Address
+from triack.transport.endpoint import Tls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +27,7 @@ __all__ = [
     "PublicKey",
     "console_on",
     "data_option",
+    "existing_file",
     "json_option",
     "log_to_stderr",
     "name_for",
@@ -32,7 +36,10 @@ __all__ = [
     "peer_option",
     "read_pairs",
     "read_peers",
+    "read_tls",
     "run",
+    "suite_option",
+    "tls_ca_option",
     "verbose_option",
 ]
 
@@ -43,6 +50,9 @@ EXIT_SIGNAL = 128
 PIPED_COLUMNS = 100_000
 """Wider than any table: whoever reads a pipe line by line wants lines as they are."""
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+existing_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class PublicKey(click.ParamType[bytes]):
@@ -112,6 +122,15 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON: 
 peer_option = click.option(
     "--peer", "peers", multiple=True, metavar="NAME=URL", help="A name for an address, for NAME/queue; may be repeated."
 )
+suite_option = click.option(
+    "--suite", type=click.Choice(sorted(SUITES)), default=DEFAULT_SUITE, help="Cipher and hash; the same at all peers."
+)
+tls_ca_option = click.option(
+    "--tls-ca",
+    metavar="FILE",
+    type=existing_file,
+    help="Open TCP with TLS, to servers with certificates of this authority.",
+)
 _log_option = click.option(
     "--log", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Record a session log for `replay`."
 )
@@ -150,6 +169,31 @@ def read_pairs(option: str, values: tuple[str, ...]) -> dict[str, str]:
 def read_peers(values: tuple[str, ...]) -> dict[str, str]:
     """Addresses by name, of ``--peer``. Raises AddressError for a name or an address that cannot be."""
     return {check_name(name): str(Address.parse(url)) for name, url in read_pairs("--peer", values).items()}
+
+
+def read_tls(certificate: Path | None = None, key: Path | None = None, authority: Path | None = None) -> Tls | None:
+    """What TCP is wrapped in; None for nothing.
+
+    Args:
+        certificate: of the node, and those between it and its authority; PEM.
+        key: the private key that belongs to it, if it is in a file of its own; PEM.
+        authority: whose certificates others must have; PEM.
+
+    Raises:
+        IdentityError: a file cannot be used; with its name and the cause.
+    """
+    server = client = None
+    if key is not None and certificate is None:
+        raise click.UsageError("--tls-key needs --tls-cert", click.get_current_context(silent=True))
+    try:
+        if certificate is not None:
+            server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            server.load_cert_chain(certificate, key)
+        if authority is not None:
+            client = ssl.create_default_context(cafile=authority)
+    except OSError as error:  # those of TLS are such
+        raise IdentityError(f"read {key or certificate or authority}: {error.strerror or error}") from error
+    return None if server is client is None else Tls(server, client)
 
 
 def name_for(name: str | None, data: Path) -> str:

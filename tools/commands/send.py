@@ -33,6 +33,10 @@ UNSAFE_CHUNKS = 8
 """Chunks that the serving node does not have for good; at that many it stops reading, as it keeps them."""
 LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
 """What happened to express lines that a node which is gone had taken."""
+GRACE_S = 1.0
+"""How long a commit that a signal or the timeout comes upon may still take."""
+EXIT_LATE = 3
+"""All is stored, and not there yet. Not 75 (EX_TEMPFAIL of sysexits), as that asks for another try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,10 @@ class _Order:
     insecure: bool
     files: list[Path]
     properties: MessageProperties
+
+    @property
+    def durable(self) -> bool:
+        return self.delivery is not triack.EXPRESS
 
     def open(self) -> triack.Node:
         return triack.open(self.name, data=self.data, log=self.log, insecure=self.insecure)
@@ -89,6 +97,11 @@ class _Order:
 @click.option("--label", metavar="TEXT", help="A label for people.")
 @click.option("--ttl", type=click.FloatRange(min=0, min_open=True), metavar="S", help="To be received in S seconds.")
 @click.option("--reply-to", metavar="DEST", help="Where replies should go.")
+@click.option(
+    "--key",
+    metavar="TEXT",
+    help="Accept the input once: sent again with the same key, it is what was sent before. Line N has the key TEXT:N.",
+)
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @peer_option
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
@@ -104,6 +117,7 @@ def send(
     label: str | None,
     ttl: float | None,
     reply_to: str | None,
+    key: str | None,
     headers: tuple[str, ...],
     peers: tuple[str, ...],
     name: str | None,
@@ -114,18 +128,27 @@ def send(
 ) -> int:
     """Send each line of standard input, without its newline, as a message to DEST, such as plant-b/orders.
 
-    --label, --ttl, --reply-to and --header hold for each of the messages. Ends with 0 when every line has come as far
-    as --until says; otherwise it tells which lines have not, and why. What is on the disk of the node by then is sent
-    all the same, when the node runs again. If another process serves the data directory, the lines go through it, once
-    each even if that process is killed and started again meanwhile.
+    --label, --ttl, --reply-to and --header hold for each of the messages. If another process serves the data
+    directory, the lines go through it, once each even if that process is killed and started again meanwhile.
+
+    Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
+    ends with 3 when all of them are on the disk of the node by then: they are sent when it runs, and must not be sent
+    again. It ends with 1 when some were not accepted, or will never arrive. Whoever wants to repeat a command without
+    looking gives it a --key: what was accepted with a key is not accepted again, for a day.
     """
     delivery = triack.Delivery[class_name.upper()]
     until = STAGES[delivery] if stage_name is None else triack.Stage[stage_name.upper()]
     if until > STAGES[delivery]:
         raise click.UsageError(f"--until {stage_name}: {class_name} messages have no such stage")
+    if key is not None and delivery is triack.EXPRESS:
+        raise click.UsageError("--key: express messages are on no disk, and neither are keys")
     destination = _resolve(destination, read_peers(peers))
     properties = MessageProperties(
-        label=label, time_to_be_received=ttl, reply_to=reply_to, headers=read_pairs("--header", headers) or None
+        label=label,
+        time_to_be_received=ttl,
+        reply_to=reply_to,
+        headers=read_pairs("--header", headers) or None,
+        key=key,
     )
     with_properties(destination, b"", properties, 0)  # what cannot be sent is told before anything is read
     order = _Order(destination, delivery, until, data, name_for(name, data), log, insecure, list(files), properties)
@@ -156,7 +179,7 @@ async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) 
             click.echo(f"triack: {problem}", err=True)
     if as_json:
         click.echo(json.dumps(tally.to_json()))
-    return 1 if problems else 0
+    return EXIT_LATE if tally.only_late else int(bool(problems))
 
 
 async def _transfer(order: _Order, tally: Tally) -> None:
@@ -192,10 +215,21 @@ async def _send_here(order: _Order, tally: Tally) -> None:
                 item = await source.next()
                 tally.handle_input(item)
                 if isinstance(item, Chunk):
-                    await intake.accept(item)
+                    await (_store(intake, item, tally) if order.durable else intake.accept(item))
             await tally.done.wait()
 
         await first_of(feed(), intake.follow())
+
+
+async def _store(intake: Intake, chunk: Chunk, tally: Tally) -> None:
+    """Let lines enter; what is about to be stored when this is cancelled is still to be told as stored."""
+    entering = asyncio.create_task(intake.accept(chunk))
+    try:
+        await asyncio.shield(entering)
+    finally:
+        await asyncio.wait([entering], timeout=GRACE_S)
+        if not entering.cancel() and entering.exception() is None:
+            tally.handle_stored(chunk.last)
 
 
 class _HandedOver:
@@ -245,6 +279,7 @@ class _HandedOver:
         if accepted < self._safe:
             if self._tally.done.is_set():
                 return  # it was told to forget, and died before it could say so
+            self._tally.stored = accepted
             raise TriackError(
                 f"the node of {order.data} has lost lines {accepted + 1}-{self._safe}: it is not the same store"
             )
@@ -281,6 +316,8 @@ class _HandedOver:
 
     def _handle_safe(self, last: int) -> None:
         self._safe = max(self._safe, last)
+        if self._order.durable:
+            self._tally.handle_stored(self._safe)
         while self._unsafe and self._unsafe[0].last <= last:
             self._unsafe.popleft()
         self._changed.set()

@@ -9,7 +9,17 @@ import click
 import triack
 from triack.base.errors import AddressError, TriackError
 from triack.base.names import check_name
-from triack.tools.commands.common import json_option, node_options, on_signals, peer_option, read_peers
+from triack.tools.commands.common import (
+    existing_file,
+    json_option,
+    node_options,
+    on_signals,
+    peer_option,
+    read_peers,
+    read_tls,
+    suite_option,
+    tls_ca_option,
+)
 from triack.transport.address import Address
 
 __all__ = ["serve"]
@@ -21,7 +31,12 @@ __all__ = ["serve"]
     "--listen", required=True, metavar="URL", help="udp://host:port or tcp://host:port; port 0 takes a free one."
 )
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="The only queues it has; may be repeated.")
+@click.option("--announce", metavar="URL", help="Where others find it, if not where it listens.")
 @peer_option
+@suite_option
+@click.option("--tls-cert", metavar="FILE", type=existing_file, help="Accept TCP with TLS, with this certificate.")
+@click.option("--tls-key", metavar="FILE", type=existing_file, help="Its private key, if that is in another file.")
+@tls_ca_option
 @json_option
 @node_options
 def serve(
@@ -29,7 +44,12 @@ def serve(
     name: str,
     listen: str,
     queues: tuple[str, ...],
+    announce: str | None,
     peers: tuple[str, ...],
+    suite: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_ca: Path | None,
     as_json: bool,
     data: Path,
     log: Path | None,
@@ -51,6 +71,9 @@ def serve(
         insecure=insecure,
         queues=[check_name(queue) for queue in queues] or None,
         peers=read_peers(peers),
+        announce=announce,
+        suite=suite,
+        tls=read_tls(tls_cert, tls_key, tls_ca),
     )
     return asyncio.run(_serve(node, as_json=as_json))
 

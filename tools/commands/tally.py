@@ -11,6 +11,8 @@ __all__ = ["Tally"]
 
 RANGES_SHOWN = 20
 """What fits into a few lines of a terminal."""
+STORED = "on the node's disk, and sent when it runs: do not send this again"
+"""What to know of lines that are late."""
 
 
 class Tally:
@@ -22,6 +24,7 @@ class Tally:
 
     Attributes:
         read: the last line that was read.
+        stored: the last line up to which all are on the disk of the node.
         finished: the last line up to which all are decided.
         done: set when the input has ended and every line is decided.
     """
@@ -33,6 +36,7 @@ class Tally:
         self._too_long: LineTooLong | None = None
         self.ended = False
         self.read = 0
+        self.stored = 0
         self.finished = 0
         self.done = asyncio.Event()
 
@@ -45,6 +49,10 @@ class Tally:
         self.ended = True
         self._look()
 
+    def handle_stored(self, last: int) -> None:
+        """Lines are on the disk of the node."""
+        self.stored = max(self.stored, last)
+
     def handle_finished(self, last: int, failures: list[Failure]) -> None:
         """Lines were decided."""
         self.finished = last
@@ -56,11 +64,18 @@ class Tally:
         if self.ended and self.finished >= self.read:
             self.done.set()
 
+    @property
+    def only_late(self) -> bool:
+        """Whether all lines are on the disk of the node, and some are still to reach the stage; none has failed."""
+        on_the_way = self.ended and self._too_long is None and self.finished < self.read == self.stored
+        return on_the_way and not self._failures
+
     def to_json(self) -> dict[str, Any]:
         """How it ended: how many were read, and ranges of those that have not reached the stage, with the reason."""
         failures = [{"first": first, "last": last, "reason": reason} for first, last, reason in self._failures]
         missing = self.read - self.finished + sum(last - first + 1 for first, last, _ in self._failures)
-        return {"read": self.read, "stage": self._stage, "reached": self.read - missing, "failures": failures}
+        counts = {"read": self.read, "stored": self.stored, "stage": self._stage, "reached": self.read - missing}
+        return counts | {"failures": failures}
 
     def problems(self, why_not_yet: str, limit_bytes: int) -> list[str]:
         """What to tell the user; nothing when every line has reached its stage.
@@ -72,9 +87,13 @@ class Tally:
         by_reason: dict[str, list[tuple[int, int]]] = {}
         for first, last, reason in self._failures:
             by_reason.setdefault(reason, []).append((first, last))
-        if self.finished < self.read:
-            by_reason.setdefault(why_not_yet, []).append((self.finished + 1, self.read))
+        late = max(self.finished, self.stored)
+        if late < self.read:
+            by_reason.setdefault(why_not_yet, []).append((late + 1, self.read))
         found = [f"{_ranges(self._unit, ranges)} not {self._stage}: {reason}" for reason, ranges in by_reason.items()]
+        if self.finished < late:
+            lines = _ranges(self._unit, [(self.finished + 1, late)])
+            found.append(f"{lines} not yet {self._stage}: {why_not_yet}; {STORED}")
         if self._too_long is not None:
             line = self._too_long.line
             found.append(

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from triack.base.errors import ReplayError
-from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION, SETTINGS, Event
+from triack.base.log_lines import LineReader
+from triack.base.session_log import COMMON, EVENTS, FIELDS, LACKING, SCHEMA_VERSION, Event
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, TRANSACTIONAL
+from triack.tools.replay.version1 import VERSION as VERSION_1
+from triack.tools.replay.version1 import modernize
 
 _SUFFIXES: Final = (".jsonl", ".jsonl.open")
 _TAIL_BYTES: Final = 65_536
@@ -23,6 +26,9 @@ _TAIL_BYTES: Final = 65_536
 
 UNREADABLE: Final = (ValueError, RecursionError)
 """What Python makes of a line that is no JSON, or is nested too deeply."""
+
+PACKETS_MAX: Final = 1 << 20
+"""Packets of one record: no burst comes near, and no damaged number makes a replay count for ever."""
 
 Record = dict[str, Any]
 
@@ -64,19 +70,31 @@ def find_logs(paths: list[Path]) -> list[LogFile]:
 
 
 def read_records(log: LogFile) -> Iterator[Record]:
-    """Yield the records of a segment, without a torn last line.
+    """Yield the records of a segment as today's version has them, without a torn last line.
 
     Raises:
         ReplayError: a line that does not parse, or is not as the schema says.
     """
-    for number, line in _whole_lines(log.path):
+    return (record for _, record in _read(log.path))
+
+
+def _read(path: Path) -> Iterator[tuple[int, Record]]:
+    read = LineReader()
+    for number, line in _whole_lines(path):
         try:
-            record = json.loads(line)
+            record = _record_of(json.loads(line), read)
         except UNREADABLE as error:
-            raise ReplayError(f"{log.path} line {number} is damaged: {error}") from error
+            raise ReplayError(f"{path} line {number} is damaged: {error}") from error
         if said := complaint(record):
-            raise ReplayError(f"{log.path} line {number} {said}")
-        yield record
+            raise ReplayError(f"{path} line {number} {said}")
+        yield number, record
+
+
+def _record_of(line: Any, reader: LineReader) -> Any:
+    """Return the record of a line of any version; what is none is left to ``complaint``."""
+    if type(line) is not dict or line.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
+        return modernize(line) if type(line) is dict else line
+    return reader.read(line)
 
 
 def complaint(record: Any) -> str:
@@ -92,9 +110,25 @@ def complaint(record: Any) -> str:
         said = _judge_shape(record)
         if len(_KNOWN_SHAPES) < _SHAPES_MAX:
             _KNOWN_SHAPES[shape] = said
-    return said
+    return said or _judge_lists(record)
 
 
+def _judge_lists(record: Record) -> str:
+    """Lists are of pairs of numbers, and of packets there are as many as the record has."""
+    for name in _LISTS & record.keys():
+        if any(type(pair) is not list or [*map(type, pair)] != [int, int] for pair in record[name]):
+            return f"is damaged: field {name!r} is not made of pairs"
+    if (counts := record.get("counts")) is not None:
+        packets = [pair[0] for pair in counts]
+        there = sum(packets)
+        if min(packets, default=0) < 1 or there != record.get("packets", there) or there > PACKETS_MAX:
+            return f"is damaged: the counts of {there} packets"
+    elif not 0 < record.get("packets", 1) <= PACKETS_MAX:
+        return f"is damaged: {record['packets']} packets"
+    return ""
+
+
+_LISTS: Final = frozenset(name for name, field in FIELDS.items() if field.type is list)
 _KNOWN_SHAPES: dict[tuple[Any, ...], str] = {}
 _SHAPES_MAX: Final = 4096
 """Records that are alike in all but their values are judged once; so many kinds no honest log has."""
@@ -102,7 +136,7 @@ _SHAPES_MAX: Final = 4096
 
 def _judge_shape(record: Record) -> str:
     if record.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
-        return f"has schema version {record['v']!r}; this replay reads version {SCHEMA_VERSION}"
+        return f"has schema version {record['v']!r}; this replay reads versions {VERSION_1} and {SCHEMA_VERSION}"
     for name, field in COMMON.items():
         if type(record.get(name)) is not field.type:
             return f"is damaged: field {name!r} is missing or of the wrong type"
@@ -113,7 +147,7 @@ def _judge_shape(record: Record) -> str:
 
 def _judge_fields(record: Record, event: Event) -> str:
     name, cls = record["event"], record.get("class", EXPRESS)
-    wanted = set(event.fields) - set(SETTINGS) if name == "node_started" else set(event.fields)
+    wanted = set(event.fields) - set(LACKING.get(name, ()))
     more = record.keys() - COMMON.keys() - set(event.fields)
     if wanted - record.keys() or more not in map(set, event.variants):
         return f"{name} with the fields {', '.join(sorted(record.keys() - COMMON.keys()))}"
@@ -128,16 +162,16 @@ def _judge_fields(record: Record, event: Event) -> str:
 
 
 def parse_records(log: bytes) -> list[Record]:
-    """Return the records of a log in memory, without a torn last line.
+    """Return the records of a log in memory, as today's version has them, without a torn last line.
 
     All lines at once take a third of the time that they take one by one, but the error does not say which one it is.
 
     Raises:
-        ValueError: a line that is no JSON.
+        ValueError: a line that is no JSON, or no record.
     """
     lines = log.split(b"\n")[:-1]
-    records: list[Record] = json.loads(b"[" + b",".join(lines) + b"]")
-    return records
+    reader = LineReader()
+    return [_record_of(line, reader) for line in json.loads(b"[" + b",".join(lines) + b"]")]
 
 
 def _segments_of(path: Path) -> list[Path]:
@@ -149,13 +183,7 @@ def _segments_of(path: Path) -> list[Path]:
 
 
 def _inspect(path: Path) -> LogFile:
-    for number, line in _whole_lines(path):
-        try:
-            record = json.loads(line)
-        except UNREADABLE as error:
-            raise ReplayError(f"{path} line {number} is damaged: {error}") from error
-        if said := complaint(record):
-            raise ReplayError(f"{path} line {number} {said}")
+    for _, record in _read(path):
         return LogFile(path, _torn_tail(path), (record["node"], record["incarnation"], record["n"]))
     # Nothing but a torn line: its place among the segments does not matter.
     return LogFile(path, _torn_tail(path), ("", 0, 0))

@@ -10,8 +10,8 @@ from typing import Final
 
 from triack.tools.replay.findings import LATE_NS, Due, Output, Record
 from triack.tools.replay.ranges import RangeSet, Span, size
-from triack.tools.replay.runs import packets_of
-from triack.tools.replay.schema import EXPRESS, REJECT_REASONS, TRANSACTIONAL
+from triack.tools.replay.runs import Carried, packets_of
+from triack.tools.replay.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
 from triack.tools.replay.weights import Weights
 
 DEAD_LETTER_LANE: Final = 0
@@ -23,16 +23,23 @@ class Receiver:
 
     __slots__ = (
         "acked", "again", "arrived", "cls", "commits", "counts", "express", "handed", "held_back", "kept", "marked",
-        "on_disk", "parts", "previous", "recovered", "rejections", "settled", "unarrived", "whole",
+        "on_disk", "parts", "previous", "recovered", "refused", "refused_ever", "rejections", "settled",
+        "unarrived", "whole",
     )  # fmt: skip
+
+    @property
+    def top(self) -> int:
+        """How far it has come."""
+        tops = [known.lasts[-1] for known in (self.settled, self.refused) if known]
+        return max(tops, default=0)
 
     def __init__(self) -> None:
         self.cls = EXPRESS
         self.arrived = RangeSet()
         self.again = RangeSet()
         self.recovered = RangeSet()
-        # How often each number was refused since it last arrived.
-        self.rejections: dict[int, int] = {}
+        # Why each number was refused since it last arrived.
+        self.rejections: dict[int, str] = {}
         # Of numbers that were refused, and not as duplicates: how many arrivals were not.
         self.kept: dict[int, int] = {}
         # The lowest previous of a packet, where it is not the number before it.
@@ -43,6 +50,9 @@ class Receiver:
         self.express = RangeSet()
         # What its origin was told to send again when there is room: a store ack that covers it says nothing of it.
         self.held_back = RangeSet()
+        # What was refused for ever, in this life: an ordered stream goes on past it, and a store ack may cover it.
+        self.refused = RangeSet()
+        self.refused_ever = RangeSet()
         self.commits: list[tuple[Record, int, int]] = []
         # What commits hold that had not arrived before them.
         self.unarrived: list[tuple[Record, Span]] = []
@@ -108,6 +118,8 @@ class Incoming:
         self._unanswered = None
         for receiver in self.sequences.values():
             receiver.express = RangeSet()
+            # What is on disk of it is in what is recovered.
+            receiver.refused = RangeSet()
             if receiver.cls == EXPRESS:
                 receiver.marked.clear()
                 receiver.parts.clear()
@@ -161,19 +173,28 @@ class Incoming:
         """Packets arrived."""
         receiver = self._sequence(record)
         receiver.cls = record["class"]
-        for _, packet in packets_of(record):
-            number = packet.number
-            receiver.counts.put(number, packet.messages)
-            known = number in receiver.arrived
-            receiver.arrived.add(number, number)
-            receiver.rejections.pop(number, None)
-            if number in receiver.kept:
+        for begin, end, packet in packets_of(record):
+            first, last = packet.number, packet.number + end - begin
+            receiver.counts.put(first, last, packet.messages)
+            known = list(receiver.arrived.overlap(first, last))
+            receiver.arrived.add(first, last)
+            for number in _keys_within(receiver.rejections, first, last):
+                del receiver.rejections[number]
+            for number in _keys_within(receiver.kept, first, last):
                 receiver.kept[number] += 1
-            if known:
-                receiver.again.add(number, number)
-            if known or packet.previous != number - 1:
-                before = receiver.previous.get(number, number - 1) if known else packet.previous
-                receiver.previous[number] = min(before, packet.previous)
+            for span in known:
+                receiver.again.add(*span)
+            if receiver.cls == TRANSACTIONAL:
+                self._note_previous(receiver, packet, known)
+
+    def _note_previous(self, receiver: Receiver, packet: Carried, known: list[Span]) -> None:
+        """Only the first packet of a run, or one that comes again, may name another one than that before it."""
+        for first, last in known:
+            for number in range(first, last + 1):
+                previous = packet.plus(number - packet.number).previous
+                receiver.previous[number] = min(receiver.previous.get(number, number - 1), previous)
+        if packet.previous != packet.number - 1:
+            receiver.previous.setdefault(packet.number, packet.previous)
 
     def handle_rejected(self, record: Record) -> None:
         """A packet was refused: as a duplicate only if it is here already, or is held for those before it."""
@@ -181,8 +202,11 @@ class Incoming:
         for low, high in receiver.arrived.missing(number, number):
             self._at(record, "rejected", "rejected but not arrived", sequence=record["sequence"], number=low, last=high)
         reason, sequence = record["reason"], record["sequence"]
-        receiver.rejections[number] = receiver.rejections.get(number, 0) + 1
-        if receiver.rejections[number] > 1:
+        before = receiver.rejections.get(number)
+        receiver.rejections[number] = reason
+        # A copy of one that is held is refused at once, and the held one perhaps when its turn comes.
+        held = before == "duplicate" != reason and number in receiver.again
+        if before is not None and not held:
             self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
         if number in receiver.kept:
             receiver.kept[number] -= 1
@@ -193,9 +217,8 @@ class Incoming:
         elif reason == "duplicate":
             self._out.count("duplicates_on_wire", 1)
             self._out.chart("duplicates", record["wall_ns"], 1)
-            top = receiver.settled.lasts[-1] if receiver.settled else 0
             # What was passed over is a duplicate, too; of other classes only their filter knows what that is.
-            unknown = number > top and number not in receiver.again and not receiver.passes_over(number)
+            unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)
             if record["class"] == TRANSACTIONAL and unknown:
                 evidence = "a duplicate of what was not accepted and came once"
                 self._at(record, "rejected", evidence, sequence=sequence, number=number)
@@ -203,6 +226,9 @@ class Incoming:
             self._at(record, "claims", f"{reason}, but it is on disk", sequence=sequence, number=number)
         elif reason == "held-back":
             receiver.held_back.add(number, number)
+        elif reason in FOR_EVER:
+            receiver.refused.add(number, number)
+            receiver.refused_ever.add(number, number)
 
     def handle_committed(self, record: Record) -> None:
         """Packets are on disk (express: in the queue)."""
@@ -243,9 +269,8 @@ class Incoming:
     def handle_order_ack(self, record: Record) -> None:
         """An order ack was handed to a session."""
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
-        settled = receiver.settled.lasts[-1] if receiver.settled else 0
-        if number > settled:
-            evidence = f"order ack up to {number}, committed up to {settled}"
+        if number > receiver.top:
+            evidence = f"order ack up to {number}, committed up to {receiver.top}"
             self._at(record, "order_ack_before_commit", evidence, sequence=sequence, number=number)
         else:
             receiver.on_disk.add(1, number)
@@ -268,7 +293,9 @@ class Incoming:
 
     def _judge_delay(self, waiting: Record, now_ns: int, peer: str, what: str) -> None:
         limit_ns = self._life.get("seq_max_ack_delay_ns")
-        if limit_ns is None:
+        refused = self._sequence(waiting).refused
+        if limit_ns is None or any(refused.overlap(1, waiting["last"])):
+            # Behind what was refused the origin has to show first that it knows, if it wants anything still.
             return
         took_ns = now_ns - waiting["at_ns"]
         if took_ns > limit_ns + LATE_NS:
@@ -284,7 +311,8 @@ class Incoming:
             return
         receiver = self._sequence(record)
         for span in receiver.settled.missing(record["first"], record["last"]):
-            self._early += [(record, early) for early in receiver.held_back.missing(*span)]
+            for unheld in receiver.held_back.missing(*span):
+                self._early += [(record, early) for early in receiver.refused.missing(*unheld)]
 
     # ---- handing out
 
@@ -294,15 +322,33 @@ class Incoming:
             return
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
         receiver.cls = record["class"]
-        if number not in receiver.settled:
-            self._at(record, "queue", "handed out but not committed", sequence=sequence, number=number)
-        self._judge_marks(record, receiver)
-        receiver.handed.add(number, number)
+        last = number + sum(packets for packets, _ in record["counts"]) - 1
+        for low, high in receiver.settled.missing(number, last):
+            self._at(record, "queue", "handed out but not committed", sequence=sequence, number=low, last=high)
+        first, place = number, record["place"]
+        for packets, messages in record["counts"]:
+            if place or not self._is_new(receiver, record, first, first + packets - 1, messages):
+                for each in range(first, first + packets):
+                    self._judge_marks(record, receiver, each, place, place + messages - 1)
+                    place = 0
+            else:
+                receiver.whole.add(first, first + packets - 1)
+            first += packets
+        receiver.handed.add(number, last)
         if record["class"] == TRANSACTIONAL:
-            self._judge_handed_order(record)
+            self._judge_handed_order(record, last)
 
-    def _judge_marks(self, record: Record, receiver: Receiver) -> None:
-        sequence, number, first, last = (record[name] for name in ("sequence", "number", "first", "last"))
+    def _is_new(self, receiver: Receiver, record: Record, first: int, last: int, messages: int) -> bool:
+        """Whether these are whole packets, so many messages each, of which nothing was handed out before."""
+        if record["redelivered"] or list(receiver.counts.within(first, last)) != [(first, last, messages)]:
+            return False
+        if messages < 1 or any(receiver.whole.overlap(first, last)):
+            return False
+        parts = (receiver.parts.keys() | receiver.marked.keys()) if receiver.parts or receiver.marked else ()
+        return not any(number in parts for number in range(first, last + 1)) if parts else True
+
+    def _judge_marks(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> None:
+        sequence = record["sequence"]
         count = receiver.counts.get(number)
         if last < first or (count is not None and last >= max(count, 1)):
             evidence = f"messages {first}..{last} of a packet with {count}"
@@ -327,14 +373,18 @@ class Incoming:
             evidence = f"{again} messages handed out again without being marked"
             self._at(record, "duplicates_delivered", evidence, sequence=sequence, number=number)
 
-    def _judge_handed_order(self, record: Record) -> None:
+    def _judge_handed_order(self, record: Record, last: int) -> None:
         before = self._handed_at.get(record["queue"])
-        here = record["sequence"], record["number"], record["first"]
-        end = record["sequence"], record["number"], record["last"]
+        counts, begin = record["counts"], record["place"]
+        place = counts[-1][1] - 1 + (begin if last == record["number"] else 0)
+        here, end = (record["sequence"], record["number"], begin), (record["sequence"], last, place)
         if before is not None and here <= before and not record["redelivered"]:
-            self._out.count("out_of_order", record["last"] - record["first"] + 1)
-            evidence = f"messages {here[2]}..{end[2]} handed out after {before[0]}/{before[1]} message {before[2]}"
-            self._at(record, "order", evidence, sequence=here[0], number=here[1])
+            self._out.count("out_of_order", sum(packets * messages for packets, messages in counts))
+            evidence = (
+                f"messages from {here[1]} message {begin} to {last} message {place} handed out after "
+                f"{before[0]}/{before[1]} message {before[2]}"
+            )
+            self._at(record, "order", evidence, sequence=here[0], number=here[1], last=last)
         if before is None or end > before:
             self._handed_at[record["queue"]] = end
 
@@ -397,3 +447,8 @@ class Incoming:
     def early_store_acks(self) -> list[tuple[Record, Span]]:
         """Store acks that nothing committed stands behind; a node that passes packets on writes no commits."""
         return self._early
+
+
+def _keys_within(counts: dict[int, int], first: int, last: int) -> list[int]:
+    """Which of the numbers from first to last are in a dictionary; usually it is empty."""
+    return [number for number in range(first, last + 1) if number in counts] if counts else []

@@ -136,7 +136,7 @@ class LaneJudge:
         (story.recovered if record.get("recovered") else story.fresh).append(span)
         story.queued.add(record["first"], record["last"])
         if record["first"] == record["last"]:
-            story.weights.put(record["first"], record["count"])
+            story.weights.put(record["first"], record["last"], record["count"])
         if not record.get("recovered"):
             self._times[record["sequence"]].append((record["last"], record["first"], record["wall_ns"]))
         if record["class"] != EXPRESS:
@@ -154,8 +154,8 @@ class LaneJudge:
 
     def _weigh(self, record: Record) -> None:
         weights = self._story(record).weights
-        for _, packet in packets_of(record):
-            weights.put(packet.number, packet.messages)
+        for first, last, carried in packets_of(record):
+            weights.put(carried.number, carried.number + last - first, carried.messages)
 
     def _on_sent(self, record: Record) -> None:
         self._weigh(record)
@@ -298,14 +298,17 @@ class LaneJudge:
         sequence = record["sequence"]
         story = self._stories[sequence]
         removed = RangeSet((low, high) for low, high, _ in story.removed)
+        for span in known.refused_ever:
+            removed.add(*span)
         wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
         if wanted:
             evidence = f"{size(wanted)} packets from {wanted[0][0]} on were not committed before {record['first']}"
             self._at(record, "gaps", evidence, sequence, number=record["first"])
             return
         previous = known.previous.get(record["first"], record["first"] - 1)
-        if record["first"] in known.arrived and previous > first - 1:
-            evidence = f"{record['first']} was accepted behind {first - 1}, its previous is {previous}"
+        behind = max([first - 1, *(high for _, high in known.refused_ever.overlap(first, last))])
+        if record["first"] in known.arrived and previous > behind:
+            evidence = f"{record['first']} was accepted behind {behind}, its previous is {previous}"
             self._at(record, "previous", evidence, sequence, number=record["first"])
 
     def _judge_order_acks(self) -> None:

@@ -13,6 +13,7 @@ from triack.tools.replay.conclusion import place
 from triack.tools.replay.files import LogFile, Record, complaint, read_records
 from triack.tools.replay.judge import Judge
 from triack.tools.replay.schema import Verdict, Violation
+from triack.tools.replay.version1 import modernize
 
 
 def replay_local(logs: list[LogFile]) -> Verdict:
@@ -37,7 +38,7 @@ def judge_records(records: Iterable[Record]) -> list[Violation]:
     """Return what records in memory violate, sorted.
 
     Args:
-        records: those of all nodes, each node's in the order in which it wrote them.
+        records: those of all nodes, of any version, each node's in the order in which it wrote them.
 
     Raises:
         ReplayError: one is not as the schema says.
@@ -49,6 +50,7 @@ def judge_records(records: Iterable[Record]) -> list[Violation]:
 
 
 def _checked(record: Record) -> Record:
+    record = modernize(record)
     if said := complaint(record):
         raise ReplayError(f"record {record.get('n')} of node {record.get('node')} {said}")
     return record

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from triack.tools.replay.findings import Due, Output, Record
-from triack.tools.replay.ranges import RangeSet, Span
-from triack.tools.replay.runs import packets_of
+from triack.tools.replay.ranges import RangeSet, Span, size
+from triack.tools.replay.runs import Carried, packets_of
 from triack.tools.replay.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.tier_check import Tiers
 
@@ -55,6 +55,9 @@ class Outgoing:
         self._carried: dict[str, dict[int, RangeSet]] = {}
         self._again: dict[int, RangeSet] | None = None
         self._last_closed: Record | None = None
+        # What the next hop had when a session ended as idle, by sequence: it waits for its resend tier.
+        self._parked: dict[int, RangeSet] = {}
+        self._idle = False
 
     @property
     def is_origin(self) -> bool:
@@ -90,6 +93,8 @@ class Outgoing:
         self._end_recovery(record)
         self._again = {}
         self._carried.clear()
+        self._parked.clear()
+        self._idle = False
         self._last_closed = record
         self._tiers.handle_restart()
         for sender in self.sequences.values():
@@ -126,7 +131,12 @@ class Outgoing:
             if self._again is None:
                 self._at(record, "queue", "recovered, but not at a start", record["sequence"], number=first)
             else:
-                self._again.setdefault(record["sequence"], RangeSet()).add(first, last)
+                again = self._again.setdefault(record["sequence"], RangeSet())
+                for low, high in again.overlap(first, last):
+                    self._at(
+                        record, "claims", "recovered twice in one start", record["sequence"], number=low, last=high
+                    )
+                again.add(first, last)
             news = list(sender.queued.missing(first, last))
         else:
             self._end_recovery(record)
@@ -162,32 +172,33 @@ class Outgoing:
         sender, sequence, session = self._sequence(record), record["sequence"], record["session"]
         sender.cls = record["class"]
         carried = self._carried.setdefault(session, {}).setdefault(sequence, RangeSet())
-        for _, packet in packets_of(record):
-            number = packet.number
-            if number in sender.sent:
-                self._out.count("resends", 1)
-                self._out.chart("resends", record["wall_ns"], 1)
-            else:
-                sender.sent.add(number, number)
+        for begin, end, packet in packets_of(record):
+            first, last = packet.number, packet.number + end - begin
+            again = size(sender.sent.overlap(first, last))
+            if again:
+                self._out.count("resends", again)
+                self._out.chart("resends", record["wall_ns"], again)
+            sender.sent.add(first, last)
             if self.is_origin:
-                self._judge_send(record, sender, packet.number, packet.previous, carried)
-            carried.add(number, number)
+                self._judge_send(record, sender, packet, last, carried)
+            carried.add(first, last)
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_sent(record)
 
-    def _judge_send(self, record: Record, sender: Sender, number: int, previous: int, carried: RangeSet) -> None:
-        sequence, session = record["sequence"], record["session"]
-        if number not in sender.queued:
-            self._at(record, "queue", "sent but not queued", sequence, session=session, number=number)
-        if previous >= number:
-            self._at(record, "previous", f"{number} names {previous} as its previous", sequence, number=number)
+    def _judge_send(self, record: Record, sender: Sender, packet: Carried, last: int, carried: RangeSet) -> None:
+        sequence, session, first, previous = record["sequence"], record["session"], packet.number, packet.previous
+        for low, high in sender.queued.missing(first, last):
+            self._at(record, "queue", "sent but not queued", sequence, session=session, number=low, last=high)
+        if previous >= first:
+            self._at(record, "previous", f"{first} names {previous} as its previous", sequence, number=first)
         if sender.cls == TRANSACTIONAL:
-            sender.skipped += [(record, "", span) for span in sender.wanted.overlap(previous + 1, number - 1)]
+            sender.skipped += [(record, "", span) for span in sender.wanted.overlap(previous + 1, first - 1)]
         top = carried.lasts[-1] if carried else 0
-        if number > top + 1:
-            for low, high in sender.wanted.overlap(1, number - 1):
-                for span in carried.missing(low, high):
-                    sender.skipped.append((record, session, span))
+        if first > top + 1:
+            for low, high in sender.wanted.overlap(1, first - 1):
+                for begin, end in carried.missing(low, high):
+                    parked = self._parked.get(sequence, RangeSet())
+                    sender.skipped += [(record, session, span) for span in parked.missing(begin, end)]
 
     # ---- what frees
 
@@ -225,12 +236,24 @@ class Outgoing:
 
     def handle_opened(self, record: Record) -> None:
         """A session that carries packets of the lane opened."""
-        if self.is_origin:
+        idle, self._idle = self._idle, False
+        if not self.is_origin:
+            return
+        if idle:
+            self._tiers.handle_resumed(record)
+        else:
             self._tiers.handle_opened(record, outstanding=any(sender.wanted for sender in self.sequences.values()))
 
     def handle_closed(self, record: Record) -> None:
         """A session that carried packets of the lane is over."""
-        self._carried.pop(record["session"], None)
+        carried = self._carried.pop(record["session"], {})
+        self._idle = record["reason"] == "idle"
+        if not self._idle:
+            self._parked.clear()
+        for sequence, numbers in carried.items() if self._idle else ():
+            parked = self._parked.setdefault(sequence, RangeSet())
+            for first, last in numbers:
+                parked.add(first, last)
         if record["reason"] in FAILURE_REASONS or self._last_closed is None:
             self._last_closed = record
 

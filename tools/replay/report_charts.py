@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final
 
 from triack.tools.replay.findings import Output, Record
+from triack.tools.replay.ranges import RangeSet
 
+RUNS_MAX: Final = 4096
+"""Bursts of a session whose times are known: an ack that answers an older one tells nothing of the round trip."""
 TIERS: Final = ("in session", "tier 1-3", "tier 4-6", "tier 7-9", "tier 10 on")
 """Resends of the session, and those of the sequence by their attempt."""
 
@@ -18,6 +22,34 @@ def tier_of(attempt: int) -> str:
         attempt: which resend of the sequence since its last progress, from 1.
     """
     return TIERS[min((attempt + 2) // 3, len(TIERS) - 1)]
+
+
+class Left:
+    """When the packets of a session left for the first time, of the newest ones."""
+
+    __slots__ = ("_begins", "_runs", "again")
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._runs: list[tuple[int, int]] = []
+        # Those that left again.
+        self.again = RangeSet()
+
+    def put(self, first: int, last: int, at_ns: int) -> None:
+        """Packets have left."""
+        if len(self._runs) >= RUNS_MAX:
+            del self._begins[: RUNS_MAX // 2], self._runs[: RUNS_MAX // 2]
+            self.again.take(0, self._begins[0] - 1)
+        if not self._begins or first > self._begins[-1]:
+            self._begins.append(first)
+            self._runs.append((last, at_ns))
+
+    def when(self, packet: int) -> int | None:
+        """When a packet left, if it did so once."""
+        at = bisect_right(self._begins, packet) - 1
+        if at < 0 or packet > self._runs[at][0] or packet in self.again:
+            return None
+        return self._runs[at][1]
 
 
 class Charts:
@@ -33,7 +65,7 @@ class Charts:
 
     def __init__(self, out: Output) -> None:
         self._out = out
-        self._left_ns: dict[str, dict[int, int]] = {}
+        self._left: dict[str, Left] = {}
         self._sees: dict[str, Callable[[Record], None]] = {
             "node_started": self._started,
             "session_opened": self._opened,
@@ -69,26 +101,28 @@ class Charts:
         self._out.chart("window", record["wall_ns"], record["window"], "max")
 
     def _closed(self, record: Record) -> None:
-        self._left_ns.pop(record["session"], None)
+        self._left.pop(record["session"], None)
 
     def _sent(self, record: Record) -> None:
-        left = self._left_ns.setdefault(record["session"], {})
-        self._link(record, "sent")
+        packets, left = record["packets"], self._left.setdefault(record["session"], Left())
+        self._link(record, "sent", packets)
         self._link(record, "bytes", record["size"])
+        span = record["packet"], record["packet"] + packets - 1
         if record["resend"]:
             # Nobody knows which of the two an ack is for.
-            left.pop(record["packet"], None)
-            self._link(record, "resent")
-            self._out.chart(f"tiers {TIERS[0]}", record["wall_ns"], 1)
+            left.again.add(*span)
+            self._link(record, "resent", packets)
+            self._out.chart(f"tiers {TIERS[0]}", record["wall_ns"], packets)
             return
-        left[record["packet"]] = record["at_ns"]
-        self._link(record, "messages", record.get("count", 0))
+        left.put(*span, record["at_ns"])
+        self._link(record, "messages", sum(packets * each for packets, each in record.get("counts", ())))
 
     def _received(self, record: Record) -> None:
-        self._link(record, "received")
+        packets = record["packets"]
+        self._link(record, "received", packets)
         if record["duplicate"]:
-            self._link(record, "duplicate")
-            self._out.chart("causes known to the session", record["wall_ns"], 1)
+            self._link(record, "duplicate", packets)
+            self._out.chart("causes known to the session", record["wall_ns"], packets)
 
     def _ack_sent(self, record: Record) -> None:
         self._out.chart(f"acks {record['trigger']}", record["wall_ns"], 1)
@@ -96,14 +130,10 @@ class Charts:
 
     def _ack_received(self, record: Record) -> None:
         """The last packet that an ack covers is the one that it answers."""
-        left = self._left_ns.get(record["session"])
+        left = self._left.get(record["session"])
         if not left or not record["ranges"]:
             return
-        oldest, newest = next(iter(left)), next(reversed(left))
-        sent_ns = left.get(record["ranges"][-1][1])
-        for first, last in record["ranges"]:
-            for packet in range(max(first, oldest), min(last, newest) + 1):
-                left.pop(packet, None)
+        sent_ns = left.when(record["ranges"][-1][1])
         if sent_ns is not None:
             taken_ns = record["at_ns"] - sent_ns
             self._link(record, "round_trips")
@@ -128,4 +158,4 @@ class Charts:
 
     def _handed(self, record: Record) -> None:
         what = "handed again" if record["redelivered"] else "handed"
-        self._queue(record, what, record["node"], record["last"] - record["first"] + 1)
+        self._queue(record, what, record["node"], sum(packets * each for packets, each in record["counts"]))

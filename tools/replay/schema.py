@@ -45,6 +45,10 @@ REJECT_REASONS: Final = (
     "too-many-streams",
 )
 """Why a packet may be refused."""
+FOR_EVER: Final = tuple(
+    reason for reason in REJECT_REASONS if reason not in ("duplicate", "stale-sequence", "hold-full", "held-back")
+)
+"""Those with which it is done: it is never accepted."""
 
 
 @dataclass(slots=True, order=True)

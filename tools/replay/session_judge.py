@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from triack.tools.replay.findings import LATE_MOMENTS, LATE_NS, Due, Opening, Output, Record
+from triack.tools.replay.policy_check import judge_policy
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, Runs, packets_of
 from triack.tools.replay.schema import CLOSE_REASONS, FAILURE_REASONS, RECOVERABLE
@@ -88,8 +89,8 @@ class End:
         self.heard_ns = 0
         self.waiting: Waiting | None = None
         self.first: Record | None = None
-        # Sends before the window is known: (record, packet, unacknowledged with it).
-        self.early: list[tuple[Record, int, int]] = []
+        # Sends before the window is known: (record, first and last packet, unacknowledged with them).
+        self.early: list[tuple[Record, int, int, int]] = []
 
 
 class SessionJudge:
@@ -156,21 +157,14 @@ class SessionJudge:
         own = end.life.get("max_unacked_packet", record["window"])
         if record["window"] > own:
             self._report(record, "claims", f"a window of {record['window']}, {own} is the node's setting")
-        self._judge_policy(end, record)
-        for sent, packet, unacked in end.early:
-            self._judge_window(end, sent, packet, unacked)
-
-    def _judge_policy(self, end: End, record: Record) -> None:
-        for name in ("idle_ack_delay_ns", "ack_threshold"):
-            if name in end.life and end.life[name] != record[name]:
-                self._report(record, "claims", f"{name} {record[name]}, {end.life[name]} is the node's setting")
+        for sent in end.early:
+            self._judge_window(end, *sent)
 
     def _on_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
             self._report(record, "silent_end", f"unknown reason {record['reason']!r}")
-        late = end.closed is not None and record["reason"] == "connect-timeout"
-        if end.opened is None or late:
-            # It gave up connecting. A copy of its connect may come late: before it opens, or after it was closed.
+        if end.opened is None:
+            # It gave up connecting; a copy of its connect may come late, and open it all the same.
             return
         if end.closed is not None:
             self._report(record, "silent_end", "closed again")
@@ -179,11 +173,15 @@ class SessionJudge:
         if record["peer"] != end.opened["peer"]:
             self._report(record, "claims", f"closed with {record['peer']}, opened with {end.opened['peer']}")
         # Some of its packets may not have left yet.
-        if not end.unacked <= record["unacked"] <= end.opened["window"]:
+        if record["unacked"] < end.unacked:
             self._report(record, "claims", f"{record['unacked']} unacknowledged when it closed, counted {end.unacked}")
-        if record["reason"] in ("drained", "idle") and end.unacked:
-            evidence = f"closed as {record['reason']} with {end.unacked} packets unacknowledged"
-            self._report(record, "claims", evidence)
+        elif record["unacked"] > end.opened["window"]:
+            evidence = (
+                f"{record['unacked']} packets unacknowledged when it closed, the window is {end.opened['window']}"
+            )
+            self._report(record, "window", evidence)
+        if record["reason"] == "drained" and end.unacked:
+            self._report(record, "claims", f"closed as drained with {end.unacked} packets unacknowledged")
         if record["reason"] == "ack-timeout":
             self._judge_ack_timeout(end, record)
         self._tell_lanes(end, record)
@@ -218,62 +216,70 @@ class SessionJudge:
     # ---- packets
 
     def _on_sent(self, end: End, record: Record) -> None:
-        for packet, carried in packets_of(record):
-            known = end.sent.get(packet)
-            if record["resend"] != (known is not None):
-                self._report(record, "wire", "a resend that is none, or unmarked", number=packet)
-            elif known is not None and known != carried:
-                self._report(record, "wire", "sent again with something else", number=packet)
-            elif known is None and packet != end.sent.last + 1:
-                self._report(record, "wire", f"follows packet {end.sent.last}", number=packet)
-            if known is None:
-                self._send_first(end, record, packet, carried)
-            elif carried.lane < 0:
-                self._out.count("resends", 1)
-                self._out.chart("resends", record["wall_ns"], 1)
+        for first, last, carried in packets_of(record):
+            known = list(end.sent.within(first, last))
+            for low, high, before in known:
+                if not record["resend"]:
+                    self._report(record, "wire", "a resend, and unmarked", number=low, last=high)
+                elif before != carried.plus(low - first):
+                    self._report(record, "wire", "sent again with something else", number=low, last=high)
+            for low, high in list(end.sent.lacking(first, last)):
+                if record["resend"]:
+                    self._report(record, "wire", "a resend that is none", number=low, last=high)
+                elif low != end.sent.last + 1:
+                    self._report(record, "wire", f"follows packet {end.sent.last}", number=low, last=high)
+                self._send_first(end, record, low, high, carried.plus(low - first))
+            if known and carried.lane < 0:
+                again = size((low, high) for low, high, _ in known)
+                self._out.count("resends", again)
+                self._out.chart("resends", record["wall_ns"], again)
 
-    def _send_first(self, end: End, record: Record, packet: int, carried: Carried) -> None:
-        end.sent.put(packet, carried)
-        if packet in end.stored:
-            self._free(record, "~stored", [(packet, packet)], end.sent)
-        if packet in end.acked:
-            self._free(record, "~acked", [(packet, packet)], end.sent)
+    def _send_first(self, end: End, record: Record, first: int, last: int, carried: Carried) -> None:
+        end.sent.put(first, last, carried)
+        for fact, early in (("~stored", end.stored), ("~acked", end.acked)):
+            if early and early.firsts[0] <= last and early.lasts[-1] >= first:
+                self._free(record, fact, list(early.overlap(first, last)), end.sent)
+        waiting = size(end.acked.missing(first, last))
+        if not waiting:
             return
-        end.unacked += 1
+        end.unacked += waiting
         self._out.chart(f"unacked {record['node']} {self._session}", record["wall_ns"], end.unacked, "max")
         if end.opened is None:
-            end.early.append((record, packet, end.unacked))
+            end.early.append((record, first, last, end.unacked))
         else:
-            self._judge_window(end, record, packet, end.unacked)
+            self._judge_window(end, record, first, last, end.unacked)
 
-    def _judge_window(self, end: End, record: Record, packet: int, unacked: int) -> None:
+    def _judge_window(self, end: End, record: Record, first: int, last: int, unacked: int) -> None:
         assert end.opened is not None
-        if unacked > end.opened["window"]:
+        over = unacked - end.opened["window"]
+        if over > 0:
             evidence = f"{unacked} packets unacknowledged, the window is {end.opened['window']}"
-            self._report(record, "window", evidence, number=packet)
+            self._report(record, "window", evidence, number=max(first, last - over + 1), last=last)
 
     def _on_received(self, end: End, record: Record) -> None:
         end.heard_ns = record["at_ns"]
-        for packet, carried in packets_of(record):
-            known = end.received.get(packet)
-            if record["duplicate"] != (known is not None):
-                self._report(record, "wire", "a duplicate that is none, or unmarked", number=packet)
-            elif known is not None and known != carried:
-                self._report(record, "wire", "arrived again with something else", number=packet)
-            if known is None:
-                end.received.put(packet, carried)
+        for first, last, carried in packets_of(record):
+            for low, high, before in end.received.within(first, last):
+                if not record["duplicate"]:
+                    self._report(record, "wire", "a duplicate, and unmarked", number=low, last=high)
+                elif before != carried.plus(low - first):
+                    self._report(record, "wire", "arrived again with something else", number=low, last=high)
             if record["duplicate"]:
-                self._out.count("duplicates_on_wire", 1)
-                self._out.chart("duplicates", record["wall_ns"], 1)
-            else:
-                self._await_ack(end, record, packet)
+                for low, high in end.received.lacking(first, last):
+                    self._report(record, "wire", "a duplicate that is none", number=low, last=high)
+            end.received.put(first, last, carried)
+        if record["duplicate"]:
+            self._out.count("duplicates_on_wire", record["packets"])
+            self._out.chart("duplicates", record["wall_ns"], record["packets"])
+        else:
+            self._await_ack(end, record)
 
-    def _await_ack(self, end: End, record: Record, packet: int) -> None:
+    def _await_ack(self, end: End, record: Record) -> None:
         waiting = end.waiting
         if waiting is None:
             waiting = end.waiting = Waiting(record)
-        waiting.count += 1
-        waiting.first = min(waiting.first, packet)
+        waiting.count += record["packets"]
+        waiting.first = min(waiting.first, record["packet"])
         if not end.opened:
             return
         now_ns, threshold = record["at_ns"], end.opened["ack_threshold"]
@@ -404,7 +410,9 @@ class SessionJudge:
             peer = self.ends.get(end.opened["peer"]) if end.opened else None
             if end.opened:
                 self._join(end, end.opened["peer"], peer)
+                self._judge_idle(end, peer)
         self._judge_roles()
+        judge_policy(self._session, self.ends, self._out)
         if any(end.closed and end.closed["reason"] in FAILURE_REASONS for end in self.ends.values()):
             self._out.count("sessions_closed", 1)
 
@@ -453,6 +461,15 @@ class SessionJudge:
                     evidence = f"{ACK_EVENTS[kind]} that {peer} did not send"
                     self._report(end.opened, "ack_from_nowhere", evidence, due, number=low, last=high)
 
+    def _judge_idle(self, end: End, other: End | None) -> None:
+        """An end that has something unacknowledged can only have heard that the other one was idle."""
+        closed = end.closed
+        if closed is None or closed["reason"] != "idle" or not end.unacked:
+            return
+        if other is None or other.closed is None or other.closed["reason"] != "idle":
+            evidence = f"closed as idle with {end.unacked} packets unacknowledged"
+            self._report(closed, "claims", evidence, Due("has_log", closed["peer"]))
+
     def _judge_roles(self) -> None:
         opened = [end.opened for end in self.ends.values() if end.opened]
         for one in opened:
@@ -465,24 +482,18 @@ class SessionJudge:
             self._report(opened[-1], "silent_end", f"{len(self.ends)} nodes speak of it")
 
 
-_TRIGGERS: Final = ("count", "bytes", "delay", "piggyback", "gap", "duplicate", "request")
+_TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
 
 
 def _lacking(spans: list[Span], runs: Runs) -> Iterator[Span]:
     """Yield the parts of the spans that the runs do not have."""
     for first, last in spans:
-        begin = first
-        for low, high, _ in runs.within(first, last):
-            if begin < low:
-                yield begin, low - 1
-            begin = high + 1
-        if begin <= last:
-            yield begin, last
+        yield from runs.lacking(first, last)
 
 
 def _unlike(first: int, last: int, carried: Carried, runs: Runs) -> Iterator[Span]:
     """Yield the parts of a run that other runs lack or have with something else in them."""
-    yield from _lacking([(first, last)], runs)
+    yield from runs.lacking(first, last)
     for low, high, other in runs.within(first, last):
         if other != carried.plus(low - first):
             yield low, high

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 
 
 class Weights:
@@ -14,30 +15,37 @@ class Weights:
         self._firsts: list[int] = []
         self._runs: list[list[int]] = []
 
-    def put(self, number: int, count: int) -> None:
-        """Note a packet's count; of two claims the higher one counts."""
+    def put(self, first: int, last: int, count: int) -> None:
+        """Note the count of each packet from first to last; of two claims the higher one counts."""
         runs = self._runs
-        if runs and number == runs[-1][1] + 1 and runs[-1][2] == count:
-            runs[-1][1] = number
-        elif not runs or number > runs[-1][1]:
-            self._firsts.append(number)
-            runs.append([number, number, count])
-        else:
-            self._put_inside(number, count)
+        if not runs or first > runs[-1][1]:
+            if runs and first == runs[-1][1] + 1 and runs[-1][2] == count:
+                runs[-1][1] = last
+            else:
+                self._firsts.append(first)
+                runs.append([first, last, count])
+            return
+        at = max(bisect_right(self._firsts, first) - 1, 0)
+        if runs[at][0] <= first and last <= runs[at][1] and runs[at][2] >= count:
+            return
+        self._put_inside(first, last, count)
 
-    def _put_inside(self, number: int, count: int) -> None:
-        at = bisect_right(self._firsts, number) - 1
-        if at >= 0 and number <= self._runs[at][1]:
-            first, last, known = self._runs[at]
-            if known >= count:
-                return
-            parts = [[first, number - 1, known], [number, number, count], [number + 1, last, known]]
-            parts = [part for part in parts if part[0] <= part[1]]
-            self._runs[at : at + 1] = parts
-            self._firsts[at : at + 1] = [part[0] for part in parts]
-        else:
-            self._firsts.insert(at + 1, number)
-            self._runs.insert(at + 1, [number, number, count])
+    def _put_inside(self, first: int, last: int, count: int) -> None:
+        """Cut the runs that the packets meet, and put them together again; a neighbour may be joined."""
+        low = max(bisect_right(self._firsts, first - 1) - 1, 0)
+        high = bisect_right(self._firsts, last + 1)
+        parts: list[list[int]] = []
+        at = first
+        for begin, end, known in self._runs[low:high]:
+            if at < begin and at <= last:
+                _join(parts, at, min(begin - 1, last), count)
+            _join(parts, begin, min(end, first - 1), known)
+            _join(parts, max(begin, first), min(end, last), max(known, count))
+            _join(parts, max(begin, last + 1), end, known)
+            at = max(at, end + 1)
+        _join(parts, at, last, count)
+        self._runs[low:high] = parts
+        self._firsts[low:high] = [part[0] for part in parts]
 
     def get(self, number: int) -> int | None:
         """Return a packet's count, or None."""
@@ -48,13 +56,27 @@ class Weights:
 
     def total(self, first: int, last: int) -> tuple[int, int]:
         """Return how many of the numbers from first to last are known, and the sum of their counts."""
-        at = max(bisect_right(self._firsts, first) - 1, 0)
         known = messages = 0
+        for begin, end, count in self.within(first, last):
+            known += end - begin + 1
+            messages += (end - begin + 1) * count
+        return known, messages
+
+    def within(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """Yield what is known of the packets from first to last: first, last, count."""
+        at = max(bisect_right(self._firsts, first) - 1, 0)
         while at < len(self._runs) and self._runs[at][0] <= last:
             begin, end, count = self._runs[at]
-            have = min(end, last) - max(begin, first) + 1
-            if have > 0:
-                known += have
-                messages += have * count
+            if end >= first:
+                yield max(begin, first), min(end, last), count
             at += 1
-        return known, messages
+
+
+def _join(parts: list[list[int]], first: int, last: int, count: int) -> None:
+    """Add packets behind the others, if there are any."""
+    if first > last:
+        return
+    if parts and parts[-1][1] == first - 1 and parts[-1][2] == count:
+        parts[-1][1] = last
+    else:
+        parts.append([first, last, count])

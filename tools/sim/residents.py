@@ -12,7 +12,7 @@ from triack.base.peers import Directory, Peer
 from triack.tools.sim.world import World
 from triack.transport.cookies import Entropy
 from triack.transport.insecure import InsecureChannels
-from triack.transport.noise import KEY_BYTES, KeyPair
+from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, KeyPair
 from triack.transport.secure import SecureChannels
 
 __all__ = ["Identity", "Resident", "Residents", "draw_key", "public_of"]
@@ -43,19 +43,21 @@ class Identity:
         keys: the same; see ``use_keys``.
         resides: the same.
         directory: the peers that it knows by name.
+        suite: cipher and hash of its next processes.
     """
 
     def __init__(self, keys: tuple[bytes, ...], *, resides: bool) -> None:
         self.keys = keys
         self.resides = resides
         self.directory = Directory()
+        self.suite = AESGCM_SHA256
         self._channels: SecureChannels | None = None
 
     def make_channels(self, entropy: Entropy) -> Channels:
         """What protects the datagrams of a process that begins."""
         if not self.keys:
             return InsecureChannels()
-        self._channels = SecureChannels(self.keys, self.directory, entropy=entropy)
+        self._channels = SecureChannels(self.keys, self.directory, entropy=entropy, suite=self.suite)
         return self._channels
 
     def use_keys(self, keys: tuple[bytes, ...]) -> None:

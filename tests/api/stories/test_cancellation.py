@@ -321,6 +321,7 @@ async def test_starting(tmp_path: Path, scheme: str | None) -> None:
                 break
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [None, "udp", "tcp", "memory"])
 async def test_closing(tmp_path: Path, scheme: str | None) -> None:
     """A close that was cancelled goes on by itself; another call waits for its end. Nothing accepted is lost."""

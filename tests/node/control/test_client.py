@@ -46,6 +46,16 @@ async def test_what_a_client_sends_is_the_nodes(node: triack.Node, client: Clien
     assert stats.links
 
 
+async def test_a_key_counts_for_the_node_whoever_sends(node: triack.Node, client: Client) -> None:
+    ids = {(await client.send("q", b"x", key="k")).id, (await node.send("q", b"x", key="k")).id}
+    tx = client.transaction()
+    await tx.send("q", b"x", key="k")
+    (receipt,) = await tx.commit()
+    await receipt.ordered(WAIT)
+    assert {*ids, receipt.id} == {receipt.id}
+    assert await client.queue_lengths() == {"dead-letter": 0, "q": 1}
+
+
 async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.Node, client: Client) -> None:
     await node.send("q", b"x" * 100_000, label="l", headers={"a": "b"}, time_to_be_received=60)
     async with client.receive("q", ack="manual") as reader:
@@ -203,3 +213,32 @@ async def test_a_process_of_another_version_is_named(tmp_path: Path) -> None:
     async with serving(tmp_path / "a", complain):
         with pytest.raises(triack.TriackError, match="speaks version 9"):
             await triack.connect(tmp_path / "a").start()
+
+
+async def test_peers_are_the_nodes(tmp_path: Path) -> None:
+    """A client trusts, revokes, invites and enrols for its node; a code outlives the client that asked for it."""
+    listen = "udp://127.0.0.1:0"
+    async with (
+        triack.open("a", data=tmp_path / "a", listen=listen, settings=quick()) as a,
+        triack.open("b", data=tmp_path / "b", listen=listen, settings=quick()) as b,
+        triack.connect(tmp_path / "b") as to_b,
+    ):
+        async with triack.connect(tmp_path / "a") as to_a:
+            assert await to_a.key() == a.key
+            left, withdrawn = await to_a.invite("bee", send=["q"]), await to_a.invite()
+            await withdrawn.withdraw()
+            with pytest.raises(triack.EnrolmentFailed, match="withdrawn"):
+                await withdrawn.enrolled()
+            with pytest.raises(triack.WaitTimeout):
+                await left.enrolled(0)
+        found = await to_b.enrol(left.code, a.address)
+        assert found == triack.EnrolledPeer("a", a.key, (a.address,))
+        await (await to_b.send("a/q", b"x")).ordered(WAIT)
+        await to_b.revoke("a")
+        with pytest.raises(triack.AddressError, match="unknown peer"):
+            await to_b.send("a/q", b"x")
+        await to_b.trust("again", a.key, a.address)
+        await (await to_b.send("again/q", b"x")).ordered(WAIT)
+        with pytest.raises(triack.UsageError, match="no such peer"):
+            await to_b.revoke("bee")
+        assert b.key == await to_b.key()

@@ -9,6 +9,7 @@ import pytest
 import triack
 from triack.base.errors import ProtocolError
 from triack.node.control.intake import Chunk, Failure, Intake, add_failure
+from triack.node.outgoing_message import MessageProperties
 
 Told = list[tuple[int, list[Failure]]]
 NOWHERE = "udp://127.0.0.1:9/q"
@@ -58,6 +59,18 @@ async def test_lines_that_are_offered_again_enter_once(node: triack.Node) -> Non
     assert await intake_of(node).recover(0) == 3
     assert await intake_of(node, producer="other").recover(0) == 0
     assert await length(node, 3) == 3
+
+
+async def test_each_line_has_a_key_of_its_own(node: triack.Node) -> None:
+    """The input was given one; another run of the same command enters nothing that is in already."""
+    for lines in ([b"1"], [b"1", b"2"]):
+        properties = MessageProperties(key="run")
+        until = triack.Stage.ORDERED
+        intake = Intake(
+            node, "q", triack.TRANSACTIONAL, until, properties=properties, producer=None, on_finished=lambda *_: None
+        )
+        await intake.accept(chunk(1, *lines))
+    assert await length(node, 2) == 2
 
 
 async def test_lines_after_a_gap_are_refused(node: triack.Node) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from proof.planted.bug import Bug
-from proof.planted.queues import BUGS
+from proof.planted.catalogue import BUGS
 from proof.planted.run import Found
 from proof.planted.stories import ALL, Story
 
@@ -20,5 +20,5 @@ def test_each_bug_is_found_by_its_story(bug: Bug, monkeypatch: pytest.MonkeyPatc
     assert isinstance(bug.scope, Story)
     bug.plant(monkeypatch)
     found = Found(bug, said=bug.scope.run())
-    assert found.whole
-    assert found.told == f"story of {bug.scope.name}: {found.said}"
+    assert found.by_search
+    assert found.told.endswith(f"story of {bug.scope.name}: {found.said}")

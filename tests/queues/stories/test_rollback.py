@@ -130,7 +130,8 @@ def test_a_disk_that_lied_is_noticed(victim: str, lost: int) -> None:
         a.send(b, "q", b"%d" % number)
         world.run(37 * MS)
         copies[rolled.stored] = rolled.copy_store()
-    world.run(50 * MS)
+    # Acks that wait for company have left.
+    world.run(SECOND)
     put_back(rolled, list(copies.values())[-1 - lost])
     a.send(b, "q", b"new")
     both_know(world, rolled, other)
@@ -208,6 +209,7 @@ def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
         assert len(b.read_all("q")) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
     """On bad networks, with crashes of all three: what both send never mixes, and who is not heard knows why."""

@@ -20,6 +20,8 @@ RARE = {
     *("kill", "power-loss", "pause", "stop", "cut", "cut-one-way", "clog", "rebind", "wall-jump", "disk-error"),
     *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed", "crashed-in-recovery"),
     *("net-lost", "net-duplicated-late", "net-corrupted", "net-truncated", "net-held"),
+    *("move", "rotate", "revoke", "junk", "replay", "forge", "overtake"),
+    *("revoked", "held-back", "queue-full", "access-denied"),
 }
 
 
@@ -124,6 +126,7 @@ def test_time_ends_a_campaign_that_would_go_on_for_ever(asked: list[int], monkey
     assert (campaign.seeds, campaign.seconds, asked) == (6, 6, list(range(5, 11)))
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does() -> None:
     """Chunk by chunk, and the reports come in the order of the seeds."""
     one, two = (run_campaign(40, CHUNK_SEEDS + 2, jobs=jobs) for jobs in (1, 2))

@@ -31,6 +31,7 @@ def test_one_seed_says_what_it_drew_and_what_came_of_it() -> None:
     assert figures(results[0])["trace"] == figures(results[1])["trace"]
 
 
+@pytest.mark.slow
 def test_many_seeds_on_one_core_and_on_two_are_the_same() -> None:
     """Only the time differs."""
     one, two = (figures(run("--seeds", "10", "--jobs", jobs, "--json")) for jobs in "12")

@@ -70,12 +70,43 @@ def test_what_was_lost() -> None:
     seen = history(expires=True)
     accept(seen, 0, 2)
     hand(seen, 0)
-    seen.buried(0, 1, body_of(0, 1, SIZE))
+    seen.buried(0, 1, body_of(0, 1, SIZE), "reach-queue-timeout")
     assert rules(seen) == set()
     seen = history()
     accept(seen, 0, 1)
     seen.buried(0, 0, body_of(0, 0, SIZE))
     assert "total-queue" in rules(seen)
+
+
+def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
+    """For a reason that its destination may have, never called perhaps delivered, handed out, or claimed."""
+    for maybe, handed, claimed, broken in (
+        (False, False, False, set()),
+        (True, False, False, {"refusals"}),
+        (False, True, False, {"refusals"}),
+        (False, False, True, {"claims"}),
+    ):
+        seen = history()
+        seen.streams[0].refusals = frozenset({"queue-full"})
+        accept(seen, 0, 3)
+        hand(seen, *range(3) if handed else (0, 2))
+        seen.buried(0, 1, body_of(0, 1, SIZE), "queue-full", maybe_delivered=maybe)
+        if claimed:
+            seen.claimed(0, 1, "ordered")
+        assert rules(seen) == broken
+    seen = history(expires=True)
+    accept(seen, 0, 1)
+    seen.buried(0, 0, body_of(0, 0, SIZE), "queue-full", maybe_delivered=False)
+    assert rules(seen) == {"total-queue"}
+
+
+def test_what_is_forbidden_is_never_handed_out() -> None:
+    """Whatever became of it besides."""
+    seen = history()
+    seen.streams[0].forbidden = True
+    accept(seen, 0, 1)
+    hand(seen, 0)
+    assert rules(seen) == {"permission"}
 
 
 def test_what_may_be_lost() -> None:

@@ -1,11 +1,13 @@
 """One simulated machine: a store that it cannot use, and those who wait for its messages."""
 
+from dataclasses import replace
+
 from triack.base.commit import Commit, OutgoingQueueRow
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.store.store import Store
+from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import draw
 from triack.tools.sim.host import FOLDER
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
@@ -46,3 +48,21 @@ def test_who_waits_for_messages_is_told_once_by_a_process_that_works() -> None:
     world.run(SECOND)
     assert (len(told), host.has_messages("orders")) == (2, True)
     host.disk.close()
+
+
+def test_a_machine_that_moves_is_found_where_others_look_for_it() -> None:
+    """What was sent to it before arrives there."""
+    world = World(1)
+    network = Network(world)
+    plans = [
+        replace(draw(1).hosts[0], name=name, address=f"udp://{name}:1", others=(f"udp://{name}:2",)) for name in "ab"
+    ]
+    one, other = hosts = [Host(world, network, plan) for plan in plans]
+    for host in hosts:
+        host.start()
+    other.move("udp://b:2", SECOND)
+    one.act(lambda: one.live.submit(one.live.outgoing_queue("b", "q", Delivery.RECOVERABLE), b"x", 1))
+    world.run(10 * SECOND)
+    assert (other.ends, other.has_messages("q")) == (["killed"], True)
+    for host in hosts:
+        host.disk.close()

@@ -1,47 +1,24 @@
-"""Plans: drawn once and for ever from their seed, different from each other, and able to become smaller."""
+"""Plans: what people are told of them."""
 
 import json
-from collections import Counter
+from dataclasses import replace
 
-from triack.tools.chaos.plan import DISHONEST, draw
-
-KINDS = {
-    "kill",
-    "power-loss",
-    "pause",
-    "stop",
-    "cut",
-    "cut-one-way",
-    "clog",
-    "rebind",
-    "wall-jump",
-    "disk-error",
-    "disk-full",
-    *DISHONEST,
-}
-
-
-def test_a_seed_draws_the_same_plan_for_ever() -> None:
-    """And another seed another one."""
-    assert draw(7) == draw(7)
-    assert draw(7) != draw(8)
-
-
-def test_a_swarm_covers_every_option() -> None:
-    """In a few hundred seeds every kind of fault, of message and of network has been drawn, and has been left out."""
-    plans = [draw(seed) for seed in range(300)]
-    kinds = Counter(kind for plan in plans for kind in {fault.kind for fault in plan.faults})
-    assert set(kinds) == KINDS
-    assert max(kinds.values()) < 200
-    networks = Counter(name for plan in plans for name in plan.describe()["network"])
-    assert {"loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate"} <= set(networks)
-    assert {stream.delivery for plan in plans for stream in plan.streams} == {"express", "recoverable", "transactional"}
-    assert {plan.hosts[0].address[:3] for plan in plans} == {"udp", "tcp"}
-    assert any(plan.dead_path for plan in plans)
-    assert any(stream.source >= 0 for plan in plans for stream in plan.streams)
-    assert any(stream.live_ms for plan in plans for stream in plan.streams)
+from triack.queues.quotas import Limits, Quota
+from triack.tools.chaos.drawing import draw
 
 
 def test_a_plan_can_be_told_to_people() -> None:
     """As JSON, with its seed."""
     assert json.loads(json.dumps(draw(5).describe()))["seed"] == 5
+
+
+def test_what_is_rare_is_told_too() -> None:
+    """Other addresses, hosts with limits, streams that are forbidden."""
+    plan = draw(5)
+    first, *rest = plan.hosts
+    limited = replace(first.settings, limits=Limits(Quota(3)))
+    host = replace(first, settings=limited, others=("udp://a:3", "udp://a:2"))
+    stream = replace(plan.streams[0], forbidden=True)
+    told = replace(plan, hosts=(host, *rest), streams=(stream,)).describe()
+    assert told["hosts"][0] == f"udp://a:3 udp://a:2 {first.address}"
+    assert (told["limits"], told["streams"][0][-9:]) == (["a"], "forbidden")

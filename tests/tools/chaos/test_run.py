@@ -12,18 +12,10 @@ from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
-from triack.tools.chaos.plan import Fault, Plan, StreamPlan, draw
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.plan import Fault, Plan, StreamPlan
 from triack.tools.chaos.run import Outcome, run_plan, run_seed
 from triack.tools.replay.run import replay
-
-SEEDS = 2_000
-BLOCK = 250
-# What every block of seeds must meet, or it does not look: faults, ends of processes, fates of datagrams.
-RARE = {
-    *("kill", "power-loss", "pause", "stop", "cut", "cut-one-way", "clog", "rebind", "wall-jump", "disk-error"),
-    *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed", "crashed-in-recovery"),
-    *("net-lost", "net-duplicated-late", "net-corrupted", "net-truncated", "net-held"),
-}
 
 
 def calm(seed: int, **changes: object) -> Plan:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from triack.tools.chaos.plan import Plan, draw
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.plan import Plan
 from triack.tools.chaos.shrink import shrink
 from triack.tools.sim.faults import Faults
 

@@ -11,7 +11,8 @@ from tests.tools.replay.builder import World, brief
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.rule_faults import RULE_FAULTS, TX, restarted
-from triack.tools.chaos.plan import DISHONEST, draw
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.plan import DISHONEST
 from triack.tools.chaos.run import run_plan
 from triack.tools.chaos.verdict import IN_TIME, judge_logs
 
@@ -55,6 +56,7 @@ def test_nobody_is_excused_for_another() -> None:
     assert {it.check for it in judge_logs(logs_of(world), late=["alpha"])} == {"idle_delay"}
 
 
+@pytest.mark.slow
 def test_real_runs_break_no_rule() -> None:
     """What real nodes write in simulated worlds, crashes and all, satisfies every rule, and in time."""
     for seed in islice(honest_seeds(), RUNS):
@@ -74,6 +76,7 @@ def honest_seeds() -> "filter[int]":
     return filter(is_honest, count())
 
 
+@pytest.mark.slow
 def test_the_verdict_keeps_up_with_a_campaign() -> None:
     """5,000 records take some 40 ms; no step grows with the square of the record."""
     small, large = (timed(packets) for packets in (1_200, 4_800))

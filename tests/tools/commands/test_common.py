@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 import pytest
 
-from triack.base.errors import AddressError
-from triack.tools.commands.common import console_on, name_for, read_pairs, read_peers
+from tests.certificates import make_certificate
+from triack.base.errors import AddressError, IdentityError
+from triack.tools.commands.common import console_on, name_for, read_pairs, read_peers, read_tls
 
 
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
@@ -37,3 +38,20 @@ def test_a_pair_has_a_name_and_a_value(wrong: str) -> None:
 def test_what_goes_into_a_pipe_is_not_broken_into_lines(capsys: pytest.CaptureFixture[str]) -> None:
     console_on().print("word " * 100)
     assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_files_for_tls(tmp_path: Path) -> None:
+    """A certificate to be served with, an authority to ask for; what cannot be used is named."""
+    both, junk = make_certificate(tmp_path), tmp_path / "junk"
+    junk.write_text("no certificate")
+    assert read_tls() is None
+    served, asked = read_tls(certificate=both), read_tls(authority=both)
+    assert served is not None
+    assert (served.client, served.server is None) == (None, False)
+    assert asked is not None
+    assert (asked.server, asked.client is None) == (None, False)
+    for wrong in ({"certificate": junk}, {"certificate": both, "key": junk}, {"authority": junk}):
+        with pytest.raises(IdentityError, match=f"read {junk}: "):
+            read_tls(**wrong)
+    with pytest.raises(click.UsageError, match="--tls-key needs --tls-cert"):
+        read_tls(key=both)

@@ -40,6 +40,7 @@ def test_it_can_be_found_while_it_runs_and_not_after(tmp_path: Path) -> None:
         assert handover.read(server.data) is None
 
 
+@pytest.mark.slow
 def test_it_has_the_queues_that_were_asked_for_and_no_others(tmp_path: Path) -> None:
     with Server(tmp_path / "a", "--queue", "one", "--queue", "two") as server:
         for queue, failed in (("one", False), ("two", False), ("three", True)):

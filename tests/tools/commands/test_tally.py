@@ -90,5 +90,21 @@ def test_how_it_ended_is_also_said_as_json() -> None:
     tally.handle_finished(4, [(1, 2, "expired")])
     tally.handle_input(None)
     failures = [{"first": 1, "last": 2, "reason": "expired"}]
-    assert tally.to_json() == {"read": 5, "stage": "ordered", "reached": 2, "failures": failures}
+    assert tally.to_json() == {"read": 5, "stored": 0, "stage": "ordered", "reached": 2, "failures": failures}
     assert tally.problems("interrupted", 100) == ["files 1-2 not ordered: expired", "file 5 not ordered: interrupted"]
+
+
+def test_what_is_stored_must_not_be_sent_again(tally: Tally) -> None:
+    """Only then is the command late and no more: not with a line that nobody has, nor with one that failed."""
+    tally.handle_input(chunk(1, 5))
+    tally.handle_stored(3)
+    tally.handle_finished(1, [])
+    late = "lines 2-3 not yet ordered: not after 1 s; on the node's disk, and sent when it runs: do not send this again"
+    assert tally.problems("not after 1 s", 100)[:2] == ["lines 4-5 not ordered: not after 1 s", late]
+    tally.handle_stored(5)
+    assert not tally.only_late
+    tally.handle_input(None)
+    assert tally.only_late
+    assert len(tally.problems("not after 1 s", 100)) == 1
+    tally.handle_finished(2, [(2, 2, "expired")])
+    assert not tally.only_late

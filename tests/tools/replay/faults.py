@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.tools.replay.builder import (
+    AGREED,
     ALPHA,
     BETA,
     CLASS_LANES,
@@ -53,7 +54,7 @@ def opened(log: Log, session: str, peer: str) -> None:
     """A node opens a session with one whose log nobody has."""
     log.write(
         "session_opened", session=session, peer=peer, peer_name="b", role="initiator", address="udp://127.0.0.1:7809",
-        window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32,
+        window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32, **AGREED,
     )  # fmt: skip
 
 
@@ -256,6 +257,27 @@ def acks_beyond_what_was_recovered(world: World) -> Expected:
     world.order_ack(2)
     world.order_ack(3)
     return {(check, LANE, SEQUENCE, 3) for check in ("store_ack_before_commit", "order_ack_before_commit", "lost")}
+
+
+@fault
+def acks_of_what_was_refused_for_now(world: World) -> Expected:
+    """There is no room for packet 2 yet; beta store-acks and order-acks it, as if it had refused it for ever."""
+    numbers = world.queue(TX, 2)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers[:1])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="hold-full")
+    world.ack(arrived)
+    world.order_ack(2)
+    return {(check, LANE, SEQUENCE, 2) for check in ("store_ack_before_commit", "order_ack_before_commit", "lost")}
+
+
+@fault
+def more_unacknowledged_at_the_end_than_the_window(world: World) -> Expected:
+    """Alpha says so itself, of packets of which some have not left."""
+    world.send(TX, world.queue(TX, 2), lost=(1, 2))
+    closed = {"session": world.session, "peer": BETA, "peer_name": "b", "reason": "path-lost"}
+    world.alpha.write("session_closed", **closed, unacked=65)
+    return {("window", -1, -1, -1)}
 
 
 @fault

@@ -152,6 +152,39 @@ def refused_and_given_up() -> World:
     return world
 
 
+@harmless
+def refused_for_ever() -> World:
+    """Packets 2 and 3 are refused by a full queue: the stream goes on past them, and its acks speak of them, too."""
+    world = ready()
+    numbers = world.queue(TX, 5)
+    arrived = world.send(TX, numbers[:3])
+    world.commit(TX, numbers[:1])
+    for number in (2, 3):
+        world.beta.write("rejected", cls=TX, **place(TX), number=number, reason="queue-full")
+    world.alpha.write("removed", cls=TX, **place(TX), first=2, last=3, count=2 * PER_PACKET, reason="queue-full")
+    world.order_ack(3)
+    arrived += world.send(TX, numbers[3:])
+    world.commit(TX, numbers[3:])
+    world.ack(arrived)
+    world.clock.tick(100_000 * MS)
+    world.order_ack(5)
+    return world
+
+
+@harmless
+def refused_when_its_turn_came() -> World:
+    """Packet 2 is held, a copy of it is a duplicate; when 1 is there, 2 is refused: alpha may not send that."""
+    world = ready()
+    numbers = world.queue(TX, 2)
+    world.send(TX, numbers, lost=(1,))
+    world.send(TX, numbers[1:])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="duplicate")
+    world.send(TX, numbers[:1])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="access-denied")
+    world.commit(TX, numbers[:1])
+    return world
+
+
 def late_copy(world: World, number: int) -> dict[str, Any]:
     """What alpha sent as that number."""
     sent = world.alpha.all("packet_sent", number=number)[-1]

@@ -8,6 +8,7 @@ from tests.tools.replay.rule_faults import RULE_FAULTS, restarted
 from triack.tools.replay.judge import Judge
 from triack.tools.replay.local_engine import judge_records
 from triack.tools.replay.schema import Verdict
+from triack.tools.replay.version1 import modernize
 
 PLANTED = (*FAULTS, *RULE_FAULTS)
 
@@ -32,7 +33,7 @@ def verdict_of(world: World) -> Verdict:
     world.number()
     for log in (world.alpha, world.beta):
         for start in range(1, log.incarnation + 1):
-            judge.read(log.name, [record for record in log.records if record["incarnation"] == start])
+            judge.read(log.name, [modernize(record) for record in log.records if record["incarnation"] == start])
     return judge.finish()
 
 

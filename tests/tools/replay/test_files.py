@@ -9,6 +9,7 @@ from tests.tools.replay.builder import ALPHA, healthy
 from triack.base.errors import ReplayError
 from triack.tools.replay.files import complaint, find_logs, parse_records, read_records
 from triack.tools.replay.run import replay
+from triack.tools.replay.version1 import modernize
 
 
 def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
@@ -31,8 +32,8 @@ def test_a_damaged_line_names_its_file_and_number(tmp_path: Path) -> None:
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
     """A log of a later schema is not guessed at."""
     world = healthy()
-    world.beta.records[5]["v"] = 2
-    with pytest.raises(ReplayError, match="has schema version 2"):
+    world.beta.records[5]["v"] = 3
+    with pytest.raises(ReplayError, match="has schema version 3"):
         replay(world.save(tmp_path), engine="local")
 
 
@@ -120,8 +121,10 @@ def test_a_torn_line_is_kept_whole(tmp_path: Path) -> None:
     [
         ("[1]", "is damaged: not a JSON object"),
         ("7", "is damaged: not a JSON object"),
-        ('{"v": "1"}', "has schema version '1'; this replay reads version 1"),
-        ('{"v": true}', "is damaged: field 'v' is missing or of the wrong type"),
+        ('{"v": "1"}', "has schema version '1'; this replay reads versions 1 and 2"),
+        ('{"v": true}', "has schema version True; this replay reads versions 1 and 2"),
+        ('{"v": 2}', "is damaged: the first record of a segment has no times"),
+        ('{"n": 4}', "is damaged: no record before it says whose it is"),
         ({"event": "exploded"}, "is damaged: unknown event 'exploded'"),
         ({"event": ["queued"]}, "is damaged: its event or class is not a name"),
         ({"reason": 7}, "is damaged: field 'reason' is of the wrong type"),
@@ -146,7 +149,7 @@ def test_a_class_is_one_of_three() -> None:
     """And a position is what its class has."""
     world = healthy()
     world.number()
-    recovered = world.beta.one("position_recovered")
+    recovered = modernize(world.beta.one("position_recovered"))
     assert complaint(recovered) == ""
     assert complaint({**recovered, "class": "magic"}) == "is damaged: unknown class 'magic'"
     assert complaint({**recovered, "class": "recoverable"}).endswith(

@@ -6,6 +6,7 @@ from tests.tools.replay.faults import ready
 from tests.tools.replay.judging import assert_found, breaking
 from triack.tools.replay.findings import Output
 from triack.tools.replay.journal import Journal, Segment, join_segments
+from triack.tools.replay.version1 import modernize
 
 CHECKS = (
     "clock",
@@ -27,7 +28,7 @@ def test_records_go_to_who_judges_them() -> None:
     world.ack(world.send("express", world.queue("express", 1)), store=False)
     world.number()
     journal = Journal("here", out)
-    dealt = [(unit[0], record["event"]) for unit, record in journal.read(world.alpha.records)]
+    dealt = [(unit[0], record["event"]) for unit, record in journal.read(map(modernize, world.alpha.records))]
     assert dealt == [
         ("session", "life"), ("session", "session_opened"), ("lane", "life"), ("lane", "queued"),
         ("session", "packet_sent"), ("lane", "packet_sent"), ("session", "ack_received"),

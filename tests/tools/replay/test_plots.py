@@ -48,6 +48,7 @@ def drawn(timeline: Timeline) -> str:
     return draw_times(timeline, [("v-1", 3 * SECOND // 2), ("v-2", 2 * SECOND)])
 
 
+@pytest.mark.slow
 def test_nothing_can_be_drawn() -> None:
     """Logs of nothing but a start have a report, too."""
     for svg in (draw_times(Timeline()), draw_latency(Timeline())):
@@ -72,6 +73,7 @@ def test_a_life_shows_how_it_ended(drawn: str) -> None:
     assert (drawn.count(">path-lost<"), drawn.count(">drained<")) == (1, 2)
 
 
+@pytest.mark.slow
 def test_failed_sessions_are_always_drawn(drawn: str) -> None:
     """The last of 41 lives failed; the last of those that did not is the one that is left out."""
     assert ["life" + at in drawn for at in ("00", "38", "39", "40")] == [True, True, False, True]

@@ -21,6 +21,7 @@ def page_of(tmp_path: Path, verdict: Verdict, timeline: Timeline) -> str:
     return (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_report_is_one_page_with_its_data_beside(tmp_path: Path) -> None:
     """The page needs nothing from elsewhere, says how it was made, and tells the verdict before all else."""
     pytest.importorskip("matplotlib")
@@ -40,6 +41,7 @@ def test_the_report_is_one_page_with_its_data_beside(tmp_path: Path) -> None:
     assert len((page.parent / "violations.jsonl").read_text().splitlines()) == len(verdict.findings)
 
 
+@pytest.mark.slow
 def test_no_text_of_a_log_is_markup(tmp_path: Path) -> None:
     """Names of nodes and queues, ids, reasons and evidence stand there as they are; a control character does not."""
     pytest.importorskip("matplotlib")
@@ -99,6 +101,7 @@ def test_a_violation_leads_to_its_place(tmp_path: Path) -> None:
     assert "at-v-2" not in text
 
 
+@pytest.mark.slow
 def test_a_page_of_kept_promises_lists_no_violations(tmp_path: Path) -> None:
     """Nodes and queues have their names, and a message counts on each hop."""
     replay(healthy().save(tmp_path / "logs"), engine="local", report=tmp_path / "page.html")
@@ -110,6 +113,7 @@ def test_a_page_of_kept_promises_lists_no_violations(tmp_path: Path) -> None:
     assert (tmp_path / "violations.jsonl").read_text() == ""
 
 
+@pytest.mark.slow
 def test_the_page_goes_with_the_dark_and_with_a_narrow_screen(tmp_path: Path) -> None:
     """Every colour of the plots has a value in both; on a narrow screen rows become cards, and plots scroll."""
     text = page_of(tmp_path, Verdict(), Timeline())

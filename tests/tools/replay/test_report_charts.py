@@ -17,7 +17,7 @@ def charted(*records: dict[str, object]) -> Output:
 
 
 def sent(packet: int, *, resend: bool = False) -> dict[str, object]:
-    return {"event": "packet_sent", "packet": packet, "resend": resend, "size": 10, "count": 3}
+    return {"event": "packet_sent", "packet": packet, "packets": 1, "resend": resend, "size": 10, "counts": [[1, 3]]}
 
 
 def acked(*ranges: list[int]) -> dict[str, object]:
@@ -47,8 +47,8 @@ def test_a_packet_that_left_twice_measures_nothing() -> None:
 def test_resends_and_duplicates_say_why() -> None:
     out = charted(
         {"event": "resend_scheduled", "attempt": 4, "first": 1, "last": 5, "interval_ns": 7},
-        {"event": "packet_received", "duplicate": True},
-        {"event": "packet_received", "duplicate": False},
+        {"event": "packet_received", "packets": 1, "duplicate": True},
+        {"event": "packet_received", "packets": 2, "duplicate": False},
         {"event": "rejected", "reason": "duplicate"},
         {"event": "rejected", "reason": "queue-full"},
         {"event": "ack_sent", "trigger": "gap"},
@@ -64,6 +64,6 @@ def test_queues_count_messages() -> None:
         {"event": "queued", "peer_name": "b", "queue": "q", "count": 4},
         {"event": "queued", "peer_name": "b", "queue": "q", "count": 4, "recovered": True},
         {"event": "committed", "queue": "q", "count": 4},
-        {"event": "handed", "queue": "q", "first": 0, "last": 3, "redelivered": True},
+        {"event": "handed", "queue": "q", "place": 0, "counts": [[1, 4]], "redelivered": True},
     )
     assert out.numbers == {"queue\tqueued\tb\tq": 4, "queue\tcommitted\ta\tq": 4, "queue\thanded again\ta\tq": 4}

@@ -52,6 +52,7 @@ def test_without_jinja_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.
     assert replay(tmp_path / "logs", engine="local").verdict == "pass"
 
 
+@pytest.mark.slow
 def test_a_java_that_does_not_start_is_said_in_its_own_words(tmp_path: Path) -> None:
     """Its chatter stays off the terminal, but for the last line that is a reason."""
     pytest.importorskip("pyspark")

@@ -27,7 +27,7 @@ def test_what_was_acked_and_is_nowhere_is_lost() -> None:
 
 def test_a_packet_is_weighed_by_its_record_or_its_share() -> None:
     it = story()
-    it.weights.put(4, 7)
+    it.weights.put(4, 4, 7)
     assert (it.weigh(4), it.weigh(5), it.weigh(11)) == (7, 10, 0)
     assert it.weigh_all([(4, 5)]) == 17
     assert it.weigh_all([(4, 4)]) == 7

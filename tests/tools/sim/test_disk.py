@@ -6,6 +6,7 @@ import sys
 from random import Random
 
 import apsw
+import pytest
 
 from tests.tools.sim.files import open_database, rows, written
 from triack.tools.sim.disk import Disk, Kept, sectors
@@ -153,6 +154,7 @@ def lived(seed: int) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_the_same_seed_leaves_the_same_bytes() -> None:
     """In this process twice, in others with other hash seeds and collectors; another seed leaves others."""
     first = lived(7)

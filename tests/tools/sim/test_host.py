@@ -1,6 +1,5 @@
 """A host does what its engine says, in the engine's order; a crash before an effect does nothing of it."""
 
-import json
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -15,6 +14,7 @@ from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollbac
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Mailbox
 from triack.queues.stages import Stage
+from triack.tools.replay.files import parse_records
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.tools.sim.faults import Faults
@@ -170,7 +170,7 @@ class Watched(SimHost):
     @property
     def events(self) -> list[list[str]]:
         """The records of each process, by name."""
-        return [[json.loads(line)["event"] for line in bytes(log).splitlines()] for log in self.records]
+        return [[record["event"] for record in parse_records(bytes(log))] for log in self.records]
 
 
 class Pair:

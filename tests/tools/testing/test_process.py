@@ -46,6 +46,7 @@ def test_a_dead_machine_has_no_effects() -> None:
     assert steps == [before]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [False, True])
 def test_a_commit_that_a_crash_cuts_off_is_there_or_not(power: bool) -> None:
     """As the seed decides: not begun, cut off in the middle or done; and after the restart all of it or nothing."""

@@ -33,6 +33,7 @@ async def test_a_bad_network_loses_and_repeats_nothing(triack_world: World, addr
     assert triack_world.network.counts["lost" if address == B else "arrived"] > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", [B, TCP])
 @pytest.mark.parametrize("fault", ["cut", "clog"])
 @pytest.mark.parametrize("one_way", [False, True])

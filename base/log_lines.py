@@ -1,0 +1,157 @@
+"""Records of the session log as lines, and lines as records again (docs/session-log.md).
+
+A line is a JSON object. The first of a segment says all that is common to its records: version, node, start and both
+clocks. Each later one has its serial ``n``, the time ``t`` in nanoseconds since the first one, and its event. What many
+records share (``SHARED``) is said by the first of them, which gives it a number, ``as``; the others refer to it by
+``of``. So nothing needs what comes behind it, and a segment may be cut off at any byte.
+"""
+
+import json
+from typing import Any, Final
+
+from triack.base.session_log import SCHEMA_VERSION, SHARED, SHARING
+
+__all__ = ["SEGMENT_BEGIN", "SEGMENT_BYTES", "LineReader", "LineWriter"]
+
+Record = dict[str, Any]
+
+SEGMENT_BEGIN: Final = b'{"v":'
+"""How the first line of a segment begins, and no other one."""
+SEGMENT_BYTES: Final = 64 * 1024 * 1024
+"""A segment is read and moved as one: large enough that there are few, small enough to handle."""
+GROUPS_MAX: Final = 4096
+"""Groups of shared fields that are known at a time; then numbers are given anew. A few for each session and stream that
+is busy, and no more memory than that."""
+
+
+class LineWriter:
+    """Makes lines of records.
+
+    Args:
+        node: id of the recording node.
+        incarnation: which start of it.
+        wall_offset_ns: wall clock minus monotonic clock.
+    """
+
+    __slots__ = ("_begun_ns", "_groups", "_lines", "_n", "_size_bytes", "_start", "_wall_offset_ns")
+
+    def __init__(self, node: bytes, incarnation: int, wall_offset_ns: int) -> None:
+        self._start = f'{{"v":{SCHEMA_VERSION},"node":"{node.hex()}","incarnation":{incarnation}'
+        self._wall_offset_ns = wall_offset_ns
+        self._n = 0
+        self._begun_ns: int | None = None
+        self._size_bytes = 0
+        self._groups: dict[tuple[tuple[str, Any], ...], int] = {}
+        self._lines: list[str] = []
+
+    def add(self, event: str, at_ns: int, fields: Record) -> None:
+        """Add a record.
+
+        Args:
+            event: what it is about.
+            at_ns: the monotonic clock.
+            fields: all its other fields.
+        """
+        group = ""
+        if event in SHARING:
+            own = {name: value for name, value in fields.items() if name not in _SHARED}
+            shared = tuple(item for item in fields.items() if item[0] in _SHARED)
+            known = self._groups.get(shared)
+            if known is None:
+                group = f',"as":{self._learn(shared)}'
+            else:
+                group, fields = f',"of":{known}', own
+        text = _encode(fields)[1:-1]
+        comma = "," if text else ""
+        self._lines.append(f"{self._head(event, at_ns)}{group}{comma}{text}}}")
+
+    def _head(self, event: str, at_ns: int) -> str:
+        self._n += 1
+        begun_ns = self._begun_ns
+        if begun_ns is not None:
+            return f'{{"n":{self._n},"t":{at_ns - begun_ns},"event":"{event}"'
+        self._begun_ns = at_ns
+        times = f'"at_ns":{at_ns},"wall_ns":{at_ns + self._wall_offset_ns}'
+        return f'{self._start},"n":{self._n},{times},"event":"{event}"'
+
+    def _learn(self, shared: tuple[tuple[str, Any], ...]) -> int:
+        if len(self._groups) == GROUPS_MAX:
+            self._groups.clear()
+        number = self._groups[shared] = len(self._groups) + 1
+        return number
+
+    def take(self) -> bytes:
+        """All lines since the last call, each ended. They are of one segment; the next ones may begin another."""
+        if not self._lines:
+            return b""
+        lines, self._lines = self._lines, []
+        lines.append("")
+        data = "\n".join(lines).encode()
+        self._size_bytes += len(data)
+        if self._size_bytes >= SEGMENT_BYTES:
+            self._begun_ns = None
+            self._size_bytes = 0
+            self._groups.clear()
+        return data
+
+
+class LineReader:
+    """Makes records of the lines of a segment, one by one, or of several segments one behind the other."""
+
+    __slots__ = ("_begun_ns", "_common", "_groups", "_wall_offset_ns")
+
+    def __init__(self) -> None:
+        self._common: Record = {}
+        self._begun_ns = 0
+        self._wall_offset_ns = 0
+        self._groups: dict[int, Record] = {}
+
+    def read(self, line: Record) -> Record:
+        """Return the record of a line of version 2, with all its fields.
+
+        Args:
+            line: the JSON object; it is the reader's from now on.
+
+        Raises:
+            ValueError: it says neither all nor the rest of what a record is; the message says what is missing.
+        """
+        if "v" in line:
+            self._begin(line)
+            record = line
+        else:
+            record = self._fill(line)
+        number = record.pop("as", None)
+        if number is not None:
+            if type(number) is not int:
+                raise ValueError("what it shares has no number")
+            self._groups[number] = {name: record[name] for name in SHARED if name in record}
+        return record
+
+    def _begin(self, line: Record) -> None:
+        times = [line.get(name) for name in ("at_ns", "wall_ns")]
+        if not all(type(at) is int for at in times):
+            raise ValueError("the first record of a segment has no times")
+        self._begun_ns, wall_ns = line["at_ns"], line["wall_ns"]
+        self._wall_offset_ns = wall_ns - self._begun_ns
+        self._common = {name: line.get(name) for name in ("v", "node", "incarnation")}
+        self._groups = {}
+
+    def _fill(self, line: Record) -> Record:
+        if not self._common:
+            raise ValueError("no record before it says whose it is")
+        since_ns = line.pop("t", None)
+        if type(since_ns) is not int:
+            raise ValueError("it has no time")
+        at_ns = self._begun_ns + since_ns
+        times = {"at_ns": at_ns, "wall_ns": at_ns + self._wall_offset_ns}
+        number = line.pop("of", None)
+        if number is None:
+            return {**self._common, **times, **line}
+        shared = self._groups.get(number) if type(number) is int else None
+        if shared is None:
+            raise ValueError(f"no record before it shares anything as {number!r}")
+        return {**self._common, **times, **shared, **line}
+
+
+_SHARED: Final = frozenset(SHARED)
+_encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

@@ -1,0 +1,171 @@
+"""Keys of senders: what is sent again with the key of an accepted message is that message.
+
+Promise: a key is in the commit of its message, so that a process which is killed has both or neither. A key counts for
+one queue of one peer, and for ``lifetime_s`` from the acceptance on, by the wall clock; setting that clock back
+between two starts makes it no longer. As long as it counts, it also knows whether its message became a dead letter.
+"""
+
+import json
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from triack.base.checks import check_settings
+from triack.base.commit import Commit
+from triack.base.units import MS
+from triack.ordering.outgoing import Entry
+from triack.queues.outgoing_queue import OutgoingQueue
+
+__all__ = ["KEY_BYTES_MAX", "OWN_STATE", "Accepted", "AcceptedKeys", "KeySettings"]
+
+OWN_STATE = "$"
+"""What the node itself keeps in the table of the application's values begins with this, as its own queues do."""
+KEY_BYTES_MAX = 255
+"""A file name's length: room for a UUID, a hash, or a path with a line number."""
+
+_PREFIX = f"{OWN_STATE}key:"
+
+
+@dataclass(frozen=True, slots=True)
+class KeySettings:
+    """Keys with which messages are sent once. A node that has as many as it may refuses new ones (``TooManyKeys``).
+
+    Attributes:
+        lifetime_s: how many seconds what was sent with a key is not accepted again.
+        most: keys of one node; each takes about half a kilobyte of memory.
+    """
+
+    lifetime_s: float = 86_400.0
+    most: int = 100_000
+    lifetime_ns: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(slots=True)
+class Accepted:
+    """A message that was accepted with a key.
+
+    Attributes:
+        key: its key.
+        outgoing: where it goes.
+        ordinal: names it, with the node.
+        accepted_ms: the wall clock then.
+        ticket: its ticket in its outgoing queue; None when it had come to its end before this start.
+        number: its packet, the last one of a large message; 0 before it is in one.
+        index: its place among the messages of the packet.
+        reason: why it became a dead letter; empty when it has not.
+    """
+
+    key: str
+    outgoing: OutgoingQueue
+    ordinal: int
+    accepted_ms: int
+    ticket: int | None
+    number: int = 0
+    index: int = 0
+    reason: str = ""
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """For what the key counts: peer, queue, key."""
+        return self.outgoing.peer, self.outgoing.queue, self.key
+
+    @property
+    def row(self) -> str:
+        """Under which name it is kept."""
+        return f"{_PREFIX}{self.outgoing.lane}:{self.key}"
+
+    def write(self, commit: Commit) -> None:
+        """Keep it with a commit."""
+        value = [self.accepted_ms, self.ordinal, self.number, self.index, self.reason]
+        commit.state[self.row] = json.dumps(value).encode()
+
+
+class AcceptedKeys:
+    """The keys of one node.
+
+    Args:
+        settings: how long a key counts, and how many there may be.
+    """
+
+    def __init__(self, settings: KeySettings) -> None:
+        self._lifetime_ms = -(-settings.lifetime_ns // MS)
+        self._most = settings.most
+        # In the order of acceptance: the first ends first.
+        self._by_name: dict[tuple[str, str, str], Accepted] = {}
+        self._by_ordinal: dict[int, Accepted] = {}
+        self._unpacked: list[Accepted] = []
+
+    def restore(self, state: dict[str, bytes], by_lane: dict[int, OutgoingQueue], now_ms: int) -> None:
+        """Take what the store has; the outgoing queues have their packets again."""
+        found: list[Accepted] = []
+        for name, value in state.items():
+            if name.startswith(_PREFIX):
+                lane, _, key = name.removeprefix(_PREFIX).partition(":")
+                outgoing = by_lane[int(lane)]
+                accepted_ms, ordinal, number, index, reason = json.loads(value)
+                entry = outgoing.sequence.entries.get(number)
+                ticket = None if entry is None else entry.first_ticket + index
+                at_ms = min(accepted_ms, now_ms)
+                found.append(Accepted(key, outgoing, ordinal, at_ms, ticket, number, index, reason))
+        for accepted in sorted(found, key=lambda accepted: (accepted.accepted_ms, accepted.ordinal)):
+            self._keep(accepted)
+
+    def find(self, outgoing: OutgoingQueue, key: str, now_ms: int) -> Accepted | None:
+        """The message that was accepted with that key, if the key still counts."""
+        accepted = self._by_name.get((outgoing.peer, outgoing.queue, key))
+        return None if accepted is None or self._is_over(accepted, now_ms) else accepted
+
+    def full_for_ms(self, now_ms: int) -> int:
+        """How long there is no room for another key; 0 when there is."""
+        if len(self._by_name) < self._most:
+            return 0
+        eldest = next(iter(self._by_name.values()))
+        return max(0, eldest.accepted_ms + self._lifetime_ms - now_ms)
+
+    def add(self, accepted: Accepted, commit: Commit) -> None:
+        """A message was accepted: its key goes to the disk with it; those that are over leave it with this commit."""
+        for over in self._take_over(accepted.accepted_ms):
+            commit.state[over.row] = None
+        self._keep(accepted)
+        self._unpacked.append(accepted)
+
+    def handle_packed(self, outgoing: OutgoingQueue, entries: list[Entry], commit: Commit) -> None:
+        """What was submitted to a queue is in packets now, which go into this commit."""
+        mine = [accepted for accepted in self._unpacked if accepted.outgoing is outgoing]
+        if not mine:
+            return
+        self._unpacked = [accepted for accepted in self._unpacked if accepted.outgoing is not outgoing]
+        # All fragments of a large message have its ticket: the last one holds its end.
+        starts = [entry.first_ticket for entry in entries]
+        for accepted in mine:
+            assert accepted.ticket is not None
+            entry = entries[bisect_right(starts, accepted.ticket) - 1]
+            accepted.number, accepted.index = entry.number, accepted.ticket - entry.first_ticket
+            accepted.write(commit)
+
+    def handle_dead(self, ordinal: int, reason: str, commit: Commit) -> None:
+        """A message becomes a dead letter with this commit."""
+        accepted = self._by_ordinal.get(ordinal)
+        if accepted is not None:
+            accepted.reason = reason
+            accepted.write(commit)
+
+    def _is_over(self, accepted: Accepted, now_ms: int) -> bool:
+        return now_ms >= accepted.accepted_ms + self._lifetime_ms
+
+    def _take_over(self, now_ms: int) -> list[Accepted]:
+        over: list[Accepted] = []
+        for accepted in self._by_name.values():
+            if not self._is_over(accepted, now_ms):
+                break
+            over.append(accepted)
+        for accepted in over:
+            del self._by_name[accepted.name]
+            del self._by_ordinal[accepted.ordinal]
+        return over
+
+    def _keep(self, accepted: Accepted) -> None:
+        self._by_name[accepted.name] = accepted
+        self._by_ordinal[accepted.ordinal] = accepted

@@ -1,0 +1,62 @@
+"""What was handed out of a queue, as records of the session log: neighbouring packets are one record."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from triack.base.delivery import Delivery
+from triack.queues.mailbox import Run
+
+__all__ = ["handed_fields"]
+
+
+def handed_fields(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+    """Yield the fields of a `handed` record for each series of packets whose numbers follow each other.
+
+    Args:
+        queue: name of the queue.
+        runs: what was drawn, in order.
+    """
+    before: Run | None = None
+    fields: dict[str, Any] = {}
+    for run in runs:
+        if before is None or not _follows(before, run):
+            if fields:
+                yield fields
+            fields = _begin(queue, run)
+        _count(fields["counts"], run.next - run.first)
+        before = run
+    if fields:
+        yield fields
+
+
+def _begin(queue: str, run: Run) -> dict[str, Any]:
+    packet = run.packet
+    return {
+        "queue": queue,
+        "origin": packet.origin.hex(),
+        "lane": packet.lane,
+        "sequence": packet.sequence,
+        "class": Delivery(packet.delivery).label,
+        "redelivered": run.redelivered,
+        "number": packet.number,
+        "place": run.first,
+        "counts": [],
+    }
+
+
+def _follows(before: Run, after: Run) -> bool:
+    """Whether a run begins with the packet behind that of another one."""
+    one, other = before.packet, after.packet
+    return (
+        after.first == 0
+        and other.number == one.number + 1
+        and other.origin == one.origin
+        and (other.lane, other.sequence, after.redelivered) == (one.lane, one.sequence, before.redelivered)
+    )
+
+
+def _count(counts: list[list[int]], messages: int) -> None:
+    if counts and counts[-1][1] == messages:
+        counts[-1][0] += 1
+    else:
+        counts.append([1, messages])

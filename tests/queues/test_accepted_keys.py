@@ -1,0 +1,91 @@
+"""A key is in the commit of its message, counts for one queue and for a time, and knows how its message ended."""
+
+import json
+
+from tests.queues.bare import Bare
+from triack.base.delivery import Delivery
+from triack.base.units import SECOND
+from triack.queues.accepted_keys import Accepted, KeySettings
+from triack.queues.group_commit import GroupCommit
+from triack.queues.packing import Outgoing
+from triack.queues.settings import NodeSettings
+
+PEER = "memory://b"
+
+
+def send(node: Bare, key: str, queue: str = "q", delivery: Delivery = Delivery.TRANSACTIONAL) -> Accepted:
+    outgoing = node.engine.outgoing_queue(PEER, queue, delivery)
+    return node.engine.submit_once(outgoing, Outgoing(b"body", None, 0, key), 4, node.now_ns)
+
+
+def commit(node: Bare) -> GroupCommit:
+    """The next commit, done."""
+    node.poll()
+    assert isinstance(node.job, GroupCommit)
+    job = node.job
+    node.finish_job()
+    return job
+
+
+def test_key_and_message_are_in_one_commit() -> None:
+    node = Bare()
+    first = send(node, "k")
+    group = commit(node)
+    assert len(group.commit.outgoing) == 1
+    assert json.loads(group.commit.state["$key:1:k"] or b"") == [1_000, first.ordinal, 1, 0, ""]
+
+
+def test_sent_again_it_is_the_message_that_was_accepted() -> None:
+    """Before its commit, after it, and in another class; not for another queue or with another key."""
+    node = Bare()
+    first = send(node, "k")
+    assert send(node, "k") is first
+    commit(node)
+    assert send(node, "k") is first
+    assert send(node, "k", delivery=Delivery.RECOVERABLE) is first
+    assert commit(node).commit.outgoing == []
+    assert len({first.ordinal, send(node, "k", "other").ordinal, send(node, "l").ordinal}) == 3
+
+
+def test_a_key_is_over_after_its_time() -> None:
+    """It leaves the disk with the next key that comes, and those that came later stay."""
+    node = Bare(settings=NodeSettings(keys=KeySettings(lifetime_s=60)))
+    first = send(node, "k")
+    commit(node)
+    node.now_ns += 59 * SECOND
+    assert send(node, "k") is first
+    young = send(node, "l")
+    commit(node)
+    node.now_ns += SECOND
+    again = send(node, "k")
+    assert again is not first
+    group = commit(node)
+    assert json.loads(group.commit.state["$key:1:k"] or b"")[1] == again.ordinal
+    node.now_ns += 58 * SECOND
+    assert send(node, "l") is young
+    node.now_ns += SECOND
+    send(node, "m")
+    assert commit(node).commit.state["$key:1:l"] is None
+
+
+def test_no_more_keys_are_kept_than_may_be() -> None:
+    """Whoever asks is told how long it is until the eldest is over."""
+    node = Bare(settings=NodeSettings(keys=KeySettings(lifetime_s=60, most=2)))
+    keys = node.engine.outbox.keys
+    send(node, "k")
+    assert keys.full_for_ms(1_000) == 0
+    send(node, "l")
+    assert keys.full_for_ms(1_000) == 60_000
+    assert keys.full_for_ms(60_999) == 1
+    assert keys.full_for_ms(61_000) == 0
+
+
+def test_a_dead_letter_is_remembered_with_its_reason() -> None:
+    """In the commit that makes it one."""
+    node = Bare()
+    first = send(node, "k")
+    commit(node)
+    node.engine.outbox.purge(first.outgoing)
+    group = commit(node)
+    assert (first.reason, group.commit.outgoing_deletes) == ("purged", [(first.outgoing.lane << 40 | 1,) * 2])
+    assert json.loads(group.commit.state["$key:1:k"] or b"")[4] == "purged"

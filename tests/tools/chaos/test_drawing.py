@@ -1,0 +1,46 @@
+"""Plans: drawn once and for ever from their seed, different from each other, and wide enough together."""
+
+from collections import Counter
+
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.plan import DISHONEST, STRANGE
+
+KINDS = {
+    "kill",
+    "power-loss",
+    "pause",
+    "stop",
+    "cut",
+    "cut-one-way",
+    "clog",
+    "rebind",
+    "wall-jump",
+    "disk-error",
+    "disk-full",
+    "move",
+    "rotate",
+    "revoke",
+    *STRANGE,
+    *DISHONEST,
+}
+
+
+def test_a_seed_draws_the_same_plan_for_ever() -> None:
+    """And another seed another one."""
+    assert draw(7) == draw(7)
+    assert draw(7) != draw(8)
+
+
+def test_a_swarm_covers_every_option() -> None:
+    """In a few hundred seeds every kind of fault, of message and of network has been drawn, and has been left out."""
+    plans = [draw(seed) for seed in range(300)]
+    kinds = Counter(kind for plan in plans for kind in {fault.kind for fault in plan.faults})
+    assert set(kinds) == KINDS
+    assert max(kinds.values()) < 200
+    networks = Counter(name for plan in plans for name in plan.describe()["network"])
+    assert {"loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate"} <= set(networks)
+    assert {stream.delivery for plan in plans for stream in plan.streams} == {"express", "recoverable", "transactional"}
+    assert {plan.hosts[0].address[:3] for plan in plans} == {"udp", "tcp"}
+    assert any(plan.dead_path for plan in plans)
+    assert any(stream.source >= 0 for plan in plans for stream in plan.streams)
+    assert any(stream.live_ms for plan in plans for stream in plan.streams)

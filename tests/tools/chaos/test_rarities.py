@@ -1,0 +1,53 @@
+"""Rarities: a share of the seeds has some, each of them comes, and what a plan has besides stays as it was."""
+
+from dataclasses import replace
+from random import Random
+
+from triack.queues.quotas import Limits
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.plan import DISHONEST, STRANGE, Plan
+from triack.tools.chaos.rarities import SHARE, add_rarities
+
+KINDS = {"move", "rotate", "revoke", *STRANGE}
+
+
+def traits(plan: Plan) -> set[str]:
+    """The rarities that a plan has."""
+    found = {fault.kind for fault in plan.faults} & KINDS
+    found |= {"limits" for host in plan.hosts if host.settings.limits != Limits()}
+    found |= {"forbidden" for stream in plan.streams if stream.forbidden}
+    return found | ({"crowd"} if len(plan.hosts) > 3 else set())
+
+
+def test_a_share_of_the_seeds_has_some_and_each_comes() -> None:
+    """A block of 250 seeds has each several times."""
+    plans = [draw(seed) for seed in range(250)]
+    rare = [plan for plan in plans if traits(plan)]
+    assert 0.15 < len(rare) / len(plans) < SHARE
+    for kind in (*KINDS, "limits", "forbidden", "crowd"):
+        assert sum(kind in traits(plan) for plan in plans) >= 3, kind
+    assert {len(plan.hosts) for plan in plans} == {2, 3, 4, 5}
+
+
+def test_whose_fault_a_loss_is_stays_known() -> None:
+    """A store that deceives comes without them; without keys nobody has a name to be moved or revoked by."""
+    for plan in map(draw, range(400)):
+        if any(fault.kind in DISHONEST for fault in plan.faults):
+            assert not traits(plan)
+        if not plan.is_secure:
+            assert traits(plan) <= {"crowd", "limits", "junk"}
+
+
+def test_the_rest_of_a_plan_does_not_depend_on_them() -> None:
+    """They draw from a chance of their own; what is added is in its place by time."""
+    plain = next(plan for plan in map(draw, range(100)) if plan.is_secure and plan.faults and not traits(plan))
+    for seed in range(80):
+        plan = add_rarities(plain, Random(seed))
+        assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
+        kept = [fault for fault in plain.faults if fault.at_ns < plan.faults_end_ns]
+        assert [fault for fault in plan.faults if fault.kind not in KINDS] == kept
+        assert plan.network == plain.network
+        assert [stream.sender for stream in plan.streams[: len(plain.streams)]] == [s.sender for s in plain.streams]
+        assert replace(plan.hosts[0], others=(), settings=plain.hosts[0].settings, read_gap_ns=1) == replace(
+            plain.hosts[0], read_gap_ns=1
+        )

@@ -1,0 +1,72 @@
+"""Strangers: each of their ways does no harm, and a node that is too friendly is found out."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from proof.planted.catalogue import bug_named
+from tests.tools.chaos.scenes import Scene, plan_of
+from triack.base.datagram import Header, Kind
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.tools.chaos.plan import STRANGE, Fault
+from triack.tools.chaos.strangers import Strangers
+
+STRANGER = "udp://stranger-0:1"
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[[], Scene]]:
+    """Makes a scene that is at work; its disks are closed after the test."""
+    made: list[Scene] = []
+
+    def build() -> Scene:
+        made.append(Scene(plan_of()))
+        made[-1].work.begin()
+        return made[-1]
+
+    yield build
+    for scene in made:
+        scene.close()
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_strangers_change_a_counter_and_nothing_else(make: Callable[[], Scene], kind: str) -> None:
+    """All arrives, and none of them has got what is for others."""
+    scene = make()
+    strangers = Strangers(scene.world, scene.network, scene.hosts)
+    scene.world.run(SECOND)
+    for host in (0, 1):
+        strangers.attack(Fault(0, kind, host, after=60, for_ns=2 * SECOND))
+    scene.world.run(60 * SECOND)
+    assert scene.handed == 200
+    assert strangers.violations == []
+    drops = scene.hosts[1].live.drops
+    expected = {
+        "junk": {DropReason.BAD_VERSION, DropReason.TOO_SHORT},
+        "replay": {DropReason.REPLAYED},
+        "forge": {DropReason.UNTRUSTED},
+        "overtake": {DropReason.REPLAYED},
+    }
+    assert expected[kind] <= set(drops)
+
+
+def test_a_path_that_is_used_at_once_is_found_out(make: Callable[[], Scene], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is faster than the peer has its session then."""
+    bug_named("a path is used before it is validated").plant(monkeypatch)
+    scene = make()
+    strangers = Strangers(scene.world, scene.network, scene.hosts)
+    scene.world.run(SECOND // 2)
+    strangers.attack(Fault(0, "overtake", 1, for_ns=4 * SECOND))
+    scene.world.run(5 * SECOND)
+    assert ("path", "udp://b:1 has a session at the address of a stranger") in strangers.violations
+
+
+def test_who_answers_with_more_than_came_is_found_out(make: Callable[[], Scene]) -> None:
+    """Three times as much is what a challenge may be; whoever has sent nothing gets nothing."""
+    scene = make()
+    strangers = Strangers(scene.world, scene.network, scene.hosts)
+    strangers.attack(Fault(0, "junk", 1, after=1, for_ns=1))
+    challenge = Header(Kind.CHALLENGE, 1, 1).encode()
+    scene.network.send(challenge, "udp://b:1", STRANGER)
+    assert strangers.violations == [("amplification", "udp://b:1 sent a stranger 20 bytes")]

@@ -1,0 +1,149 @@
+"""What only some seeds have: more machines, moves, strangers, keys that change, peers that are revoked, full queues.
+
+Each costs more than a seed has on average, and is rare enough that all of them together cost a little. What a plan has
+besides does not depend on them: they draw from a chance of their own.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.queues.quotas import NO_LIMIT, Limits, Quota
+from triack.tools.chaos.machines import draw_host, draw_stream
+from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, HostPlan, Plan
+
+__all__ = ["add_rarities"]
+
+SHARE = 0.4
+"""Of the seeds: a hundred of them meet each rarity several times."""
+NAMES = "abcde"
+"""A crowd has no more: each pair of them is a pair of everything."""
+LIMITED_COUNT = 40
+"""Messages of a stream to a queue with a quota: each of them may have to wait for a reader."""
+LIMITED_GAP_NS = 10 * MS
+"""Between two looks of that reader."""
+CROWD_END_NS = 8 * SECOND
+"""A crowd has as much to do in this time as a pair in all of its."""
+
+
+def add_rarities(plan: Plan, random: Random) -> Plan:
+    """The same plan with some of them, or with none.
+
+    A store that is not what it should be comes with nothing else: whose fault a loss is would not be known.
+    """
+    if any(fault.kind in DISHONEST for fault in plan.faults) or random.random() >= SHARE:
+        return plan
+    kinds = _KINDS if plan.is_secure else _PLAIN_KINDS
+    chosen = random.sample(kinds, random.choice([1, 1, 2]))
+    for kind in kinds:
+        if kind in chosen:
+            plan = kind(plan, random)
+    return replace(plan, faults=tuple(sorted(plan.faults, key=lambda fault: fault.at_ns)))
+
+
+def _moments(plan: Plan, random: Random, most: int) -> list[int]:
+    """Some times before the faults end."""
+    return [random.randrange(plan.faults_end_ns // 20, plan.faults_end_ns) for _ in range(random.randint(1, most))]
+
+
+def _add(plan: Plan, faults: list[Fault]) -> Plan:
+    return replace(plan, faults=(*plan.faults, *faults))
+
+
+def _crowd(plan: Plan, random: Random) -> Plan:
+    """Three to five machines; whoever there is sends to anyone."""
+    scheme = plan.hosts[0].address.partition(":")[0]
+    names = NAMES[len(plan.hosts) : random.randint(3, len(NAMES))]
+    hosts = (*plan.hosts, *(draw_host(random, name, scheme) for name in names))
+    streams = list(plan.streams)
+    for index in range(2, len(hosts)):
+        delivery = random.choice(list(Delivery)).label
+        ends = random.choice([(index, random.randrange(index)), (random.randrange(index), index)])
+        stream = draw_stream(random, *ends, delivery)
+        streams.append(replace(stream, queue=f"q{len(streams)}", count=min(stream.count, LIMITED_COUNT)))
+    end_ns = min(plan.faults_end_ns, CROWD_END_NS)
+    faults = tuple(fault for fault in plan.faults if fault.at_ns < end_ns)
+    return replace(plan, hosts=hosts, streams=tuple(streams), faults=faults, faults_end_ns=end_ns)
+
+
+def _move(plan: Plan, random: Random) -> Plan:
+    """Machines that are looked for at several addresses, and go from one to another."""
+    faults, hosts = [], list(plan.hosts)
+    for index in random.sample(range(len(hosts)), random.randint(1, 2)):
+        base = hosts[index].address.rpartition(":")[0]
+        others = tuple(f"{base}:{port}" for port in random.sample(range(2, 6), random.randint(1, 3)))
+        hosts[index] = replace(hosts[index], others=others)
+        for at_ns in _moments(plan, random, 3):
+            to, down_ns = random.randrange(len(others) + 1), random.randrange(1, random.choice([50 * MS, 2 * SECOND]))
+            faults.append(Fault(at_ns, "move", index, after=to, for_ns=down_ns))
+    return _add(replace(plan, hosts=tuple(hosts)), faults)
+
+
+def _strangers(plan: Plan, random: Random) -> Plan:
+    """Datagrams of those whom nobody knows."""
+    kinds = STRANGE if plan.is_secure else STRANGE[:1]
+    faults = []
+    for at_ns in _moments(plan, random, 4):
+        kind, count = random.choice(kinds), random.choice([10, 40, 150])
+        host, for_ns = random.randrange(len(plan.hosts)), random.choice([100 * MS, SECOND, 4 * SECOND])
+        faults.append(Fault(at_ns, kind, host, after=count, for_ns=for_ns))
+    return _add(plan, faults)
+
+
+def _rotate(plan: Plan, random: Random) -> Plan:
+    """Keys that are exchanged for others, while the old ones are good still."""
+    faults = []
+    for at_ns in _moments(plan, random, 2):
+        for_ns = random.choice([200 * MS, 2 * SECOND, 10 * SECOND])
+        host = random.randrange(len(plan.hosts))
+        faults.append(Fault(at_ns, "rotate", host, for_ns=min(for_ns, plan.faults_end_ns - at_ns)))
+    return _add(plan, faults)
+
+
+def _revoke(plan: Plan, random: Random) -> Plan:
+    """Peers that are trusted no more for a while, mostly those from whom something comes."""
+    faults = []
+    for at_ns in _moments(plan, random, 3):
+        stream = random.choice(plan.streams)
+        host, other = random.choice([(stream.receiver, stream.sender)] * 3 + [(stream.sender, stream.receiver)])
+        for_ns = random.randrange(1, random.choice([500 * MS, 10 * SECOND]))
+        faults.append(Fault(at_ns, "revoke", host, other, for_ns=for_ns, forever=random.random() < 0.3))
+    return _add(plan, faults)
+
+
+def _fill(plan: Plan, random: Random) -> Plan:
+    """Queues that are full now and then: their senders wait, or are refused."""
+    limited = [index for index in range(len(plan.hosts)) if index == 1 or random.random() < 0.3]
+    hosts = tuple(_limited(host, random) if index in limited else host for index, host in enumerate(plan.hosts))
+    streams = tuple(
+        replace(stream, count=min(stream.count, LIMITED_COUNT)) if stream.receiver in limited else stream
+        for stream in plan.streams
+    )
+    return replace(plan, hosts=hosts, streams=streams)
+
+
+def _limited(host: HostPlan, random: Random) -> HostPlan:
+    quota = Quota(random.choice([3, 20, NO_LIMIT]), random.choice([8_000, 40_000]), random.choice(["hold", "reject"]))
+    limits = Limits(quota, peer_memory_bytes=random.choice([50_000, 16 * 1024 * 1024]))
+    gap_ns = min(host.read_gap_ns, LIMITED_GAP_NS)
+    return replace(host, settings=replace(host.settings, limits=limits), read_gap_ns=gap_ns)
+
+
+def _forbid(plan: Plan, random: Random) -> Plan:
+    """A stream to a queue to which its sender may not send."""
+    streams = list(plan.streams)
+    forwarded = {stream.source for stream in streams}
+    own = [index for index, stream in enumerate(streams) if stream.source < 0 and index not in forwarded]
+    for index in random.sample(own, min(1, len(own))):
+        streams[index] = replace(streams[index], forbidden=True)
+    return replace(plan, streams=tuple(streams))
+
+
+Kind = Callable[[Plan, Random], Plan]
+
+_KINDS: tuple[Kind, ...] = (_crowd, _move, _strangers, _rotate, _revoke, _fill, _forbid)
+"""In an order in which each may change what those before it have made."""
+_PLAIN_KINDS: tuple[Kind, ...] = (_crowd, _strangers, _fill)
+"""Without keys an address is a peer, and nobody is a stranger who can seal a datagram."""

@@ -1,0 +1,202 @@
+"""Who trusts whom in a simulated world, with which keys and for which queues: changed while all run, and watched.
+
+A key is exchanged as docs/security.md says: its node answers by both, then the others learn the new one, then the old
+one goes, and nothing may suffer from it. Who revokes a peer has no session with it within a second, and nothing of it
+in a queue, until it is trusted again; what the peer accepted meanwhile waits there.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from triack.base.units import SECOND
+from triack.tools.chaos.host import Host
+from triack.tools.chaos.plan import Fault, Plan
+from triack.tools.replay.files import parse_records
+from triack.tools.sim.residents import draw_key, public_of
+from triack.tools.sim.world import World
+
+__all__ = ["Trust"]
+
+REVOKED_NS = 1 * SECOND
+"""So long after a peer is revoked its last session is over (promise X8), and what it sent is in a queue or nowhere."""
+STEPS = 5
+"""Of an exchange of keys."""
+
+
+@dataclass(slots=True)
+class Spell:
+    """A time in which one host does not trust another.
+
+    Attributes:
+        host, other: indices of who revoked and who was.
+        begin_ns: since when the host's process knows; None as long as it stands still.
+        end_ns: until when; 0 while it lasts.
+        lasts: whether it goes on when all other faults have ended.
+    """
+
+    host: int
+    other: int
+    begin_ns: int | None
+    lasts: bool
+    end_ns: int = 0
+
+
+class Trust:
+    """The operators of all hosts.
+
+    Args:
+        plan: who is there, and what is forbidden.
+        hosts: the machines.
+        world: the clock.
+
+    Attributes:
+        violations: what was found, as (rule, sentence).
+    """
+
+    def __init__(self, plan: Plan, hosts: list[Host], world: World) -> None:
+        self.violations: list[tuple[str, str]] = []
+        self._hosts = hosts
+        self._world = world
+        self._random: Random = world.chance("trust")
+        self._published = [host.peer for host in hosts]
+        self._rights = _rights_of(plan)
+        self._rotating: set[int] = set()
+        self._spells: list[Spell] = []
+        # Who stands still does nothing within a second.
+        self._late = {fault.host for fault in plan.faults if fault.kind == "pause"}
+
+    def begin(self) -> None:
+        """What is forbidden is so from the start."""
+        for host, other in self._rights:
+            self._tell(host, other)
+
+    def _tell(self, host: int, other: int) -> None:
+        """A host learns what there is to know of another."""
+        rights = self._rights.get((host, other), ("*",))
+        self._hosts[host].know(replace(self._published[other], may_send=rights))
+
+    # ---- keys
+
+    def rotate(self, fault: Fault) -> None:
+        """Exchange a host's key for a new one."""
+        index = fault.host
+        if index in self._rotating:
+            return
+        self._rotating.add(index)
+        identity, step_ns = self._hosts[index].identity, max(1, fault.for_ns // STEPS)
+        old, new = identity.keys, draw_key(self._world, f"{self._hosts[index].name} at {self._world.now_ns}")
+
+        def finish() -> None:
+            identity.use_keys((new,))
+            self._rotating.remove(index)
+
+        steps: list[Callable[[], None]] = [
+            lambda: identity.use_keys((*old, new)),
+            lambda: self._publish(index, (*old, new), step_ns),
+            lambda: identity.use_keys((new, *old)),
+            lambda: self._publish(index, (new,), step_ns),
+            finish,
+        ]
+        for number, step in enumerate(steps):
+            self._world.at(number * step_ns, step)
+
+    def _publish(self, index: int, keys: tuple[bytes, ...], within_ns: int) -> None:
+        """All who know a host learn its keys, one after the other."""
+        self._published[index] = replace(self._published[index], keys=tuple(map(public_of, keys)))
+        for host in range(len(self._hosts)):
+            if host != index:
+                self._world.at(self._random.randrange(within_ns), lambda host=host: self._tell_again(host, index))  # type: ignore[misc]
+
+    def _tell_again(self, host: int, other: int) -> None:
+        if self._spell(host, other) is None:
+            self._tell(host, other)
+
+    # ---- revocations
+
+    def revoke(self, fault: Fault) -> None:
+        """Trust a peer no more, for a while."""
+        if self._spell(fault.host, fault.other) is not None:
+            return
+        host, other = self._hosts[fault.host], self._hosts[fault.other]
+        spell = Spell(fault.host, fault.other, None, lasts=fault.forever)
+        self._spells.append(spell)
+        host.forget(other.name)
+        if host.engine is None:
+            self._begin(spell)
+        else:
+            host.act(lambda: self._begin(spell))
+        if not fault.forever:
+            self._world.at(fault.for_ns, lambda: self._end(spell))
+
+    def _begin(self, spell: Spell) -> None:
+        spell.begin_ns = self._world.now_ns
+        self._world.at(REVOKED_NS, lambda: self._look(spell))
+
+    def _end(self, spell: Spell) -> None:
+        if not spell.end_ns:
+            spell.end_ns = self._world.now_ns
+            self._tell(spell.host, spell.other)
+
+    def _spell(self, host: int, other: int) -> Spell | None:
+        return next((one for one in self._spells if not one.end_ns and (one.host, one.other) == (host, other)), None)
+
+    def apart(self, one: int, other: int) -> bool:
+        """Whether one of two does not trust the other now."""
+        return self._spell(one, other) is not None or self._spell(other, one) is not None
+
+    def heal(self) -> bool:
+        """Who was to be trusted again, is so. Returns whether anybody is still revoked."""
+        for spell in self._spells:
+            if not spell.lasts:
+                self._end(spell)
+        return any(not spell.end_ns for spell in self._spells)
+
+    def forgive(self) -> None:
+        """Everybody trusts everybody again."""
+        for spell in self._spells:
+            self._end(spell)
+
+    def _look(self, spell: Spell) -> None:
+        """A second later: is it over?"""
+        host, name = self._hosts[spell.host], self._hosts[spell.other].name
+        if spell.end_ns or host.engine is None or spell.host in self._late:
+            return
+        left = [one for one in host.engine.handshakes.conversations.values() if one.peer_name == name]
+        if any(not conversation.session.is_closed for conversation in left):
+            self.violations.append(("revoked", f"{host.name} has a session with {name} a second after it was revoked"))
+
+    # ---- the verdict
+
+    def judge(self) -> None:
+        """Nothing of a peer that is revoked opens a session, or comes into a queue."""
+        for spell in self._spells:
+            if spell.begin_ns is not None and spell.host not in self._late:
+                self._judge(spell, spell.begin_ns)
+
+    def _judge(self, spell: Spell, begin_ns: int) -> None:
+        host, other = self._hosts[spell.host], self._hosts[spell.other]
+        node_id = next((str(record["node"]) for record in _records_of(other)), "")
+        for record in _records_of(host):
+            if not begin_ns < record["at_ns"] < spell.end_ns:
+                continue
+            if record["event"] == "session_opened" and record["peer"] == node_id:
+                self.violations.append(("revoked", f"{host.name} opened a session with {other.name}, which is revoked"))
+            late = record["at_ns"] > begin_ns + REVOKED_NS
+            if record["event"] == "committed" and record["origin"] == node_id and late:
+                self.violations.append(("revoked", f"{host.name} took messages of {other.name}, which is revoked"))
+
+
+def _records_of(host: Host) -> Iterator[dict[str, Any]]:
+    for records in host.records:
+        yield from parse_records(bytes(records))
+
+
+def _rights_of(plan: Plan) -> dict[tuple[int, int], tuple[str, ...]]:
+    """The queues to which a sender may send, for each receiver and sender between whom something is forbidden."""
+    pairs = {(stream.receiver, stream.sender) for stream in plan.streams if stream.forbidden}
+    return {
+        pair: tuple(s.queue for s in plan.streams if (s.receiver, s.sender) == pair and not s.forbidden)
+        for pair in sorted(pairs)
+    }
