@@ -1,7 +1,6 @@
 """One of the two processes of a run: ``python -m triack.tools.bench.child OPTIONS``."""
 
 import asyncio
-import gc
 import time
 
 from triack.node.control.tasks import first_of
@@ -15,8 +14,6 @@ __all__ = ["work"]
 
 async def work(options: Report, stopping: asyncio.Event) -> None:
     """Be what the options say: ``sender`` or ``receiver`` of a system."""
-    # What has been made until now lives as long as the process.
-    gc.freeze()
     await (_send if options["role"] == "sender" else _receive)(options, stopping)
 
 

@@ -99,7 +99,7 @@ def bench(
         _show(results, console_on())
     else:
         click.echo(_text(results, as_lines=as_lines, as_page=as_page))
-    return int(any(not result.verified for result in results if result.headline.values))
+    return int(any(not result.verified for result in results if result.is_measured))
 
 
 def _text(results: list[Result], *, as_lines: bool, as_page: bool) -> str:
@@ -121,14 +121,14 @@ async def _measure(rows: list[Row], options: Options, quick: bool, results: list
 
 def _quick(row: Row, options: Options) -> Options:
     messages = QUICK_MESSAGES.get(row.name) if options.messages is None else options.messages
-    return Options(options.folder, QUICK_RUNS, QUICK_SECONDS, messages, options.insecure, options.versus)
+    return Options(options.folder, QUICK_RUNS, QUICK_SECONDS, messages, options.insecure, options.versus, quick=True)
 
 
 def _show(results: list[Result], console: Console) -> None:
     console.print(escape(machine()), soft_wrap=True, style="dim")
     table = Table(*HEADINGS, box=None, padding=(0, 2, 0, 0))
     for result in results:
-        for line, figure in zip(cells(result), result.figures.values(), strict=True):
+        for figure, line in cells(result):
             colour = _COLOURS.get(figure.standing, "")
             marked = list(map(escape, line))
             if colour:

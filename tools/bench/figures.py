@@ -111,6 +111,11 @@ class Result:
         """The first figure."""
         return next(iter(self.figures.values()))
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is any figure."""
+        return any(figure.values for figure in self.figures.values())
+
     def note(self, text: str) -> None:
         """Add a note, once."""
         if text and text not in self.notes:

@@ -29,7 +29,7 @@ from triack.queues.effects import Send, StartJob
 from triack.queues.engine import Engine
 from triack.queues.settings import NodeSettings
 from triack.tools.bench.figures import Result
-from triack.tools.bench.memory import resident_bytes
+from triack.tools.bench.memory import missing, resident_bytes
 from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.rows import Row
 from triack.tools.bench.run import Progress, judge
@@ -214,6 +214,10 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
 
 async def measure_idle(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """Open so many, let them be, look."""
+    why = missing()
+    if why is not None:
+        result.note(f"not run: {why}")
+        return
     work = options.shaped(row.work)
     count = work.messages or 0
     if count != FULL:

@@ -16,6 +16,7 @@ from triack.tools.demo.run import Child
 
 __all__ = ["measure_link", "share"]
 
+QUICK_LOSSES = LOSSES[1:2]
 _CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -31,7 +32,7 @@ async def measure_link(row: Row, options: Options, meter: Meter, result: Result)
         result.note("secured all the same: a node without keys stays on loopback")
     work = replace(options.shaped(row.work), insecure=False)
     for number in range(options.runs):
-        for percent in LOSSES:
+        for percent in QUICK_LOSSES if options.quick else LOSSES:
             plan = LinkPlan(loss=percent / 100, seed=number + 1)
             shares = {}
             for system, congestion in [("triack", ""), *(("tcp", control) for control in _controls())]:

@@ -4,22 +4,17 @@ import gc
 import os
 from pathlib import Path
 
-from triack.base.errors import TriackError
-
-__all__ = ["resident_bytes"]
+__all__ = ["missing", "resident_bytes"]
 
 _STATM = Path("/proc/self/statm")
 
 
-def resident_bytes() -> int:
-    """What this process has resident, when everything that is garbage is gone.
+def missing() -> str | None:
+    """Why memory cannot be told here, or None."""
+    return None if _STATM.exists() else f"what a process has resident is read from {_STATM}, which is Linux's"
 
-    Raises:
-        TriackError: the system does not tell.
-    """
+
+def resident_bytes() -> int:
+    """What this process has resident, when everything that is garbage is gone."""
     gc.collect()
-    try:
-        pages = int(_STATM.read_text(encoding="ascii").split()[1])
-    except OSError as error:
-        raise TriackError(f"bench: memory cannot be told here: {error}") from error
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

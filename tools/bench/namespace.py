@@ -10,7 +10,6 @@ other, unless it is lost. What runs over the link, UDP or TCP, is the kernel's o
 import asyncio
 import contextlib
 import ctypes
-import fcntl
 import functools
 import os
 import select
@@ -135,6 +134,8 @@ class Emulator(threading.Thread):
 
 def _open_device(host: str, other: str) -> int:
     """A tunnel device in the namespace of this thread, with an address and a way to the other end."""
+    import fcntl  # the other systems have none
+
     device = os.open(_TUN, os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", _DEVICE.encode(), _IFF_TUN | _IFF_NO_PI))
     ip = _program("ip") or "ip"

@@ -21,6 +21,7 @@ class Options:
         messages: of each run in place of a time.
         insecure: without keys.
         versus: the peer to measure in turns, or "".
+        quick: whether rows of many runs make only some of them.
     """
 
     folder: Path
@@ -29,6 +30,7 @@ class Options:
     messages: int | None = None
     insecure: bool = False
     versus: str = ""
+    quick: bool = False
 
     def shaped(self, work: Work) -> Work:
         """The work of a row, as the user wants it."""

@@ -26,8 +26,7 @@ def draw(results: list[Result]) -> list[tuple[str, str]]:
     """Every plot that the results have something for, as (title, SVG)."""
     plots = []
     for result in results:
-        measured = any(figure.values for figure in result.figures.values())
-        painter = _PAINTERS.get(result.row.kind) if measured else None
+        painter = _PAINTERS.get(result.row.kind) if result.is_measured else None
         if painter is not None:
             title = f"{result.row.name}: {result.row.text}"
             plots.append((title, drawn(HEIGHT_INCHES, partial(_painted, painter, result))))

@@ -40,11 +40,7 @@ def write_report(path: Path, results: list[Result]) -> None:
     page = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         machine=machine(),
         headings=HEADINGS,
-        lines=[
-            (line, figure.standing)
-            for it in results
-            for line, figure in zip(cells(it), it.figures.values(), strict=True)
-        ],
+        lines=[(line, figure.standing) for it in results for figure, line in cells(it)],
         notes=[f"{it.row.name}: {note}" for it in results for note in it.notes],
         plots=plots,
         no_plots="" if has_plots else NO_PLOTS,

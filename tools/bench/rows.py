@@ -120,7 +120,7 @@ ROWS = {
             "T8",
             "goodput over a link of 100 Mbit/s, 10 ms round trip, random loss each way; beside TCP",
             _link_goals(),
-            replace(_T1, size=16_384, in_flight_bytes=2 * MIB, complete=False),
+            replace(_T1, size=16_384, in_flight_bytes=2 * MIB, complete=False, seconds=10),
             "link",
             "TCP on the same link is always beside it",
         ),

@@ -146,8 +146,11 @@ async def run_once(
         before_s = cpu_seconds(server["pid"]) if server else 0.0
         await follow((sender, receiver), work, progress)
         broker_cpu_s = cpu_seconds(server["pid"]) - before_s if server else None
-        for child in (sender, receiver):
-            await child.finish(progress.handle)
+        if work.complete:
+            await sender.finish(progress.handle)
+        else:  # what is still on its way was not asked for
+            await sender.end()
+        await receiver.finish(progress.handle)
     return judge(work, progress, broker_cpu_s)
 
 

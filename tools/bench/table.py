@@ -37,14 +37,15 @@ def machine() -> str:
     )
 
 
-def cells(result: Result) -> Iterator[tuple[str, ...]]:
-    """A line of the table for each figure of a row."""
-    for place, figure in enumerate(result.figures.values()):
+def cells(result: Result) -> Iterator[tuple[Figure, tuple[str, ...]]]:
+    """A line of the table for each figure of a row that was measured; for all of them if none was."""
+    figures = list(result.figures.values())
+    for place, figure in enumerate([it for it in figures if it.values] or figures):
         first = not place
         goal = figure.goal
         values = figure.values
         spread = f"{number(min(values))} to {number(max(values))}" if values else "-"
-        yield (
+        line = (
             result.row.name if first else "",
             "; ".join(part for part in (result.row.text if first else "", goal.name) if part),
             _mark(figure, goal.goal),
@@ -56,6 +57,7 @@ def cells(result: Result) -> Iterator[tuple[str, ...]]:
             "-" if figure.ratio is None else f"{figure.ratio:.2f}",
             _verified(result) if first else "",
         )
+        yield figure, line
 
 
 def _mark(figure: Figure, mark: float | None) -> str:
@@ -63,7 +65,7 @@ def _mark(figure: Figure, mark: float | None) -> str:
 
 
 def _verified(result: Result) -> str:
-    if not result.headline.values:
+    if not result.is_measured:
         return "not run"
     return ", ".join(result.guarantee) or "yes" if result.verified else "no"
 
@@ -73,7 +75,7 @@ def as_markdown(results: Iterable[Result]) -> str:
     lines = [machine(), "", f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
     notes = []
     for result in results:
-        lines += [f"| {' | '.join(line)} |" for line in cells(result)]
+        lines += [f"| {' | '.join(line)} |" for _, line in cells(result)]
         notes += [f"- {result.row.name}: {note}" for note in result.notes]
     return "\n".join([*lines, *([""] if notes else []), *notes])
 

@@ -23,7 +23,7 @@ def test_numbers_have_three_digits() -> None:
 
 
 def test_each_figure_is_a_line() -> None:
-    first, second = cells(measured())
+    first, second = (line for _, line in cells(measured()))
     assert first[0] == "T4"
     assert first[1].endswith("; p50")
     assert first[2:] == ("at most 0.8", "at most 1", "0.6 ms", "0.5 to 0.7", "3", "redis 1.2", "2.00", "in order")
@@ -31,7 +31,7 @@ def test_each_figure_is_a_line() -> None:
 
 
 def test_what_was_not_run_has_no_figures() -> None:
-    (line,) = cells(Result.of(ROWS["T1"]))
+    ((_, line),) = cells(Result.of(ROWS["T1"]))
     assert line[4:] == ("-", "-", "0", "-", "-", "not run")
 
 

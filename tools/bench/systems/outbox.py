@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from triack.tools.bench.application import Facts, Sink
+from triack.tools.bench.disk import is_memory
 from triack.tools.bench.systems.framing import POSITION, pack_batch, read_batch
 from triack.tools.bench.systems.tcp import TcpInlet, TcpOutlet, close
 
@@ -28,6 +29,7 @@ class _Table:
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
+        self._on_disk = not is_memory(file)
         self._thread = ThreadPoolExecutor(1, "outbox")
         self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         self.journal = self._db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
@@ -41,7 +43,8 @@ class _Table:
     @property
     def is_synced(self) -> bool:
         """Whether a commit is on the disk when it returns."""
-        return bool(self._db.execute("PRAGMA synchronous").fetchone()[0] == _SYNCED and self.journal == "wal")
+        told = self._db.execute("PRAGMA synchronous").fetchone()[0]
+        return bool(told == _SYNCED and self.journal == "wal" and self._on_disk)
 
     def _commit(self, first: int, bodies: Sequence[bytes], done: int) -> None:
         db = self._db

@@ -14,6 +14,7 @@ from triack.node.platform import PLATFORM, Platform
 from triack.queues.stages import STAGES
 from triack.store.store import Store
 from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
+from triack.tools.bench.disk import is_memory
 from triack.tools.bench.work import Work, is_plain, noise_of
 from triack.transport.endpoint import Endpoint, Tls
 
@@ -37,8 +38,9 @@ class _Store(Store):
 
     @property
     def is_synced(self) -> bool:
-        """Whether SQLite was told to sync every commit, of a file."""
-        return not self.in_memory and self._db.pragma("synchronous") == _FULL
+        """Whether SQLite was told to sync every commit, of a file on a disk."""
+        on_disk = not self.in_memory and not is_memory(Path(self.path))
+        return on_disk and self._db.pragma("synchronous") == _FULL
 
 
 class Counting(Platform):
