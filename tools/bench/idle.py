@@ -272,7 +272,6 @@ async def _one(work: Work, folder: Path, meter: Meter) -> Progress:
         except TimeoutError:
             raise WaitTimeout(f"bench given up: {progress.delivered} of {work.messages} sessions were opened") from None
         await node.finish(progress.handle)
-        await peers.finish(progress.handle)
     return progress
 
 

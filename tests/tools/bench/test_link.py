@@ -17,16 +17,15 @@ def test_a_full_link_is_a_hundred_percent_of_what_it_lets_through() -> None:
 
 
 @pytest.mark.slow
-async def test_every_loss_has_its_figures(tmp_path: Path) -> None:
+async def test_a_loss_has_its_figures(tmp_path: Path) -> None:
     if missing() is not None:
         pytest.skip(str(missing()))
     result = await measured("T8", tmp_path, None, seconds=1)
     assert result.verified, result.notes
     assert "no gap, none twice, in order" in result.guarantee
-    for loss in (1, 5, 10, 30):
-        figure = result.figures[f"{loss} % loss"]
-        assert 0 < figure.values[0] <= 100
-        assert 0 <= figure.versus_values[0] <= 100
+    figure = result.figures["5 % loss"]
+    assert 0 < figure.values[0] <= 100
+    assert 0 <= figure.versus_values[0] <= 100
 
 
 async def test_without_namespaces_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,5 +40,5 @@ async def test_few_and_many_are_replayed(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     result = await measured("T11", tmp_path, 500)
     assert result.verified, result.notes
-    assert all(figure.values[0] > 0 for figure in result.figures.values())
+    assert result.figures["clean"].values[0] > 0
     assert result.details["clean records"] > 0
