@@ -8,6 +8,7 @@ async with triack.open("plant-a", data="plant-a", listen="udp://0.0.0.0:7801") a
 
 from triack import sync
 from triack.base import errors
+from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
@@ -30,7 +31,7 @@ from triack.queues.quotas import Limits, Quota
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.session.settings import AckTrigger, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.transport.endpoint import Tls
 
 __version__ = "0.1.0"

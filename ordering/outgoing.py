@@ -5,7 +5,7 @@ arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes 
 
     WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
     any --the ack that frees the class | removed--> DONE
-    any of these --session closed | resend tier | held back--> WAITING_TO_SEND
+    any of these --session closed, but not as idle | resend tier | held back--> WAITING_TO_SEND
     any --acknowledged, but not all of its message--> KEPT
     any --given up--> GIVEN_UP
     any --rejected by its destination--> REJECTED
@@ -264,15 +264,21 @@ class OutgoingSequence:
         return numbers
 
     def handle_session_opened(self, now_ns: int) -> None:
-        """A new session begins: the first tier again."""
+        """A new session begins, and the one before it, if any, has not ended as idle: the first tier again."""
         self.tier.handle_progress(now_ns, outstanding=bool(self.entries) and self.tier.deadline_ns is not None)
 
-    def handle_session_closed(self) -> None:
-        """The session is gone: everything that is not freed goes out again on the next one, in order."""
+    def handle_session_closed(self, *, idle: bool = False) -> None:
+        """The session is gone: everything that is not freed goes out again on the next one, in order.
+
+        Args:
+            idle: it ended because nothing was to be sent. What the next hop has on its disk by then goes out again when
+                its resend tier runs out, and not before: nothing has failed.
+        """
         self.hold.handle_session_closed()
         for entry in self.entries.values():
             entry.packet = 0
-            _move(entry, EntryEvent.SEND_AGAIN)
+            if not (idle and entry.stored and entry.state is EntryState.WAITING_ORDER_ACK):
+                _move(entry, EntryEvent.SEND_AGAIN)
         self._to_send = deque(self._waiting(EntryState.WAITING_TO_SEND))
 
     def handle_timer(self, now_ns: int) -> list[Entry]:

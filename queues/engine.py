@@ -121,7 +121,6 @@ class Engine:
         self._jobs = Jobs(self.inbox, self.outbox, self.handshakes.number)
         self._reports = Reports(
             content.node_id,
-            settings,
             inbox=self.inbox,
             outbox=self.outbox,
             handshakes=self.handshakes,

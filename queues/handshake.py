@@ -176,7 +176,7 @@ class Handshakes:
             channel = self._channels.dial(link.peer, path.partition(":")[0])
         except ProtocolError as error:
             self._drops[error.reason] += 1
-            self._outbox.handle_session_closed(link, now_ns, unanswered=False)
+            self._outbox.handle_session_closed(link, now_ns)
             return
         own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
         session = self._make_session(self._random.getrandbits(64), own, path, channel, now_ns, try_ns=try_ns)

@@ -461,7 +461,7 @@ class Inbox:
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
         for conversation, numbers in group.arrivals.stored.items():
-            conversation.session.handle_stored(numbers)
+            conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
 
     def _record_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:

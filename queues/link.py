@@ -194,6 +194,7 @@ class Link:
         halted: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
         silent: whether the operator was told that nobody answers.
+        idle: whether the last session that was open ended because nothing was to be sent, and none has opened since.
         sessions: how many were opened.
         resends: packets that left again in those that have ended.
     """
@@ -210,6 +211,7 @@ class Link:
         "calling",
         "conversation",
         "halted",
+        "idle",
         "peer",
         "peer_id",
         "queues",
@@ -236,6 +238,7 @@ class Link:
         self.halted: RollbackDetected | None = None
         self.retry_at_ns = 0
         self.silent = False
+        self.idle = False
         self.sessions = 0
         self.resends = 0
         self._attempts = 0
@@ -324,16 +327,20 @@ class Link:
         self._attempts = 0
         self.calling.handle_opened()
         self.silent = False
+        self.idle = False
         self.sessions += 1
 
-    def handle_closed(self, now_ns: int, *, unanswered: bool) -> None:
-        """The session is gone; wait a little longer each time in a row.
+    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False) -> None:
+        """The session is gone; wait a little longer each time in a row, unless it had ended as idle.
 
         Args:
             now_ns: the clock.
             unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
                 peer that comes back must not wait for ours.
+            idle: it ended because nothing was to be sent.
         """
+        if self.conversation is not None and self.conversation.known is not None:
+            self.idle = idle
         if self.conversation is not None:
             self.resends += self.conversation.session.window.resends
             if self.conversation.known is None:

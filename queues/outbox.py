@@ -422,16 +422,25 @@ class Outbox:
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link."""
+        resumed = link.idle
         link.handle_opened()
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_opened(now_ns)
+            if not resumed:
+                outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
 
-    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool) -> None:
-        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``."""
-        link.handle_closed(now_ns, unanswered=unanswered)
+    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool = False, idle: bool = False) -> None:
+        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``.
+
+        Args:
+            link: the link.
+            now_ns: the clock.
+            unanswered: it was never open because nobody answered.
+            idle: it ended as nothing was to be sent: who waits for an order ack goes on waiting.
+        """
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_closed()
+            outgoing.sequence.handle_session_closed(idle=link.idle)
             self._look_at(outgoing)
 
     # ---- giving up

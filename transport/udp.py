@@ -1,4 +1,4 @@
-"""The portable UDP endpoint, on asyncio-dgram.
+"""The UDP endpoint: in batches where the system has them (``batched.py``), else on asyncio-dgram (``portable.py``).
 
 Datagrams to a numeric address leave at once. Those to a host name wait, bounded, for a lookup in the background,
 so that a slow resolver stops nobody (``routes.py``).
@@ -13,13 +13,13 @@ import errno
 import socket
 from collections import Counter
 from collections.abc import Coroutine
-from typing import Any, NamedTuple
-
-import asyncio_dgram
+from typing import Any, NamedTuple, TypeAlias
 
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
+from triack.transport.batched import BatchedSocket, offers_batches
 from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
+from triack.transport.portable import PortableSocket
 from triack.transport.resolve import (
     SocketAddress,
     bound,
@@ -39,13 +39,8 @@ MAX_DATAGRAM_BYTES = 65_507
 """65,535 less the IPv4 and UDP headers."""
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 """Holds several thousand datagrams while the process does something else; systems cut it to what they allow."""
-RECEIVE_BYTES = 64 * 1024
-"""Room for any datagram. asyncio makes a buffer for each that comes; its own size, 256 KiB, is so large that the C
-library of Linux gets it from the system, and gives it back, each time: two page faults a datagram."""
 WAITING_MAX = 256
 """Datagrams that wait for one lookup: a few windows; the rest is lost, and comes again."""
-STALE_ERRORS_MAX = 64
-"""Errors of earlier datagrams that are passed over before one is sent; more do not pile up between two sendings."""
 
 _NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 """What a machine without IPv6 says."""
@@ -54,10 +49,13 @@ _ANY: dict[int, SocketAddress] = {socket.AF_INET: ("0.0.0.0", 0), socket.AF_INET
 _LOOPBACK: dict[int, SocketAddress] = {socket.AF_INET: ("127.0.0.1", 0), socket.AF_INET6: ("::1", 0, 0, 0)}
 
 
+_Socket: TypeAlias = BatchedSocket | PortableSocket
+
+
 class _Way(NamedTuple):
     """The socket to send from, and the receiver's address as that writes it."""
 
-    stream: asyncio_dgram.aio.DatagramServer
+    sock: _Socket
     sockaddr: SocketAddress
 
 
@@ -85,11 +83,12 @@ class UdpEndpoint:
         self._inbox = Inbox(address, self.drops)
         self._routes = Routes("udp", self._handle_lookup)
         self._waiting: dict[str, list[bytes]] = {}
-        self._listening: asyncio_dgram.aio.DatagramServer | None = None
-        self._outgoing: dict[int, asyncio_dgram.aio.DatagramServer] = {}
+        self._listening: _Socket | None = None
+        self._outgoing: dict[int, _Socket] = {}
         self._ways: dict[SocketAddress, _Way] = {}
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_batched = False
         self._is_closed = False
 
     @classmethod
@@ -106,17 +105,14 @@ class UdpEndpoint:
         except OSError as error:
             raise cannot("listen on", listen, error) from error
         endpoint = cls(str(Address("udp", listen.host, sock.getsockname()[1])), loopback_only=loopback_only)
-        endpoint._listening = await endpoint._add_stream(sock)
+        endpoint._listening = await endpoint._take_over(sock)
         return endpoint
 
-    async def _add_stream(self, sock: socket.socket) -> asyncio_dgram.aio.DatagramServer:
-        stream = await asyncio_dgram.from_socket(sock)
-        assert isinstance(stream, asyncio_dgram.aio.DatagramServer)  # the other kind has one peer only
-        with contextlib.suppress(AttributeError):  # the transports of other event loops have no such limit
-            # asyncio-dgram shows no other way to its transport.
-            stream._transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]  # noqa: SLF001
-        self._start_task(self._pump(stream))
-        return stream
+    async def _take_over(self, sock: socket.socket) -> _Socket:
+        if offers_batches(sock):
+            self._is_batched = True
+            return BatchedSocket(sock, self.drops, self._handle_arrived)
+        return await PortableSocket.open(sock, self.drops, self._handle_arrived)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -161,26 +157,11 @@ class UdpEndpoint:
         if isinstance(way, _NoWay):
             self._give_up(datagrams, to, way.reason, way.why)
             return
-        stream, there = way
-        for datagram in datagrams:
-            if len(datagram) > MAX_DATAGRAM_BYTES:
-                self.drops[DropReason.TOO_LARGE] += 1
-            else:
-                await self._send_one(stream, datagram, there)
-
-    async def _send_one(
-        self, stream: asyncio_dgram.aio.DatagramServer, datagram: bytes, sockaddr: SocketAddress
-    ) -> None:
-        # asyncio-dgram raises the errors of earlier datagrams before it sends this one: try again after each.
-        for _ in range(STALE_ERRORS_MAX):
-            try:
-                await stream.send(datagram, sockaddr)
-            except asyncio_dgram.TransportClosed:
-                self.drops[DropReason.CLOSED] += 1
-            except OSError:
-                self.drops[DropReason.SEND_ERROR] += 1
-                continue
-            return
+        if max(map(len, datagrams), default=0) > MAX_DATAGRAM_BYTES:
+            fitting = [datagram for datagram in datagrams if len(datagram) <= MAX_DATAGRAM_BYTES]
+            self.drops[DropReason.TOO_LARGE] += len(datagrams) - len(fitting)
+            datagrams = fitting
+        await way.sock.send(datagrams, way.sockaddr)
 
     # ---- ways
 
@@ -192,7 +173,7 @@ class UdpEndpoint:
         way = None if self._listening is None else _way_from(self._listening, sockaddr)
         if way is None:
             try:
-                way = _Way(await self._outgoing_stream(family_of(sockaddr)), sockaddr)
+                way = _Way(await self._outgoing_socket(family_of(sockaddr)), sockaddr)
             except OSError as error:
                 is_missing = error.errno in _NO_SUCH_FAMILY
                 return _NoWay(DropReason.WRONG_FAMILY if is_missing else DropReason.CANNOT_SEND, cause_of(error))
@@ -201,11 +182,11 @@ class UdpEndpoint:
         self._ways[sockaddr] = way
         return way
 
-    async def _outgoing_stream(self, family: int) -> asyncio_dgram.aio.DatagramServer:
+    async def _outgoing_socket(self, family: int) -> _Socket:
         async with self._opening:
             if family not in self._outgoing:
                 sock = _bound((_LOOPBACK if self._loopback_only else _ANY)[family])
-                self._outgoing[family] = await self._add_stream(sock)
+                self._outgoing[family] = await self._take_over(sock)
             return self._outgoing[family]
 
     def vouch(self, address: str) -> None:
@@ -222,29 +203,20 @@ class UdpEndpoint:
         Raises:
             TransportError: the endpoint is closed.
         """
-        return await self._inbox.take(coalesce=True)
+        return await self._inbox.take(coalesce=not self._is_batched)
 
-    async def _pump(self, stream: asyncio_dgram.aio.DatagramServer) -> None:
-        """Move datagrams from asyncio-dgram's queue, which has no bound, to the inbox, which has one."""
-        name_of, offer = self._routes.name_of, self._inbox.offer
-        while True:
-            try:
-                data, sockaddr = await stream.recv()
-            except asyncio_dgram.TransportClosed:
-                return
-            except OSError:  # such as an ICMP answer to something sent earlier
-                self.drops[DropReason.RECEIVE_ERROR] += 1
-                continue
-            assert isinstance(sockaddr, tuple)  # a str only for AF_UNIX
-            offer(data, name_of(sockaddr))
+    def _handle_arrived(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
+        name = self._routes.name_of(sockaddr)
+        for data in datagrams:
+            self._inbox.offer(data, name)
 
     async def close(self) -> None:
         """Close the sockets; whoever waits in :meth:`receive` gets its error."""
         self._is_closed = True
         self._inbox.close()
-        for stream in (self._listening, *self._outgoing.values()):
-            if stream is not None:
-                stream.close()
+        for sock in (self._listening, *self._outgoing.values()):
+            if sock is not None:
+                await sock.close()
         tasks = [*self._tasks, *self._routes.tasks]
         for task in tasks:
             task.cancel()
@@ -261,10 +233,10 @@ def _bound(sockaddr: SocketAddress) -> socket.socket:
     return sock
 
 
-def _way_from(stream: asyncio_dgram.aio.DatagramServer, sockaddr: SocketAddress) -> _Way | None:
+def _way_from(sock: _Socket, sockaddr: SocketAddress) -> _Way | None:
     """How a socket that listens reaches an address, if it does."""
-    here = stream.sockname
+    here = sock.sockname
     if family_of(here) != family_of(sockaddr):
         is_for_both = is_for_all(here) and family_of(here) == socket.AF_INET6
-        return _Way(stream, mapped(sockaddr)) if is_for_both else None
-    return _Way(stream, sockaddr) if is_loopback(sockaddr) or not is_loopback(here) else None
+        return _Way(sock, mapped(sockaddr)) if is_for_both else None
+    return _Way(sock, sockaddr) if is_loopback(sockaddr) or not is_loopback(here) else None

@@ -50,7 +50,7 @@ def _path(patch: Patch) -> None:
 @BUGS.by_both("the store ack leaves before the commit returns", PLAIN, "store ack")
 def _early_store_ack(patch: Patch) -> None:
     def hasty(self: Arrivals, conversation: Conversation, packet: int) -> None:
-        conversation.session.handle_stored([packet])
+        conversation.session.handle_stored([packet], 0)
 
     patch.setattr(Arrivals, "store_ack", hasty)
 

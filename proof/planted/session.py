@@ -81,8 +81,8 @@ def _connection_id(patch: Patch) -> None:
 def _reconnect(patch: Patch) -> None:
     handle_closed = Link.handle_closed
 
-    def never(self: Link, now_ns: int, *, unanswered: bool) -> None:
-        handle_closed(self, now_ns, unanswered=unanswered)
+    def never(self: Link, now_ns: int, *, unanswered: bool, idle: bool) -> None:
+        handle_closed(self, now_ns, unanswered=unanswered, idle=idle)
         self.retry_at_ns += (now_ns << self._attempts) - now_ns
 
     patch.setattr(Link, "handle_closed", never)

@@ -6,15 +6,17 @@ from typing import NamedTuple
 from tests.queues.world import SimNode, World
 from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
-from triack.base.units import MS
 from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_order_ack
 from triack.queues.introduction import Introduction
 from triack.queues.packing import Outgoing, pack
 from triack.session.frames import Hello, PacketFrame, decode_frames, encode_packet, encode_ping
+from triack.session.policy import Policy
+from triack.session.settings import SessionSettings
 from triack.transport.insecure import InsecureChannel
 
 CHANNEL = InsecureChannel()
 ORIGIN = b"\xee" * 16
+POLICY = Policy.of(SessionSettings(idle_ack_delay_s=0.001))
 
 
 class Opened(NamedTuple):
@@ -50,7 +52,7 @@ def make_connect(introduction: Introduction, session_id: int, counter: int = 1) 
 
 def make_hello(introduction: Introduction, session_id: int, connection_id: int = 6) -> Hello:
     """A hello that says what the test wants said, and else what most say."""
-    return Hello(session_id, connection_id, 0, 64, 1_200, MS, introduction.encode())
+    return Hello(session_id, connection_id, 0, 1_200, POLICY, introduction.encode())
 
 
 class Hostile:

@@ -9,6 +9,7 @@ from tests.queues.bare import Bare, records, rest
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
+from triack.base.session_log import POLICY
 from triack.base.units import MS, SECOND
 from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder
@@ -25,13 +26,13 @@ FIELDS = {
     "node_stopped": set(),
     "position_recovered": STREAM,
     "queued": STREAM | {"first", "last", "count", "queue", "peer_name"},
-    "session_opened": {"session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"},
+    "session_opened": {"session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold", *POLICY},
     "session_closed": {"session", "peer", "reason", "unacked"},
     "packet_sent": PACKET | {"resend"},
     "packet_received": PACKET | {"duplicate"},
     "ack_sent": {"session", "cumulative", "ranges", "trigger", "pending"},
     "ack_received": {"session", "ranges"},
-    "store_ack_sent": {"session", "cumulative", "ranges"},
+    "store_ack_sent": {"session", "cumulative", "ranges", "trigger", "pending"},
     "store_ack_received": {"session", "ranges"},
     "committed": STREAM | {"first", "last", "count", "queue"},
     "rejected": STREAM | {"number", "reason"},
@@ -43,7 +44,7 @@ FIELDS = {
     "dropped": {"reason", "count"},
 }
 """The fields that each event has, beside those of every record."""
-TRIGGERS = {"count", "bytes", "delay", "piggyback", "gap", "duplicate", "request"}
+TRIGGERS = {"count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request"}
 
 
 def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:

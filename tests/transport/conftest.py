@@ -1,8 +1,9 @@
-"""Endpoints that are closed after the test."""
+"""Endpoints that are closed after the test, and what the system offers for them."""
 
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from tests.transport.endpoints import Opener
@@ -22,3 +23,11 @@ async def opened() -> AsyncIterator[Opener]:
     yield open_one
     for endpoint in endpoints:
         await endpoint.close()
+
+
+@pytest.fixture(params=["batched", "portable"])
+def socket_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both kinds of UDP socket, one after the other: as this system offers them, and as one without batches does."""
+    if request.param == "portable":
+        monkeypatch.setattr("triack.transport.udp.offers_batches", lambda _sock: False)
+    return str(request.param)

@@ -1,4 +1,4 @@
-"""All endpoints keep the same promises, on real sockets."""
+"""All endpoints keep the same promises, on real sockets, and UDP on either kind of them."""
 
 import asyncio
 
@@ -7,6 +7,8 @@ import pytest
 from tests.transport.endpoints import Opener, received
 from triack.base.errors import AddressError, TransportError
 from triack.transport.endpoint import open_endpoint
+
+pytestmark = pytest.mark.usefixtures("socket_kind")
 
 SCHEMES = ["udp", "tcp", "memory"]
 

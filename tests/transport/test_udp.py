@@ -1,4 +1,7 @@
-"""A UDP socket outlives everything that may happen to a datagram, and both families of addresses."""
+"""A UDP endpoint outlives everything that may happen to a datagram, and both families of addresses.
+
+Whichever kind of socket it stands on.
+"""
 
 import asyncio
 import errno
@@ -12,6 +15,8 @@ from tests.transport.endpoints import Opener, dropped, received
 from triack.base.reasons import DropReason
 from triack.transport.endpoint import Received
 from triack.transport.udp import WAITING_MAX
+
+pytestmark = pytest.mark.usefixtures("socket_kind")
 
 
 async def test_unresolved(opened: Opener) -> None:
@@ -91,13 +96,16 @@ async def test_both_families_on_one_socket(opened: Opener) -> None:
 
 
 FAULTS = """
-import asyncio, resource
+import asyncio, resource, sys
+from triack.transport import udp
 from triack.transport.address import Address
-from triack.transport.udp import UdpEndpoint
+
+if sys.argv[1] == "portable":
+    udp.offers_batches = lambda sock: False
 
 async def main():
     listen = Address.parse("udp://127.0.0.1:0", listening=True)
-    here, there = [await UdpEndpoint.open(listen, loopback_only=True) for _ in range(2)]
+    here, there = [await udp.UdpEndpoint.open(listen, loopback_only=True) for _ in range(2)]
     for round in range(200):
         if round == 100:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -113,12 +121,13 @@ asyncio.run(main())
 """
 
 
-def test_to_receive_does_not_go_to_the_system_for_memory() -> None:
+def test_to_receive_does_not_go_to_the_system_for_memory(socket_kind: str) -> None:
     """Not for each datagram: a thousand of them make fewer page faults than that.
 
     In a process of its own, as what a process did before decides what its memory does next.
     """
-    done = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True, timeout=60)
+    command = [sys.executable, "-c", FAULTS, socket_kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert int(done.stdout) < 500
 
 
@@ -136,3 +145,24 @@ async def test_a_name_is_not_looked_up_for_ever(opened: Opener, monkeypatch: pyt
     assert endpoint.drops == {"unresolved": 2}
     async with asyncio.timeout(5):
         await endpoint.close()
+
+
+@pytest.mark.parametrize("listen", ["udp://127.0.0.1:0", "udp://[::1]:0", "udp://[::]:0"])
+@pytest.mark.parametrize("place", ["udp://127.0.0.1:0", "udp://[::1]:0"])
+async def test_a_burst_of_all_sizes_keeps_its_order(opened: Opener, listen: str, place: str) -> None:
+    """Whatever of it leaves together, from every kind of address to every other."""
+    here, there = await opened("udp", listen), await opened("udp", place)
+    sizes = [1, 1200, 1200, 700, 1200, 1200, 1201, 1200, 60_000, 60_000, 1, 2, 3, 3, *[1200] * 70]
+    burst = [bytes([number]) * size for number, size in enumerate(sizes)]
+    await here.send(burst, there.address)
+    assert [data for data, _ in await received(there, len(burst))] == burst
+    assert not here.drops
+    assert not there.drops
+
+
+async def test_an_empty_datagram_means_nothing(opened: Opener) -> None:
+    """Anyone can send one; the endpoint says so of a path that is gone, and must not say it for them."""
+    there = await opened("udp")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.sendto(b"", ("127.0.0.1", int(there.address.rpartition(":")[2])))
+        assert await dropped(there, DropReason.EMPTY) == 1

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from triack.base.errors import ReplayError
 from triack.base.log_lines import LineReader
-from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION, SETTINGS, Event
+from triack.base.session_log import COMMON, EVENTS, FIELDS, LACKING, SCHEMA_VERSION, Event
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, TRANSACTIONAL
 from triack.tools.replay.version1 import VERSION as VERSION_1
 from triack.tools.replay.version1 import modernize
@@ -179,7 +179,7 @@ def _judge_shape(record: Record) -> str:
 
 def _judge_fields(record: Record, event: Event) -> str:
     name, cls = record["event"], record.get("class", EXPRESS)
-    wanted = set(event.fields) - set(SETTINGS) if name == "node_started" else set(event.fields)
+    wanted = set(event.fields) - set(LACKING.get(name, ()))
     more = record.keys() - COMMON.keys() - set(event.fields)
     if wanted - record.keys() or more not in map(set, event.variants):
         return f"{name} with the fields {', '.join(sorted(record.keys() - COMMON.keys()))}"

@@ -6,8 +6,9 @@ from struct import pack as struct_pack
 
 import pytest
 
-from tests.queues.hostile import CHANNEL, ORIGIN, Hostile, batch, make_hello, mangle, open_datagram
+from tests.queues.hostile import CHANNEL, ORIGIN, POLICY, Hostile, batch, make_hello, mangle, open_datagram
 from tests.queues.world import PlainWorld, SimNode, World, numbered
+from triack.base.ack_trigger import AckTrigger
 from triack.base.commit import HEAD_BYTES
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
@@ -27,6 +28,7 @@ from triack.session.frames import (
     encode_ping,
     encode_store_ack,
 )
+from triack.session.policy import Policy
 from triack.session.states import CloseReason
 
 
@@ -407,18 +409,19 @@ def test_odd_hellos_are_refused_or_harmless() -> None:
     """Every field at its limits, names that are no text, and our own id."""
     world, node, _ = victim()
     top = 2**64 - 1
+    most = Policy(65_535, POLICY.session_ack, POLICY.store_ack, top, top, top, top)
+    least = Policy(1, AckTrigger(delay_s=0.0), AckTrigger(delay_s=0.0), 1, 1, 1, 1)
     hellos = [
         Hello(
             top,
             top,
             top,
-            65_535,
             2**32 - 1,
-            top,
+            most,
             Introduction(b"n" * 16, "\U0001f600" * 80, "udp://", "\x00\n").encode(),
         ),
-        Hello(0, 1, 0, 1, 576, 0, Introduction(b"m" * 16, "", "", "").encode()),
-        Hello(5, 6, 0, 64, 1_200, 0, Introduction(node.live.node_id, "me", node.address, node.address).encode()),
+        Hello(0, 1, 0, 576, least, Introduction(b"m" * 16, "", "", "").encode()),
+        Hello(5, 6, 0, 1_200, POLICY, Introduction(node.live.node_id, "me", node.address, node.address).encode()),
     ]
     for hello in hellos:
         data = hello.encode()

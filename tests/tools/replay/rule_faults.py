@@ -107,6 +107,20 @@ def mark_forgotten(world: World) -> Expected:
 
 
 @fault
+def another_policy_at_the_other_end(world: World) -> Expected:
+    """Beta acknowledges every 33 packets, where alpha thinks that it does after 32."""
+    world.beta.one("session_opened").update(ack_threshold=33)
+    return {("policy", -1, -1, -1)}
+
+
+@fault
+def delay_beyond_half_of_the_timeout(world: World) -> Expected:
+    """Alpha gives up after 600 ms, and beta holds acks back for 500."""
+    world.alpha.one("session_opened").update(ack_timeout_min_ns=600_000_000)
+    return {("policy", -1, -1, -1)}
+
+
+@fault
 def session_ack_taken_back(world: World) -> Expected:
     """An ack says less than the one before."""
     world.beta.repeat(world.beta.one("ack_sent"), cumulative=1)

@@ -1,0 +1,28 @@
+"""The socket on asyncio-dgram; what it promises as an endpoint is in ``test_udp.py`` and ``test_endpoint.py``."""
+
+import asyncio
+import socket
+from collections import Counter
+
+from triack.base.reasons import DropReason
+from triack.transport.portable import PortableSocket
+from triack.transport.resolve import SocketAddress, bound
+
+
+async def test_errors_do_not_end_it() -> None:
+    """Errors of earlier datagrams are raised when the next is sent: they are counted, and it is sent all the same."""
+    drops: Counter[DropReason] = Counter()
+    arrived = asyncio.get_running_loop().create_future()
+
+    def take(datagrams: list[bytes], _sockaddr: SocketAddress) -> None:
+        arrived.set_result(datagrams)
+
+    one = await PortableSocket.open(bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, take)
+    await one.send([b"a", b"b"], ("255.255.255.255", 9))
+    await one.send([b"c"], one.sockname)
+    async with asyncio.timeout(5):
+        assert await arrived == [b"c"]
+    assert drops[DropReason.SEND_ERROR] > 0
+    await one.close()
+    await one.send([b"d"], one.sockname)
+    assert drops[DropReason.CLOSED] == 1

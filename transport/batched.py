@@ -1,0 +1,189 @@
+"""A UDP socket of Linux that carries many datagrams in one call of the system, both ways.
+
+Datagrams of equal size to one address leave in one ``sendmsg`` with UDP_SEGMENT; one ``recvmsg`` with UDP_GRO brings
+what came together from one (udp(7)). What the network carries is the same as without. Nothing is queued here: when the
+system takes no more, the sender waits until it does, and the next one behind it.
+"""
+
+import asyncio
+import errno
+import socket
+import struct
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from triack.base.reasons import DropReason
+from triack.transport.resolve import SocketAddress
+from triack.transport.routes import ROUTES_MAX
+
+__all__ = ["BatchedSocket", "offers_batches", "runs_of"]
+
+SOL_UDP = 17
+"""The level of the two options, from Linux's ``udp.h``; the ``socket`` module has no names for these three."""
+UDP_SEGMENT = 103
+"""Linux's ``udp.h``, since 4.18: the size of each datagram but the last in what ``sendmsg`` is given."""
+UDP_GRO = 104
+"""Linux's ``udp.h``, since 5.0: ``recvmsg`` may bring several datagrams, and says the size of each but the last."""
+SEGMENTS_MAX = 64
+"""UDP_MAX_SEGMENTS of the systems that have the fewest."""
+RUN_BYTES_MAX = 65_000
+"""A run travels through the system as one datagram of at most 65,507 bytes; headers of IPv6 may be longer."""
+RECEIVE_BYTES = 64 * 1024
+"""Room for any run, and for any datagram."""
+READS_MAX = 8
+"""Calls to receive in a round of the loop: as many datagrams as are handed to the node at once, in full runs."""
+
+_SIZE = struct.Struct("@H")  # what UDP_SEGMENT takes
+_GRO_SIZE = struct.Struct("@i")  # what UDP_GRO gives
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_GRO_SIZE.size) if sys.platform != "win32" else 0  # what Windows does not have
+_TOO_LONG = (errno.EINVAL, errno.EMSGSIZE)
+"""A datagram of a run is longer than the path carries in one piece. Alone the system sends it in fragments."""
+
+
+def offers_batches(sock: socket.socket) -> bool:
+    """Ask the system for batches on a UDP socket. Returns False, and changes nothing, where it has none."""
+    if sys.platform != "linux":
+        return False
+    try:
+        sock.setsockopt(SOL_UDP, UDP_SEGMENT, 0)  # 0: not by itself, a message says which
+        sock.setsockopt(SOL_UDP, UDP_GRO, 1)
+    except OSError:
+        return False
+    return True
+
+
+def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]:
+    """Cut a burst into what may leave together: equal sizes, of which the last may be less; the order stays.
+
+    Args:
+        datagrams: what leaves.
+        longest_bytes: of a datagram that may have company.
+    """
+    start, end = 0, len(datagrams)
+    while start < end:
+        size_bytes = len(datagrams[start])
+        stop = start + 1
+        if 0 < size_bytes <= longest_bytes:
+            most = min(end, start + min(SEGMENTS_MAX, RUN_BYTES_MAX // size_bytes))
+            while stop < most and len(datagrams[stop]) == size_bytes:
+                stop += 1
+            if stop < most and 0 < len(datagrams[stop]) < size_bytes:
+                stop += 1
+        yield datagrams[start:stop]
+        start = stop
+
+
+class BatchedSocket:
+    """A socket for which ``offers_batches`` said yes.
+
+    Args:
+        sock: bound, and not blocking; closed with this.
+        drops: counts ``closed``, ``send-error`` and ``receive-error``.
+        on_arrived: called with datagrams that came from one address.
+    """
+
+    def __init__(
+        self, sock: socket.socket, drops: Counter[DropReason], on_arrived: Callable[[list[bytes], SocketAddress], None]
+    ) -> None:
+        self.sockname: SocketAddress = sock.getsockname()
+        self._sock = sock
+        self._drops = drops
+        self._on_arrived = on_arrived
+        self._buffer = bytearray(RECEIVE_BYTES)
+        self._view = memoryview(self._buffer)
+        self._longest_bytes: dict[SocketAddress, int] = {}
+        self._turn = asyncio.Lock()
+        self._room: asyncio.Future[None] | None = None
+        self._is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(sock, self._read)
+
+    # ---- sending
+
+    async def send(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
+        """Send each once, in order; what cannot leave is counted."""
+        async with self._turn:
+            for run in runs_of(datagrams, self._longest_bytes.get(sockaddr, RUN_BYTES_MAX)):
+                if not await self._send_run(run, sockaddr):
+                    for datagram in run:
+                        await self._send_run([datagram], sockaddr)
+
+    async def _send_run(self, run: list[bytes], sockaddr: SocketAddress) -> bool:
+        """Send what leaves together. Returns False when none of it has left, and each is to be tried alone."""
+        while not self._is_closed:
+            try:
+                if len(run) == 1:
+                    self._sock.sendto(run[0], sockaddr)
+                else:
+                    size = _SIZE.pack(len(run[0]))
+                    self._sock.sendmsg(run, [(SOL_UDP, UDP_SEGMENT, size)], 0, sockaddr)
+            except (BlockingIOError, InterruptedError):
+                await self._wait_for_room()
+            except OSError as error:
+                if len(run) > 1:
+                    self._handle_refused(error, len(run[0]), sockaddr)
+                    return False
+                self._drops[DropReason.SEND_ERROR] += 1
+                return True
+            else:
+                return True
+        self._drops[DropReason.CLOSED] += len(run)
+        return True
+
+    def _handle_refused(self, error: OSError, size_bytes: int, sockaddr: SocketAddress) -> None:
+        """The device may not do it (EIO), or not for datagrams so long; other errors are those of any datagram."""
+        if error.errno != errno.EIO and error.errno not in _TOO_LONG:
+            return
+        if len(self._longest_bytes) >= ROUTES_MAX:
+            self._longest_bytes.clear()
+        self._longest_bytes[sockaddr] = size_bytes - 1 if error.errno in _TOO_LONG else 0
+
+    async def _wait_for_room(self) -> None:
+        self._room = self._loop.create_future()
+        self._loop.add_writer(self._sock, self._handle_room)
+        try:
+            await self._room
+        finally:
+            self._room = None
+            if not self._is_closed:
+                self._loop.remove_writer(self._sock)
+
+    def _handle_room(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    # ---- receiving
+
+    def _read(self) -> None:
+        """Take what is there, up to a bound: others in the loop have their turn before the rest."""
+        for _ in range(READS_MAX):
+            try:
+                size_bytes, ancillary, flags, sockaddr = self._sock.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:  # such as an ICMP answer to something sent earlier
+                self._drops[DropReason.RECEIVE_ERROR] += 1
+                continue
+            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):  # where one datagram ends is not known
+                self._drops[DropReason.RECEIVE_ERROR] += 1
+                continue
+            step_bytes = _GRO_SIZE.unpack(ancillary[0][2])[0] if ancillary else size_bytes
+            view = self._view
+            if step_bytes >= size_bytes:
+                self._on_arrived([bytes(view[:size_bytes])], sockaddr)
+            else:
+                starts = range(0, size_bytes, step_bytes)
+                self._on_arrived(
+                    [bytes(view[start : min(start + step_bytes, size_bytes)]) for start in starts], sockaddr
+                )
+
+    async def close(self) -> None:
+        """Free the address; whoever waits for room goes on, and counts what is left as dropped."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        self._handle_room()
+        self._sock.close()

@@ -1,0 +1,90 @@
+"""A UDP socket on asyncio-dgram, for every system and event loop: one call of the system for each datagram."""
+
+import asyncio
+import contextlib
+import socket
+from collections import Counter
+from collections.abc import Callable
+
+import asyncio_dgram
+
+from triack.base.reasons import DropReason
+from triack.transport.resolve import SocketAddress
+
+__all__ = ["PortableSocket"]
+
+RECEIVE_BYTES = 64 * 1024
+"""Room for any datagram. asyncio makes a buffer for each that comes; its own size, 256 KiB, is so large that the C
+library of Linux gets it from the system, and gives it back, each time: two page faults a datagram."""
+STALE_ERRORS_MAX = 64
+"""Errors of earlier datagrams that are passed over before one is sent; more do not pile up between two sendings."""
+
+
+class PortableSocket:
+    """One of asyncio-dgram's sockets. Make it with :meth:`open`."""
+
+    def __init__(
+        self,
+        stream: asyncio_dgram.aio.DatagramServer,
+        drops: Counter[DropReason],
+        on_arrived: Callable[[list[bytes], SocketAddress], None],
+    ) -> None:
+        self.sockname: SocketAddress = stream.sockname
+        self._stream = stream
+        self._drops = drops
+        self._on_arrived = on_arrived
+        self._pumping = asyncio.create_task(self._pump())
+
+    @classmethod
+    async def open(
+        cls, sock: socket.socket, drops: Counter[DropReason], on_arrived: Callable[[list[bytes], SocketAddress], None]
+    ) -> "PortableSocket":
+        """Take over a bound socket.
+
+        Args:
+            sock: it is closed with this.
+            drops: counts ``closed``, ``send-error`` and ``receive-error``.
+            on_arrived: called with datagrams that came from one address.
+        """
+        stream = await asyncio_dgram.from_socket(sock)
+        assert isinstance(stream, asyncio_dgram.aio.DatagramServer)  # the other kind has one peer only
+        with contextlib.suppress(AttributeError):  # the transports of other event loops have no such limit
+            # asyncio-dgram shows no other way to its transport.
+            stream._transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]  # noqa: SLF001
+        return cls(stream, drops, on_arrived)
+
+    async def send(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
+        """Send each once, in order; what cannot leave is counted."""
+        for datagram in datagrams:
+            await self._send_one(datagram, sockaddr)
+
+    async def _send_one(self, datagram: bytes, sockaddr: SocketAddress) -> None:
+        # asyncio-dgram raises the errors of earlier datagrams before it sends this one: try again after each.
+        for _ in range(STALE_ERRORS_MAX):
+            try:
+                await self._stream.send(datagram, sockaddr)
+            except asyncio_dgram.TransportClosed:
+                self._drops[DropReason.CLOSED] += 1
+            except OSError:
+                self._drops[DropReason.SEND_ERROR] += 1
+                continue
+            return
+
+    async def _pump(self) -> None:
+        """Pass on what asyncio-dgram queues, without a bound of its own."""
+        while True:
+            try:
+                data, sockaddr = await self._stream.recv()
+            except asyncio_dgram.TransportClosed:
+                return
+            except OSError:  # such as an ICMP answer to something sent earlier
+                self._drops[DropReason.RECEIVE_ERROR] += 1
+                continue
+            assert isinstance(sockaddr, tuple)  # a str only for AF_UNIX
+            self._on_arrived([data], sockaddr)
+
+    async def close(self) -> None:
+        """Free the address."""
+        self._stream.close()
+        self._pumping.cancel()
+        await asyncio.wait([self._pumping])
