@@ -64,10 +64,10 @@ CHECKS: Final[dict[str, Check]] = {
         "the messages",
     ),
     "not_handed": Check(
-        "What is committed is handed out before what is committed later in its lane.",
+        "What is committed is handed out, or purged, before what is committed later in its lane is handed out.",
         "A message that stays behind for ever is lost to its reader, whatever the disk says.",
         "docs/guide.md, receiving",
-        "the packets left behind, and the later one that was handed out; a purge or an expiry may be the cause",
+        "the packets left behind; older logs do not tell of a purge, which may be the cause",
     ),
     "lost": Check(
         "What the origin forgot because it was acknowledged is on disk at its destination.",
