@@ -330,8 +330,7 @@ class Outbox:
     def handle_session_ack(self, context: PacketContext, group: GroupCommit) -> None:
         """A session ack covers the packet."""
         outgoing, entry = context.outgoing, context.entry
-        freed = outgoing.sequence.handle_session_ack(entry)
-        if freed:
+        if freed := outgoing.sequence.handle_session_ack(entry):
             self._free(outgoing, freed, group)
         else:
             outgoing.stages.handle_progress(entry)
@@ -432,12 +431,13 @@ class Outbox:
     def handle_session_closed(
         self, link: Link, now_ns: int, *, unanswered: bool = False, idle: bool = False, untaken: bool = False
     ) -> None:
-        """The session of a link is gone: what is not freed goes out again; see ``Link`` and ``OutgoingSequence``.
+        """The session of a link is gone: what is not freed goes out again; see ``Link``.
 
         Args:
-            link, now_ns: which, and the clock.
+            link: the link.
+            now_ns: the clock.
             unanswered: it was never open because nobody answered.
-            idle: it ended as nothing was to be sent: who waits for an order ack goes on waiting.
+            idle: it ended as nothing was to be sent; see ``OutgoingSequence``.
             untaken: it ended as what had arrived was not stored.
         """
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
@@ -454,8 +454,7 @@ class Outbox:
                 key.wake()
                 continue
             key.sequence.hold.handle_timer(now_ns)
-            again = key.sequence.handle_timer(now_ns)
-            if again:
+            if again := key.sequence.handle_timer(now_ns):
                 self._record_resend(key, again, now_ns)
             for entry in key.poll_expired(now_ms):
                 self._give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
