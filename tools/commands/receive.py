@@ -20,7 +20,15 @@ from triack.node.control.batches import BATCH_MESSAGES, check_queue, describe, t
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.tasks import first_of
 from triack.store.store import STORE_FILE
-from triack.tools.commands.common import json_option, name_for, node_options, run
+from triack.tools.commands.common import (
+    json_option,
+    name_for,
+    node_options,
+    read_tls,
+    run,
+    suite_option,
+    tls_ca_option,
+)
 from triack.tools.commands.pipes import LineSink
 
 __all__ = ["receive"]
@@ -43,11 +51,21 @@ class _Order:
     name: str
     log: Path | None
     insecure: bool
+    suite: str
+    tls: triack.Tls | None
     as_json: bool = False
     create: bool = False
 
     def open(self) -> triack.Node:
-        return triack.open(self.name, data=self.data, listen=self.listen, log=self.log, insecure=self.insecure)
+        return triack.open(
+            self.name,
+            data=self.data,
+            listen=self.listen,
+            log=self.log,
+            insecure=self.insecure,
+            suite=self.suite,
+            tls=self.tls,
+        )
 
 
 class _OutputLost(Exception):
@@ -107,6 +125,8 @@ class _Output:
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds."
 )
 @click.option("--create", is_flag=True, help="Make the queue, and the node, if they do not exist; so does --listen.")
+@suite_option
+@tls_ca_option
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
 @json_option
 @node_options
@@ -117,6 +137,8 @@ def receive(
     count: int | None,
     timeout: float | None,
     create: bool,
+    suite: str,
+    tls_ca: Path | None,
     name: str | None,
     as_json: bool,
     data: Path,
@@ -135,9 +157,8 @@ def receive(
     With --json a line is an object: the body, as "body" when it is UTF-8 and as "body_base64" when it is not, the id,
     the properties, and when it was sent.
     """
-    order = _Order(
-        check_name(queue), data, listen, name_for(name, data), log, insecure, as_json, create or listen is not None
-    )
+    tls, create = read_tls(authority=tls_ca), create or listen is not None
+    order = _Order(check_name(queue), data, listen, name_for(name, data), log, insecure, suite, tls, as_json, create)
     return run(_receive(order, count, timeout))
 
 
