@@ -124,9 +124,9 @@ class _Output:
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds."
 )
-@click.option("--create", is_flag=True, help="Make the queue, and the node, if they do not exist; so does --listen.")
 @suite_option
 @tls_ca_option
+@click.option("--create", is_flag=True, help="Make the queue, and the node, if they do not exist; so does --listen.")
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
 @json_option
 @node_options
@@ -136,9 +136,9 @@ def receive(
     listen: str | None,
     count: int | None,
     timeout: float | None,
-    create: bool,
     suite: str,
     tls_ca: Path | None,
+    create: bool,
     name: str | None,
     as_json: bool,
     data: Path,
@@ -157,8 +157,18 @@ def receive(
     With --json a line is an object: the body, as "body" when it is UTF-8 and as "body_base64" when it is not, the id,
     the properties, and when it was sent.
     """
-    tls, create = read_tls(authority=tls_ca), create or listen is not None
-    order = _Order(check_name(queue), data, listen, name_for(name, data), log, insecure, suite, tls, as_json, create)
+    order = _Order(
+        check_name(queue),
+        data,
+        listen,
+        name_for(name, data),
+        log,
+        insecure,
+        suite,
+        read_tls(authority=tls_ca),
+        as_json,
+        create or listen is not None,
+    )
     return run(_receive(order, count, timeout))
 
 
