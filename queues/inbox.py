@@ -21,7 +21,7 @@ from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.group_commit import REFUSED, GroupCommit, fold
-from triack.queues.handed import handed_fields
+from triack.queues.handed import as_runs, handed_fields
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
@@ -625,8 +625,8 @@ class Inbox:
             for fields in handed_fields(mailbox.name, mailbox.take_runs()):
                 self._record("handed", now_ns, **fields)
         self._notices.read.clear()
-        for queue, runs in self._notices.purged:
-            for fields in handed_fields(queue, runs):
+        for queue, leases in self._notices.purged:
+            for fields in handed_fields(queue, as_runs(leases)):
                 del fields["redelivered"]
                 self._record("purged", now_ns, **fields)
         self._notices.purged.clear()
