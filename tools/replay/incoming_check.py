@@ -23,7 +23,8 @@ class Receiver:
 
     __slots__ = (
         "acked", "again", "arrived", "cls", "commits", "counts", "express", "handed", "held_back", "kept", "marked",
-        "on_disk", "parts", "previous", "recovered", "refused", "rejections", "settled", "unarrived", "whole",
+        "on_disk", "parts", "previous", "recovered", "refused", "refused_ever", "rejections", "settled",
+        "unarrived", "whole",
     )  # fmt: skip
 
     @property
@@ -37,8 +38,8 @@ class Receiver:
         self.arrived = RangeSet()
         self.again = RangeSet()
         self.recovered = RangeSet()
-        # How often each number was refused since it last arrived.
-        self.rejections: dict[int, int] = {}
+        # Why each number was refused since it last arrived.
+        self.rejections: dict[int, str] = {}
         # Of numbers that were refused, and not as duplicates: how many arrivals were not.
         self.kept: dict[int, int] = {}
         # The lowest previous of a packet, where it is not the number before it.
@@ -51,6 +52,7 @@ class Receiver:
         self.held_back = RangeSet()
         # What was refused for ever, in this life: an ordered stream goes on past it, and a store ack may cover it.
         self.refused = RangeSet()
+        self.refused_ever = RangeSet()
         self.commits: list[tuple[Record, int, int]] = []
         # What commits hold that had not arrived before them.
         self.unarrived: list[tuple[Record, Span]] = []
@@ -200,8 +202,11 @@ class Incoming:
         for low, high in receiver.arrived.missing(number, number):
             self._at(record, "rejected", "rejected but not arrived", sequence=record["sequence"], number=low, last=high)
         reason, sequence = record["reason"], record["sequence"]
-        receiver.rejections[number] = receiver.rejections.get(number, 0) + 1
-        if receiver.rejections[number] > 1:
+        before = receiver.rejections.get(number)
+        receiver.rejections[number] = reason
+        # A copy of one that is held is refused at once, and the held one perhaps when its turn comes.
+        held = before == "duplicate" != reason and number in receiver.again
+        if before is not None and not held:
             self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
         if number in receiver.kept:
             receiver.kept[number] -= 1
@@ -223,6 +228,7 @@ class Incoming:
             receiver.held_back.add(number, number)
         elif reason in FOR_EVER:
             receiver.refused.add(number, number)
+            receiver.refused_ever.add(number, number)
 
     def handle_committed(self, record: Record) -> None:
         """Packets are on disk (express: in the queue)."""

@@ -298,7 +298,7 @@ class LaneJudge:
         sequence = record["sequence"]
         story = self._stories[sequence]
         removed = RangeSet((low, high) for low, high, _ in story.removed)
-        for span in known.refused:
+        for span in known.refused_ever:
             removed.add(*span)
         wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
         if wanted:
@@ -306,7 +306,7 @@ class LaneJudge:
             self._at(record, "gaps", evidence, sequence, number=record["first"])
             return
         previous = known.previous.get(record["first"], record["first"] - 1)
-        behind = max([first - 1, *(high for _, high in known.refused.overlap(first, last))])
+        behind = max([first - 1, *(high for _, high in known.refused_ever.overlap(first, last))])
         if record["first"] in known.arrived and previous > behind:
             evidence = f"{record['first']} was accepted behind {behind}, its previous is {previous}"
             self._at(record, "previous", evidence, sequence, number=record["first"])

@@ -171,6 +171,20 @@ def refused_for_ever() -> World:
     return world
 
 
+@harmless
+def refused_when_its_turn_came() -> World:
+    """Packet 2 is held, a copy of it is a duplicate; when 1 is there, 2 is refused: alpha may not send that."""
+    world = ready()
+    numbers = world.queue(TX, 2)
+    world.send(TX, numbers, lost=(1,))
+    world.send(TX, numbers[1:])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="duplicate")
+    world.send(TX, numbers[:1])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="access-denied")
+    world.commit(TX, numbers[:1])
+    return world
+
+
 def late_copy(world: World, number: int) -> dict[str, Any]:
     """What alpha sent as that number."""
     sent = world.alpha.all("packet_sent", number=number)[-1]
