@@ -1,4 +1,4 @@
-"""Messages that are sent no more: which of their times ran out, and what is known of them until their letter is made."""
+"""Messages that are sent no more: which of their times ran out, and what is known until their letter is made."""
 
 import pytest
 
