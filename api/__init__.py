@@ -11,7 +11,7 @@ from triack.base import errors
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, PeerUnknown, QueueOverQuota, StoreLow
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client
 from triack.node.control.client import connect_to as connect
@@ -70,6 +70,7 @@ __all__ = [
     "OutgoingStats",
     "PeerHalted",
     "PeerSilent",
+    "PeerUnknown",
     "QueueOverQuota",
     "QueueStats",
     "Quota",

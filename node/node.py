@@ -338,8 +338,8 @@ class Node(Trusting):
         """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted``, ``QueueOverQuota`` and
-            ``StoreLow``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
+            ``QueueOverQuota`` and ``StoreLow``.
 
         Raises:
             NodeClosed: the node was not started.

@@ -11,6 +11,7 @@ from typing import Any
 from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
+from triack.queues.calling import WaitsFor
 from triack.queues.engine import Engine
 from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Mailbox
@@ -111,6 +112,9 @@ class LinkStats:
         sessions: how many were opened since the node started.
         resends: packets that left again, in all of them.
         halted: why nothing is sent there any more, or None.
+        waits_for: what is missing for the peer to get what there is for it: ``key`` when this node does not trust it,
+            ``address`` when it has to call, as nobody knows where it is, ``answer`` while it has answered no call,
+            ``restart`` when it is halted. None when nothing is missing, or there is nothing for it.
         session: the open one, or None.
     """
 
@@ -118,6 +122,7 @@ class LinkStats:
     sessions: int
     resends: int
     halted: str | None
+    waits_for: str | None
     session: SessionStats | None
 
 
@@ -175,7 +180,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
             for outgoing in engine.outbox.queues
             if outgoing.peer
         ],
-        links={peer: _link(link) for peer, link in engine.outbox.links.items()},
+        links={peer: _link(link, engine.handshakes.waits_for(link)) for peer, link in engine.outbox.links.items()},
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -219,13 +224,14 @@ def _is_open(conversation: Conversation | None) -> bool:
     return conversation is not None and conversation.session.state in (State.OPEN, State.DRAINING)
 
 
-def _link(link: Link) -> LinkStats:
+def _link(link: Link, waits_for: WaitsFor | None) -> LinkStats:
     session = _session(link.conversation) if link.conversation is not None and _is_open(link.conversation) else None
     return LinkStats(
         is_up=session is not None,
         sessions=link.sessions,
         resends=link.resends + (session.resends if session is not None else 0),
         halted=None if link.halted is None else str(link.halted),
+        waits_for=None if waits_for is None else waits_for.value,
         session=session,
     )
 

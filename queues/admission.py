@@ -52,7 +52,7 @@ class Admission:
     Attributes:
         disk: what lies in the queues of the node, express messages left out.
         express: express messages in memory.
-        early: packets that came before their turn, in memory.
+        early: packets that came before their turn, in memory, and what is remembered of gaps.
         waiting: what waits for its commit, in memory.
         store_low: whether the disk has so little room that nothing is taken.
         room_bytes: how much more it takes, by the last look at it; None when nobody could tell.
@@ -141,6 +141,17 @@ class Admission:
         return RejectReason.QUEUE_FULL
 
     # ---- for now
+
+    def count_early(self, transfer: IncomingTransfer) -> None:
+        """A packet has come: see how much memory its stream takes for what is out of order."""
+        size_bytes = transfer.out_of_order_bytes
+        if size_bytes != transfer.early_bytes:
+            self.early.add(transfer.origin, size_bytes - transfer.early_bytes)
+            transfer.early_bytes = size_bytes
+
+    def forget_early(self, transfer: IncomingTransfer) -> None:
+        """Another stream takes the place of this one."""
+        self.early.add(transfer.origin, -transfer.early_bytes)
 
     def must_wait(self, transfer: IncomingTransfer, header: SequenceHeader) -> bool:
         """Whether there is no room for a fresh packet of a durable stream now."""

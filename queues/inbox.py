@@ -20,7 +20,7 @@ from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
-from triack.queues.group_commit import REFUSED, GroupCommit
+from triack.queues.group_commit import REFUSED, GroupCommit, fold
 from triack.queues.handed import handed_fields
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
@@ -71,6 +71,7 @@ class Inbox:
         self._next_queue_id = 1
         self._transfers: dict[bytes, dict[int, IncomingTransfer]] = {}
         self._owing: dict[IncomingTransfer, None] = {}
+        self._unasked: dict[bytes, dict[IncomingTransfer, None]] = {}
         self._due: dict[IncomingTransfer, None] = {}
         self._deadlines = Deadlines[IncomingTransfer]()
         self._notices = Notices(
@@ -144,6 +145,7 @@ class Inbox:
             **{"class": transfer.delivery.label},
         )
         self._add(transfer)
+        self.admission.count_early(transfer)
 
     def _find(self, origin: bytes, lane: int) -> IncomingTransfer | None:
         return self._transfers.get(origin, {}).get(lane)
@@ -249,22 +251,21 @@ class Inbox:
         transfer.via = conversation
         if transfer.settle(header) and delivery in DURABLE:
             group.arrivals.accepted.setdefault(transfer, [])
-        if transfer.rejections.full or (not transfer.ordered and transfer.filter.full):
-            self._record_rejected(header, delivery, RejectReason.HOLD_FULL, now_ns)
-            return
-        if self._holds_back(transfer, (conversation, packet), header, now_ns):
-            return
-        handle = self._handle_ordered if transfer.ordered else self._handle_unordered
-        handle(transfer, (conversation, packet), header, now_ns, group)
+        if not self._holds_back(transfer, (conversation, packet), header, now_ns):
+            handle = self._handle_ordered if transfer.ordered else self._handle_unordered
+            handle(transfer, (conversation, packet), header, now_ns, group)
+        self.admission.count_early(transfer)
 
     def _holds_back(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
         """Whether a packet is not taken now, as there is no room for it."""
         admission = self.admission
-        if transfer.delivery not in DURABLE or not transfer.is_fresh(header):
+        if not transfer.is_fresh(header):
             return False
-        if transfer.ordered and admission.early.is_full(header.origin) and not transfer.sequence.is_next(header):
+        if transfer.is_too_early(header, crowded=admission.early.is_full(header.origin)):
             self._record_rejected(header, transfer.delivery, RejectReason.HOLD_FULL, now_ns)
             return True
+        if transfer.delivery not in DURABLE:
+            return False
         if not admission.must_wait(transfer, header) or admission.refusal(transfer, arrival[0], header.body):
             return False
         self._record_rejected(header, transfer.delivery, RejectReason.HELD_BACK, now_ns)
@@ -291,6 +292,8 @@ class Inbox:
             check_name(header.queue)
         except AddressError:
             return RejectReason.BAD_QUEUE_NAME
+        if transfer is not None:
+            self.admission.forget_early(transfer)
         transfer = IncomingTransfer(header.origin, header.lane, header.queue, delivery, self._settings.order)
         self._add(transfer)
         return transfer
@@ -299,9 +302,6 @@ class Inbox:
         self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, group: GroupCommit
     ) -> None:
         outcome, accepted = transfer.sequence.handle_packet(header, arrival, now_ns)
-        if transfer.sequence.held_bytes != transfer.early_bytes:
-            self.admission.early.add(transfer.origin, transfer.sequence.held_bytes - transfer.early_bytes)
-            transfer.early_bytes = transfer.sequence.held_bytes
         self._owe(transfer)
         for item, its_arrival in accepted:
             self._take(transfer, item, its_arrival, now_ns, group)
@@ -469,7 +469,7 @@ class Inbox:
     def _record_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
         """Record what is in the queues for good."""
         for transfer, numbers in accepted.items():
-            for sequence, first, last, count in _fold(numbers, bridge=transfer.ordered):
+            for sequence, first, last, count in fold(numbers, bridge=transfer.ordered):
                 self._record(
                     "committed",
                     now_ns,
@@ -488,12 +488,21 @@ class Inbox:
     def _owe(self, transfer: IncomingTransfer) -> None:
         """Something has happened for which an order ack is owed, now or later."""
         self._owing[transfer] = None
+        if not transfer.sequence.ack.due:
+            self._unasked.setdefault(transfer.origin, {})[transfer] = None
         if transfer.owes_ack:
             self._due[transfer] = None
         self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
 
     def handle_request(self, peer_id: bytes) -> None:
-        """A peer wants every order ack that it can get."""
+        """A peer wants every order ack that is owed to it. To ask again and again costs nothing."""
+        for transfer in self._unasked.pop(peer_id, ()):
+            if transfer in self._owing:
+                transfer.sequence.ack.handle_request()
+                self._owe(transfer)
+
+    def handle_session_opened(self, peer_id: bytes) -> None:
+        """What was said on older sessions may have been lost with them: a peer is told all of it again."""
         for transfer in self._transfers.get(peer_id, {}).values():
             # One from before a restart has no way back until a packet shows where its origin is.
             if transfer.ordered and transfer.via is not None and transfer.sequence.position[1]:
@@ -607,21 +616,3 @@ class Inbox:
             for fields in handed_fields(mailbox.name, mailbox.take_runs()):
                 self._record("handed", now_ns, **fields)
         self._notices.read.clear()
-
-
-def _fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:
-    """(sequence, number, count) into (sequence, first, last, count).
-
-    ``bridge`` lets a run pass expired numbers; none passes a refused one.
-    """
-    runs: list[tuple[int, int, int, int]] = []
-    ends = True
-    for sequence, number, count in numbers if bridge else sorted(numbers):
-        if count == REFUSED:
-            ends = True
-        elif not ends and runs[-1][0] == sequence and (bridge or runs[-1][2] + 1 == number):
-            runs[-1] = (sequence, runs[-1][1], number, runs[-1][3] + count)
-        else:
-            runs.append((sequence, number, number, count))
-            ends = False
-    return runs

@@ -194,6 +194,7 @@ class Link:
         halted: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
         silent: whether the operator was told that nobody answers.
+        unknown: whether the operator was told that no key of the peer is known.
         idle: whether the last session that was open ended because nothing was to be sent, and none has opened since.
         sessions: how many were opened.
         resends: packets that left again in those that have ended.
@@ -219,6 +220,7 @@ class Link:
         "retry_at_ns",
         "sessions",
         "silent",
+        "unknown",
     )
 
     def __init__(
@@ -238,6 +240,7 @@ class Link:
         self.halted: RollbackDetected | None = None
         self.retry_at_ns = 0
         self.silent = False
+        self.unknown = False
         self.idle = False
         self.sessions = 0
         self.resends = 0
@@ -259,7 +262,12 @@ class Link:
         """
         if self.halted is not None:
             return not self._told
-        return self._calls or self._first_sending() is not None
+        return self._calls or self.is_sending
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether there is something to send."""
+        return self._first_sending() is not None
 
     @property
     def is_connecting(self) -> bool:

@@ -32,6 +32,8 @@ CACHE_BYTES = 16 * 1024 * 1024
 """Bodies that one queue keeps in memory: a burst of a second or so. What is beyond waits on the disk alone."""
 CACHES_BYTES = 64 * 1024 * 1024
 """The same for all queues of a node: four that are busy at once."""
+UNFINISHED_BYTES = CACHES_BYTES // 4
+"""What durable pieces of unfinished messages may take of that: what can be read comes first."""
 EXPRESS_OVERHEAD_BYTES = 1_024
 """What an express packet takes in memory beside its body, measured, with room for what is measured elsewhere."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
@@ -92,6 +94,7 @@ class Notices:
         disk: what lies in the queues of this node, express messages left out.
         express: express messages in memory.
         cached_bytes: durable bodies in memory, of all queues.
+        unfinished_bytes: of these, pieces of messages that are not here as a whole.
         relieved: whether some queue has become shorter since somebody looked.
         emptied: whether some queue has become empty since somebody looked.
     """
@@ -106,6 +109,7 @@ class Notices:
         "read",
         "relieved",
         "resuming",
+        "unfinished_bytes",
         "wanting",
     )
 
@@ -118,6 +122,7 @@ class Notices:
         self.disk = disk or Account(NO_LIMIT, NO_LIMIT)
         self.express = express or Account(NO_LIMIT, NO_LIMIT)
         self.cached_bytes = 0
+        self.unfinished_bytes = 0
         self.relieved = False
         self.emptied = False
 
@@ -129,6 +134,7 @@ class _Partial:
     have_bytes: int = 0
     last_number: int = 0
     cached_bytes: int = 0
+    overhead_bytes: int = 0
     begun_by: int = 0
 
 
@@ -238,6 +244,10 @@ class Mailbox:
                 total_bytes, {}, begun_by=packet.number
             )
             self._count(packet, 1, total_bytes)
+        elif packet.delivery not in DURABLE:
+            # As long as it is a piece it takes as much as a message does.
+            self._partials[(packet.origin, packet.lane)][fragment[0]].overhead_bytes += EXPRESS_OVERHEAD_BYTES
+            self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
         self.fill.messages.add(messages)
@@ -286,12 +296,27 @@ class Mailbox:
             partial = partials.pop(ordinal)
             rows = list(partial.rows.values())
             self._orphans += [key for row in rows for key in row.keys]
-            self._cache(-partial.cached_bytes)
+            self._forget_pieces(partial, stream[0])
             self._release(rows[0], 1, partial.total_bytes)
         if not partials:
             del self._partials[stream]
         if self._orphans:
             self._notices.dirty[self] = None
+
+    def _keep_piece(self, partial: _Partial, packet: QueuedPacket) -> None:
+        if packet.keys and self._notices.unfinished_bytes > UNFINISHED_BYTES:
+            packet.pieces = []
+        size_bytes = self._keep(packet)
+        partial.cached_bytes += size_bytes
+        self._notices.unfinished_bytes += size_bytes if packet.keys else 0
+
+    def _forget_pieces(self, partial: _Partial, origin: bytes) -> None:
+        """They are one message now, or nothing."""
+        self._cache(-partial.cached_bytes)
+        if any(row.keys for row in partial.rows.values()):
+            self._notices.unfinished_bytes -= partial.cached_bytes
+        if partial.overhead_bytes:
+            self._notices.express.add(origin, -partial.overhead_bytes)
 
     def _put_fragment(self, packet: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
         stream = (packet.origin, packet.lane)
@@ -303,7 +328,7 @@ class Mailbox:
             self._notices.dirty[self] = None
             return
         partial.rows[offset] = packet
-        partial.cached_bytes += self._keep(packet)
+        self._keep_piece(partial, packet)
         partial.have_bytes += length
         if offset == 0:
             partial.last_number = packet.number - 1 - (-total_bytes // length)
@@ -311,7 +336,7 @@ class Mailbox:
             partial.last_number = packet.number
         if partial.have_bytes == partial.total_bytes:
             rows = partial.rows
-            self._cache(-partial.cached_bytes)
+            self._forget_pieces(partial, packet.origin)
             del partials[ordinal]
             if not partials:
                 del self._partials[stream]

@@ -321,7 +321,7 @@ class Outbox:
         """A store ack covers the packet."""
         outgoing, entry = context.outgoing, context.entry
         freed = outgoing.sequence.handle_store_ack(entry)
-        if outgoing.sequence.hold.handle_progress():
+        if outgoing.sequence.hold.handle_progress() or outgoing.sequence.start.credit is not None:
             self._look_at(outgoing)
         if freed:
             self._free(outgoing, freed, group)
@@ -412,18 +412,21 @@ class Outbox:
                 outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
 
-    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool = False, idle: bool = False) -> None:
-        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``.
+    def handle_session_closed(
+        self, link: Link, now_ns: int, *, unanswered: bool = False, idle: bool = False, untaken: bool = False
+    ) -> None:
+        """The session of a link is gone: what is not freed goes out again; see ``Link`` and ``OutgoingSequence``.
 
         Args:
             link: the link.
             now_ns: the clock.
             unanswered: it was never open because nobody answered.
             idle: it ended as nothing was to be sent: who waits for an order ack goes on waiting.
+            untaken: it ended as what had arrived was not stored.
         """
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_closed(idle=link.idle)
+            outgoing.sequence.handle_session_closed(idle=link.idle, untaken=untaken)
             self._look_at(outgoing)
 
     # ---- giving up

@@ -52,6 +52,10 @@ USER_PROPERTIES_BYTES = 12 * 1024
 MAX_PROPERTIES_BYTES = 16 * 1024
 """Encoded properties: what a user may set, and with what the dead-letter queue adds."""
 
+PIECE_MIN_BYTES = 256
+"""Smallest piece of a large message, but for its last: those that fill the smallest datagram are larger. Many smaller
+ones would take many times their bytes in memory."""
+
 _HEAD = Struct("!BHQQ")
 _FRAGMENT = Struct("!II")
 _LENGTH = Struct("!I")
@@ -310,6 +314,8 @@ def read_fragment(body: bytes) -> Fragment:
     most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size
     if not piece or offset + len(piece) > total_bytes or total_bytes > most_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
+    if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
+        raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
     return Fragment(ordinal, sent_at_ms, total_bytes, offset, piece)
 
 

@@ -110,11 +110,11 @@ class Reports:
             store_ack_timeout_min_ns=policy.store_ack_timeout_min_ns,
             store_ack_timeout_max_ns=policy.store_ack_timeout_max_ns,
         )
-        self._handshakes.handle_opened(conversation, now_ns)
+        self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
         self._news.handle_opened(conversation)
         if conversation.link is not None:
             self._outbox.handle_session_opened(conversation.link, now_ns)
-        self._inbox.handle_request(conversation.peer_id)
+        self._inbox.handle_session_opened(conversation.peer_id)
 
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
         self.closes[event.reason.value] += 1
@@ -133,8 +133,13 @@ class Reports:
         self._news.handle_closed(conversation, event.reason)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            unanswered, idle = event.reason is CloseReason.CONNECT_TIMEOUT, event.reason is CloseReason.IDLE
-            self._outbox.handle_session_closed(link, now_ns, unanswered=unanswered, idle=idle)
+            self._outbox.handle_session_closed(
+                link,
+                now_ns,
+                unanswered=event.reason is CloseReason.CONNECT_TIMEOUT,
+                idle=event.reason is CloseReason.IDLE,
+                untaken=event.reason is CloseReason.STORE_ACK_TIMEOUT,
+            )
 
     # ---- packets
 

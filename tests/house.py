@@ -393,7 +393,7 @@ def mirror_rule(files: Iterable[str]) -> Iterator[str]:
     """The tests are the same tree again: each module has its file, and each file names its module.
 
     What is about a room as a whole is in ``stories/`` of the room, or in ``tests/room/test_room.py``, unless a module
-    has that name. What tests a machine of the tests themselves lies beside it.
+    has that name. What tests a machine of the tests themselves lies beside it; ``tests/attacks`` is about all of it.
     """
     files = set(files)
     folders = {file.rpartition("/")[0] for file in files}
@@ -403,7 +403,7 @@ def mirror_rule(files: Iterable[str]) -> Iterator[str]:
             test = f"tests/{folder}/test_{name}"
             if test not in files:
                 yield f"{file}:1: has no tests in {test}"
-        elif name.startswith("test_") and folder != "tests":
+        elif name.startswith("test_") and folder not in ("tests", "tests/attacks"):
             of = folder.removeprefix("tests/")
             if of.endswith("/stories") and of.removesuffix("/stories") in folders:
                 continue

@@ -19,6 +19,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
 from triack.node.consumer import Consumer
+from triack.node.control.arguments import check_arguments
 from triack.node.control.frames import VERSION, Header, Link, number_of
 from triack.node.control.host import Host
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
@@ -83,8 +84,8 @@ class Calls:
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
-                delay_ms = header.get("delay_ms")
-                message.reject(failed=bool(header.get("failed")), delay=None if delay_ms is None else delay_ms / 1_000)
+                delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
+                message.reject(failed=bool(header.get("failed")), delay=delay)
         else:
             raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
 
@@ -100,13 +101,13 @@ class Calls:
             self._free.release()
 
     async def _do(self, header: Header, body: bytes) -> Answer:
-        do = _VERBS.get(str(header.get("do")))
-        if do is None:
-            raise ProtocolError(DropReason.BAD_FRAME, f"do is {header.get('do')!r}")
+        verb = check_arguments(header)
         try:
-            return await do(self, header, body)
-        except (KeyError, TypeError) as cause:
-            raise ProtocolError(DropReason.BAD_FRAME, f"{header['do']}: {type(cause).__name__} {cause}") from cause
+            return await _VERBS[verb](self, header, body)
+        except TriackError:
+            raise
+        except (KeyError, TypeError, ValueError) as cause:  # what an argument holds
+            raise ProtocolError(DropReason.BAD_FRAME, f"{verb}: {type(cause).__name__} {cause}") from cause
 
     async def _end(self) -> None:
         tasks = list(self._tasks.values())
@@ -242,7 +243,7 @@ class Calls:
     # ---- looking and steering
 
     async def _browse(self, header: Header, _body: bytes) -> Answer:
-        after = tuple(map(int, header["after"]))
+        after = tuple(header["after"])
         page = await self._node._steering.page(header["queue"], after)
         sizes = [len(message.body) for message in page]
         return {"page": [it.describe() for it in page], "sizes": sizes}, b"".join([it.body for it in page])

@@ -61,9 +61,11 @@ RIGHT: dict[str, set[str]] = {
     "resend_scheduled": {"resend_tiers", "claims"},
     "session_closed": {
         "claims", "silent_end", "ack_timeout", "node_life", "order_ack_late", "close_without_full_resend",
-        "resend_tiers",
+        "resend_tiers", "window",
     },
-    "session_opened": {"claims", "silent_end", "wire", "window", "ack_from_nowhere", "half_window", "idle_delay"},
+    "session_opened": {
+        "claims", "silent_end", "wire", "window", "ack_from_nowhere", "half_window", "idle_delay", "policy",
+    },
     "dropped": set(),
 }  # fmt: skip
 """The checks that may find a lie about an event: those of what it says. The record as a whole has checks of its own."""

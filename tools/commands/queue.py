@@ -57,8 +57,18 @@ def list_queues(*, data: Path, as_json: bool) -> int:
                 click.echo(json.dumps(row, ensure_ascii=False))
             return 0
         write_table(
-            ("QUEUE", "", "MESSAGES", "BYTES", "OLDEST"),
-            [[it["queue"], it["kind"], str(it["messages"]), str(it["bytes"]), _age(it["oldest_s"])] for it in rows],
+            ("QUEUE", "", "MESSAGES", "BYTES", "OLDEST", "WAITS FOR"),
+            [
+                [
+                    it["queue"],
+                    it["kind"],
+                    str(it["messages"]),
+                    str(it["bytes"]),
+                    _age(it["oldest_s"]),
+                    it["waits_for"] or "-",
+                ]
+                for it in rows
+            ],
         )
         return 0
 
@@ -226,16 +236,22 @@ async def _steer(done: str, ids: tuple[str, ...], work: Awaitable[int]) -> int:
 
 
 def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
-    rows: dict[str, dict[str, Any]] = {
-        name: {"queue": name, "kind": "in", "messages": it.messages, "bytes": it.bytes, "oldest_s": it.oldest_s}
+    rows = {
+        name: _row(name, "in") | {"messages": it.messages, "bytes": it.bytes, "oldest_s": it.oldest_s}
         for name, it in stats.queues.items()
     }
     for it in stats.outgoing:
         name = f"{it.peer}/{it.queue}"
-        row = rows.setdefault(name, {"queue": name, "kind": "out", "messages": 0, "bytes": 0, "oldest_s": None})
+        row = rows.setdefault(name, _row(name, "out"))
         row["messages"] += it.messages
         row["bytes"] += it.bytes
+        if it.messages:
+            row["waits_for"] = stats.links[it.peer].waits_for
     return list(rows.values())
+
+
+def _row(name: str, kind: str) -> dict[str, Any]:
+    return {"queue": name, "kind": kind, "messages": 0, "bytes": 0, "oldest_s": None, "waits_for": None}
 
 
 def _as_json(message: triack.BrowsedMessage) -> str:

@@ -19,7 +19,15 @@ from triack.node.control import handover
 from triack.node.control.batches import BATCH_MESSAGES, describe, take_batch
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.tasks import first_of
-from triack.tools.commands.common import json_option, name_for, node_options, run
+from triack.tools.commands.common import (
+    json_option,
+    name_for,
+    node_options,
+    read_tls,
+    run,
+    suite_option,
+    tls_ca_option,
+)
 from triack.tools.commands.pipes import LineSink
 
 __all__ = ["receive"]
@@ -42,10 +50,20 @@ class _Order:
     name: str
     log: Path | None
     insecure: bool
+    suite: str
+    tls: triack.Tls | None
     as_json: bool = False
 
     def open(self) -> triack.Node:
-        return triack.open(self.name, data=self.data, listen=self.listen, log=self.log, insecure=self.insecure)
+        return triack.open(
+            self.name,
+            data=self.data,
+            listen=self.listen,
+            log=self.log,
+            insecure=self.insecure,
+            suite=self.suite,
+            tls=self.tls,
+        )
 
 
 class _OutputLost(Exception):
@@ -105,6 +123,8 @@ class _Output:
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds."
 )
+@suite_option
+@tls_ca_option
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
 @json_option
 @node_options
@@ -114,6 +134,8 @@ def receive(
     listen: str | None,
     count: int | None,
     timeout: float | None,
+    suite: str,
+    tls_ca: Path | None,
     name: str | None,
     as_json: bool,
     data: Path,
@@ -130,7 +152,8 @@ def receive(
     With --json a line is an object: the body, as "body" when it is UTF-8 and as "body_base64" when it is not, the id,
     the properties, and when it was sent.
     """
-    order = _Order(check_name(queue), data, listen, name_for(name, data), log, insecure, as_json)
+    tls = read_tls(authority=tls_ca)
+    order = _Order(check_name(queue), data, listen, name_for(name, data), log, insecure, suite, tls, as_json)
     return run(_receive(order, count, timeout))
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from triack.tools.replay.findings import LATE_NS, Due, Output, Record
@@ -395,20 +395,21 @@ class Incoming:
 
     # ---- the end
 
-    def finish(self, later: Due) -> None:
+    def finish(self, later: Due, removed: Callable[[int], RangeSet]) -> None:
         """Judge what only the whole record of this node shows.
 
         Args:
             later: holds if the node has started again after the last record seen here.
+            removed: the packets of a sequence that its origin gave up.
         """
         if self._life:
             self._end_recovery(self._life, later)
             self.finish_start(later._replace(incarnation=later.incarnation + 1))
         for sequence, receiver in self.sequences.items():
             if receiver.cls != EXPRESS:
-                self._judge_unread(sequence, receiver)
+                self._judge_unread(sequence, receiver, removed(sequence))
 
-    def _judge_unread(self, sequence: int, receiver: Receiver) -> None:
+    def _judge_unread(self, sequence: int, receiver: Receiver, removed: RangeSet) -> None:
         """Report messages that were passed over when those of a later commit were handed out."""
         last_read = -1
         for at, (_, first, last) in enumerate(receiver.commits):
@@ -417,6 +418,9 @@ class Incoming:
         for at, (record, first, last) in enumerate(receiver.commits[: last_read + 1]):
             top = receiver.handed.lasts[-1] - 1 if at == last_read else last
             for number in self._unread(receiver, first, min(last, top)):
+                if number in removed:
+                    # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
+                    continue
                 evidence = (
                     "committed and not handed out, though later ones were; unless whoever may purge the queue took them"
                 )
@@ -449,6 +453,6 @@ class Incoming:
         return self._early
 
 
-def _keys_within(counts: dict[int, int], first: int, last: int) -> list[int]:
+def _keys_within(counts: Collection[int], first: int, last: int) -> list[int]:
     """Which of the numbers from first to last are in a dictionary; usually it is empty."""
     return [number for number in range(first, last + 1) if number in counts] if counts else []

@@ -233,7 +233,7 @@ class LaneJudge:
         for node, sender in self._senders.items():
             sender.finish(self._later(node))
         for node, receiver in self._receivers.items():
-            receiver.finish(self._later(node))
+            receiver.finish(self._later(node), lambda sequence: self._stories[sequence].given_up)
             self._judge_receiver(receiver, forwards=node in self._senders and self._senders[node].passes_on)
         self._judge_order_acks()
         self._measure()
@@ -276,7 +276,7 @@ class LaneJudge:
                 self._at(record, "store_ack_before_commit", evidence, record["sequence"], **more)
 
     def _judge_arrived(self, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
-        removed = RangeSet((first, last) for first, last, _ in story.removed)
+        removed = story.given_up
         for record, (first, last) in known.unarrived:
             # Between the ends of a range may be numbers that the origin had given up.
             ends = first == record["first"] or last == record["last"]
@@ -287,7 +287,7 @@ class LaneJudge:
 
     def _judge_counts(self, sequence: int, known: Receiver, story: Story) -> None:
         """See that commits hold as many messages as their packets."""
-        removed = RangeSet((first, last) for first, last, _ in story.removed)
+        removed = story.given_up
         for record, first, last in known.commits:
             packets, messages = known.counts.total(first, last)
             if packets == last - first + 1 and not list(removed.overlap(first, last)) and messages != record["count"]:
@@ -297,7 +297,7 @@ class LaneJudge:
     def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
         sequence = record["sequence"]
         story = self._stories[sequence]
-        removed = RangeSet((low, high) for low, high, _ in story.removed)
+        removed = story.given_up
         for span in known.refused_ever:
             removed.add(*span)
         wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]

@@ -153,6 +153,8 @@ class Outgoing:
         sender, first, last = self._sequence(record), record["first"], record["last"]
         for low, high in sender.queued.missing(first, last):
             self._at(record, "queue", "removed but not queued", record["sequence"], number=low, last=high)
+        for low, high in sender.removed.overlap(first, last) if sender.cls == EXPRESS else ():
+            self._at(record, "claims", "given up again", record["sequence"], number=low, last=high)
         # Of a large message some parts may have arrived already.
         if sender.cls != EXPRESS and last not in sender.wanted:
             evidence = "given up, and was not wanted any more"

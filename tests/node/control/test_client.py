@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -180,6 +181,19 @@ async def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
             await (await client.send("tcp://127.0.0.1:9/q", b"x")).ordered(0.05)
         with pytest.raises(triack.UsageError, match="stages are"):
             await receipt.reached("eaten")
+
+
+async def test_an_argument_of_a_wrong_type_is_named_and_nothing_waits_for_ever(client: Client) -> None:
+    any_client: Any = client
+    for call in (
+        any_client.trust("b", 5),
+        any_client.revoke(5),
+        any_client.invite(["b"]),
+        any_client.recall(5),
+        any_client.enrol(5, "udp://127.0.0.1:1"),
+    ):
+        with pytest.raises(triack.TriackError, match="must be text, not"):
+            await asyncio.wait_for(call, WAIT)
 
 
 async def test_nobody_there_is_said(tmp_path: Path) -> None:

@@ -185,6 +185,20 @@ def refused_when_its_turn_came() -> World:
     return world
 
 
+@harmless
+def held_and_given_up() -> World:
+    """Packet 3 waits at beta for 2, which is lost; both expire, and 4 says that 1 goes before it."""
+    world = ready()
+    numbers = world.queue(TX, 4)
+    world.send(TX, numbers[:3], lost=(2,))
+    world.commit(TX, numbers[:1])
+    world.alpha.write("removed", cls=TX, **place(TX), first=2, last=3, count=2 * PER_PACKET, reason="expired")
+    world.send(TX, numbers[3:], previous=1)
+    world.commit(TX, numbers[1:]).update(count=PER_PACKET)
+    world.hand(TX, numbers[::3])
+    return world
+
+
 def late_copy(world: World, number: int) -> dict[str, Any]:
     """What alpha sent as that number."""
     sent = world.alpha.all("packet_sent", number=number)[-1]
