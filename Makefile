@@ -12,10 +12,10 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred
+.PHONY: help setup demo check test docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/project.stamp  ## make .venv with every dependency and the project's wheel, and see to Java and nft
 	@tools/setup/nftables.sh
@@ -58,6 +58,9 @@ figures: setup  ## measure lost packets, handshakes, transfers, outages and repl
 
 drains: setup  ## time an idle and a busy poll of the engine, with 1 to 10,000 of everything
 	$(BIN)/python -m proof drains $(ARGS)
+
+bench-quick: setup  ## try every row of triack bench once, shortly: whether it works, not how fast it is
+	$(BIN)/triack bench --quick $(ARGS)
 
 window: setup  ## show ten million counters to the replay window and to an oracle
 	$(BIN)/python -m proof window $(ARGS)

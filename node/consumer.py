@@ -150,7 +150,7 @@ class Consumer:
             run = await self._open_run()
             index = run.draw()
         lease = self._hands.take(run, index)
-        message = Message(lease.body, self._mailbox.name, lease, self._hands)
+        message = Message(lease.body, self._mailbox.name, lease, self._hands, self._port.name_of)
         if self._auto:
             self._last = message
         return message

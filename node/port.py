@@ -33,6 +33,7 @@ from triack.node.platform import Platform
 from triack.node.stats import NodeStats, gather
 from triack.node.trust import TrustFile
 from triack.queues.accepted_keys import OWN_STATE, Accepted
+from triack.queues.admission import REPLY_QUEUE
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -126,7 +127,7 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        if parsed.peer is not None and self._access.directory.named(parsed.peer) is None:
+        if parsed.peer is not None and not self._access.knows(parsed.peer):
             known = [peer.name for peer in self._access.directory]
             raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, known)}")
         where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
@@ -165,38 +166,52 @@ class Port:
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
+        size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
+        message: bytes | Outgoing = body
+        if properties:
+            message = with_properties(destination, body, properties, self._wall_ms())
+            if message.key and not outgoing.durable:
+                raise UsageError(
+                    f"send to {destination} with a key: express messages are on no disk, and neither are keys"
+                )
+        prepared = outgoing, message, size_bytes
+        if not self._is_accepted(prepared):
+            self._check_room(destination, outgoing, message)
+        return prepared
+
+    def _is_accepted(self, prepared: Prepared) -> bool:
+        """Whether the message was accepted with its key before: then nothing more is."""
+        outgoing, message, _ = prepared
+        if isinstance(message, bytes) or not message.key:
+            return False
+        return self._engine.outbox.keys.find(outgoing, message.key, self._wall_ms()) is not None
+
+    def _check_room(self, destination: str, outgoing: OutgoingQueue, message: bytes | Outgoing) -> None:
         if outgoing.durable and self._engine.inbox.admission.store_low:
             raise NoRoom(f"send to {destination}: the disk of node {self._name} has less room than its reserve")
         if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
             raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
-        size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
-        if not properties:
-            return outgoing, body, size_bytes
-        now_ms = self._engine.wall_ms(self._clock())
-        message = with_properties(destination, body, properties, now_ms)
-        if message.key:
-            self._check_key(destination, outgoing, message.key, now_ms)
-        return outgoing, message, size_bytes
-
-    def _check_key(self, destination: str, outgoing: OutgoingQueue, key: str, now_ms: int) -> None:
-        keys = self._engine.outbox.keys
-        if not outgoing.durable:
-            raise UsageError(f"send to {destination} with a key: express messages are on no disk, and neither are keys")
-        if keys.find(outgoing, key, now_ms) is None and (wait_ms := keys.full_for_ms(now_ms)):
+        if isinstance(message, bytes) or not message.key:
+            return
+        wait_ms = self._engine.outbox.keys.full_for_ms(self._wall_ms())
+        if wait_ms:
             raise TooManyKeys(
                 f"send to {destination}: node {self._name} keeps as many keys as it may; the eldest is over in "
                 f"{wait_ms / 1_000:.0f} s"
             )
 
-    def has_room(self, outgoing: OutgoingQueue) -> bool:
-        """Whether an outgoing queue takes one message more."""
-        return self._engine.outbox.room(outgoing)
+    def _wall_ms(self) -> int:
+        return self._engine.wall_ms(self._clock())
 
-    async def wait_room(self, outgoing: OutgoingQueue) -> None:
-        """Let others run, and wait while the outgoing queue is full. Raises NodeClosed, StoreFailed."""
+    def has_room(self, prepared: Prepared) -> bool:
+        """Whether its outgoing queue takes the message; one that was accepted before needs no room."""
+        return self._engine.outbox.room(prepared[0]) or self._is_accepted(prepared)
+
+    async def wait_room(self, prepared: Prepared) -> None:
+        """Let others run, and wait while the outgoing queue has no room for it. Raises NodeClosed, StoreFailed."""
         self.turn = 0
         await asyncio.sleep(0)
-        while not self._engine.outbox.room(outgoing):
+        while not self.has_room(prepared):
             self.check_alive()
             await self._driver.next_round()
 
@@ -271,6 +286,15 @@ class Port:
         if meant is not None:
             operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self._name, queue=queue)
         return made
+
+    def reply_queue(self) -> Mailbox:
+        """The node's own queue for answers, made when there is none."""
+        self.check_alive()
+        return self._engine.make_queue(REPLY_QUEUE)
+
+    def name_of(self, node_id: bytes) -> str:
+        """What a node is called in destinations; empty for this node."""
+        return self._engine.name_of(node_id)
 
     def open_run(self, mailbox: Mailbox) -> Run | None:
         """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.

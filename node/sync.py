@@ -21,6 +21,7 @@ from triack.node.message import Holder, Message
 from triack.node.node import Node, open_node
 from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Waits
+from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
 from triack.queues.browse import BrowsedMessage
@@ -193,6 +194,32 @@ class _Face(Generic[N]):
         """Accept a message for sending; see ``Node.send``."""
         loop, node = self._parts
         return SyncReceipt(loop, loop.wait(node.send(destination, body, delivery=delivery, **properties)))
+
+    def request(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        timeout: float = REQUEST_TIMEOUT_S,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Message:
+        """Send a message and wait for the one that answers it; see ``Node.request``."""
+        loop, node = self._parts
+        asked = node.request(destination, body, timeout=timeout, delivery=delivery, **properties)
+        return _thread_safe(loop, loop.wait(asked))
+
+    def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> "SyncReceipt":
+        """Answer a message; see ``Node.reply``."""
+        loop, node = self._parts
+        return SyncReceipt(loop, loop.wait(node.reply(message, body, delivery=delivery, **properties)))
 
     def flush(self) -> None:
         """Wait until everything accepted and acknowledged so far is on the node's disk."""
@@ -441,6 +468,17 @@ class SyncTransaction:
     ) -> None:
         """Send with the commit; see ``Transaction.send``."""
         self._loop.wait(self._transaction.send(destination, body, delivery=delivery, **properties))
+
+    def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Answer a message with the commit; see ``Transaction.reply``."""
+        self._loop.wait(self._transaction.reply(message, body, delivery=delivery, **properties))
 
     def receive(self, queue: str, timeout: float | None = None) -> Message:
         """Take a message with the commit; see ``Transaction.receive``."""

@@ -7,7 +7,7 @@ from typing import Self, Unpack
 from triack.base.checks import check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
-from triack.node.message import Message
+from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port, Prepared
 from triack.node.receipt import Receipt, accept
@@ -62,9 +62,21 @@ class Transaction:
         if delivery not in DURABLE:
             raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
         prepared = self._port.prepare(destination, body, delivery, properties)
-        await self._port.wait_room(prepared[0])
+        await self._port.wait_room(prepared)
         self._check_open()
         self._sends.append(prepared)
+
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Answer a message with the commit; see ``Node.reply``, and ``send`` for what is raised besides."""
+        destination, answering = way_back(message, properties)
+        await self.send(destination, body, delivery=delivery, **answering)
 
     async def receive(self, queue: str, timeout: float | None = None) -> Message:
         """Take a message with the commit; a rollback puts it back and counts a failure.
@@ -97,7 +109,7 @@ class Transaction:
             mailbox.listeners.remove(arrived.set)
         lease = run.lease(run.draw())
         self._taken.append((mailbox, lease))
-        return Message(lease.body, queue, lease, ONLY_THE_TRANSACTION)
+        return Message(lease.body, queue, lease, ONLY_THE_TRANSACTION, self._port.name_of)
 
     def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.

@@ -148,6 +148,10 @@ class Engine:
             return ""
         return where if there is None else there.name
 
+    def name_of(self, node_id: bytes) -> str:
+        """What a node is called in destinations; empty for this node."""
+        return "" if node_id == self.node_id else self.handshakes.name_of(node_id)
+
     def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
         return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self._jobs.group)

@@ -492,7 +492,7 @@ class Handshakes:
 
     def _adopt(self, conversation: Conversation, now_ns: int) -> None:
         """The peer has connected: its session serves our link to it, unless that has one."""
-        link = self._outbox.links.get(conversation.peer_name)
+        link = self._outbox.links.get(conversation.link_name)
         if link is None:
             return
         ours = link.conversation
@@ -513,6 +513,11 @@ class Handshakes:
         self._index.forget_half_open(conversation)
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
             self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
+
+    def name_of(self, node_id: bytes) -> str:
+        """By which name messages go back to a node that has sent some: its peer's, or its id when it has none here."""
+        there = next((one.peer_name for one in self.with_peer(node_id) if one.peer_name), "")
+        return self.peers.owner(node_id) or there or node_id.hex()
 
     def with_peer(self, node_id: bytes) -> list[Conversation]:
         """The conversations with a node that have been open."""

@@ -25,7 +25,14 @@ from triack.queues.handed import handed_fields
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
-from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, messages_in, pack_one, write_properties
+from triack.queues.packing import (
+    MAX_PROPERTIES_BYTES,
+    NO_DEAD_LETTER,
+    Outgoing,
+    messages_in,
+    pack_one,
+    write_properties,
+)
 from triack.queues.quotas import NO_LIMIT, Account, Quota
 from triack.queues.redelivery import Return, Wait
 from triack.queues.settings import NodeSettings
@@ -208,6 +215,9 @@ class Inbox:
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
         properties = message.properties or {}
+        if NO_DEAD_LETTER in properties and origin == self.admission.disk.own:
+            self._drops[DropReason.REQUEST_ENDED] += 1
+            return
         # It was for the way that has failed: nothing takes a letter out of here but who reads it.
         properties.pop("receive_by_ms", None)
         self.dead_letters[str(properties["dead_reason"])] += 1

@@ -152,6 +152,11 @@ class Conversation:
         return self.peer.name
 
     @property
+    def link_name(self) -> str:
+        """By which name a link leads to the peer: what this node calls it, or the id of one that has no name here."""
+        return self.peer_name or self.peer_id.hex()
+
+    @property
     def peer_id(self) -> bytes:
         """The other node, empty while unknown."""
         return self.peer.node_id if self.peer is not None else b""

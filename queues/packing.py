@@ -68,6 +68,10 @@ assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragm
 Properties = dict[str, Any]
 
 
+NO_DEAD_LETTER = "no_dead_letter"
+"""A property: when the message cannot be delivered, its sender is told, or has gone, and nobody wants to keep it."""
+
+
 @dataclass(slots=True)
 class Outgoing:
     """A message on its way into a packet; ``key`` is its sender's, for this node alone, and empty when it has none.

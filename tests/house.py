@@ -51,6 +51,8 @@ CONSTANT_FOLDERS = ("base", "session", "ordering", "queues", "store", "transport
 CONSTANT = re.compile(r"_*[A-Z][A-Z0-9_]*")
 # A comment that tells something: alone on the line above (which an empty line ends here), or beside the value.
 WHY = re.compile(r"^# (?!fmt|noqa|type:)(?=.*\n\n)|  # (?!fmt|noqa|type:)", re.MULTILINE)
+IMPORTED_AS = {"nats-py": "nats", "pyzmq": "zmq"}
+"""Distributions whose names are not those of what they bring."""
 # With a dash each, so that this file does not find itself.
 LEFTOVERS = [word.replace("-", "") for word in ("TO-DO", "FIX-ME", "XX-X", "HA-CK")]
 
@@ -452,4 +454,4 @@ def declared(extras: bool = True) -> set[str]:
         lists += [*settings["optional-dependencies"].values(), *project()["dependency-groups"].values()]
     wishes = [wanted for wants in lists for wanted in wants if isinstance(wanted, str)]
     names = {re.split(r"[^\w-]", wanted, maxsplit=1)[0] for wanted in wishes}
-    return {name.replace("-", "_") for name in names}
+    return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}

@@ -32,6 +32,7 @@ COMMANDS = {
     "policy": ("triack.tools.commands.policy:policy", "Show the policies of acknowledgement that there are."),
     "enrol": ("triack.tools.commands.enrol:enrol", "Let two nodes come to trust each other by a one-time code."),
     "chaos": ("triack.tools.chaos.command:chaos", "Break everything in a simulated world, and check every promise."),
+    "bench": ("triack.tools.bench.command:bench", "Measure how fast it is, beside what others would use instead."),
     "demo": ("triack.tools.demo.command:demo", "Send messages over a bad network and prove that they arrived."),
     "replay": ("triack.tools.replay.command:command", "Check session logs: nothing lost, repeated or reordered."),
     "completion": ("triack.tools.commands.completion:completion", "Let the shell complete commands and options."),

@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from triack.base.errors import WaitTimeout
+from triack.base.errors import QueueNotFound, WaitTimeout
+from triack.base.names import nearest
 from triack.node.consumer import Consumer
+from triack.node.control.host import Host
 from triack.node.message import Message
 
-__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "describe", "take_batch"]
+__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "check_queue", "describe", "take_batch"]
 
 BATCH_MESSAGES = 1_000
 """As many as a chunk of lines has on its way in (``tools.commands.pipes``): what a commit and a screen take easily."""
@@ -37,11 +39,21 @@ async def take_batch(consumer: Consumer, *, timeout: float | None = None, most: 
     return batch
 
 
+def check_queue(node: Host, queue: str) -> None:
+    """Raises QueueNotFound when a node has no queue of that name, with what may have been meant."""
+    there = node.queue_lengths()
+    if queue not in there:
+        meant = nearest(queue, there)
+        what = f"did you mean {meant}?" if meant else f"there is {', '.join(sorted(there))}; --create makes it"
+        raise QueueNotFound(f"receive from {queue}: node {node.name} has no such queue; {what}")
+
+
 def describe(message: Message) -> dict[str, Any]:
     """What there is to know of a message beside its body, as JSON has it."""
     return {
         "id": message.id,
         "queue": message.queue,
+        "sender": message.sender,
         "sent_at": message.sent_at,
         "redelivered": message.redelivered,
         "failures": message.failures,

@@ -144,6 +144,14 @@ class Calls:
         await receipt.reached(header["stage"], header["timeout"])
         return {}, b""
 
+    async def _request(self, header: Header, body: bytes) -> Answer:
+        delivery, properties = Delivery[header["delivery"]], header["properties"]
+        return _content_of(
+            await self._node.request(
+                header["destination"], body, timeout=header["timeout"], delivery=delivery, **properties
+            )
+        )
+
     async def _flush(self, _header: Header, _body: bytes) -> Answer:
         await self._node.flush()
         return {}, b""
@@ -279,6 +287,7 @@ def _content_of(message: Message) -> Answer:
     fields = {
         "queue": message.queue,
         "origin": origin,
+        "sender": message.sender,
         "failures": message.failures,
         "redelivered": message.redelivered,
     }
@@ -287,6 +296,7 @@ def _content_of(message: Message) -> Answer:
 
 _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "send": Calls._send,
+    "request": Calls._request,
     "wait": Calls._wait,
     "flush": Calls._flush,
     "read": Calls._read,

@@ -22,9 +22,10 @@ from triack.node.consumer import AckMode
 from triack.node.control import handover
 from triack.node.control.frames import VERSION, Header, Link, cut
 from triack.node.enrolling import EnrolledPeer
-from triack.node.message import Holder, Message
+from triack.node.message import Holder, Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.receipt import Waits
+from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats, read_stats
 from triack.node.steering import as_ids
 from triack.node.transaction import ONLY_THE_TRANSACTION
@@ -193,6 +194,36 @@ class Client:
             "send", body, destination=destination, delivery=_name_of(destination, delivery), properties=properties
         )
         return ClientReceipt(self, header)
+
+    async def request(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        timeout: float = REQUEST_TIMEOUT_S,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Message:
+        """Let the node send a message and wait for the one that answers it; see ``Node.request``."""
+        body = as_bytes(destination, body)
+        check_size(destination, body)
+        name = _name_of(destination, delivery)
+        header, content = await self.call(
+            "request", body, destination=destination, delivery=name, timeout=timeout, properties=properties
+        )
+        return _message_of(header, content, _Hands(self, None))
+
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> "ClientReceipt":
+        """Answer a message; see ``Node.reply``."""
+        destination, answering = way_back(message, properties)
+        return await self.send(destination, body, delivery=delivery, **answering)
 
     async def flush(self) -> None:
         """Wait until everything accepted and acknowledged so far is on the node's disk."""
@@ -423,6 +454,18 @@ class ClientTransaction:
         check_size(destination, body)
         await self._call("tx_send", body, destination=destination, delivery=name, properties=properties)
 
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Answer a message with the commit; see ``Transaction.reply``."""
+        destination, answering = way_back(message, properties)
+        await self.send(destination, body, delivery=delivery, **answering)
+
     async def receive(self, queue: str, timeout: float | None = None) -> Message:
         """Take a message with the commit; see ``Transaction.receive``."""
         check_timeout(f"receive from {queue}", timeout)
@@ -458,11 +501,11 @@ class ClientTransaction:
 
 
 class _Hands:
-    """Answers for one message that the node has handed to this process."""
+    """Answers for one message that the node has handed to this process; ``number`` is None when it is done already."""
 
-    def __init__(self, client: Client, number: int) -> None:
+    def __init__(self, client: Client, number: int | None) -> None:
         self._client = client
-        self._number: int | None = number
+        self._number = number
 
     def acknowledge(self, _lease: Lease) -> None:
         """It is done."""
@@ -510,7 +553,7 @@ def _message_of(header: Header, content: bytes, holder: Holder) -> Message:
         failures={0: header["failures"]},
     )
     lease = Lease(packet, 0, bool(header["redelivered"]))
-    return Message(lease.body, str(header["queue"]), lease, holder)
+    return Message(lease.body, str(header["queue"]), lease, holder, lambda _origin: str(header["sender"]))
 
 
 def _error_of(header: Header) -> TriackError:

@@ -288,7 +288,7 @@ class _HandedOver:
                 return
             finally:
                 await link.close()
-            operator_log.info(f"the node of {self._order.data} went away; looking for it")
+            operator_log.warning(f"the node of {self._order.data} went away; waiting for it")
             link = await handover.wait(self._order.data)
 
     async def _converse(self, link: Link) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, make, quick
+from tests.node.nodes import SOON, WAIT, make, quick, until
 from tests.tools.commands.serving import serving
 from triack.node.control.client import Client
 from triack.node.control.frames import Link
@@ -113,6 +113,28 @@ async def test_a_wait_that_is_given_up_takes_no_message_along(node: triack.Node,
             message.ack()
         await client.flush()
         assert node.queue_lengths()["q"] == 0
+
+
+async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path: Path) -> None:
+    """One process asks, another answers; what is cancelled here is cancelled there."""
+    async with triack.connect(tmp_path / "a") as other:
+        asking = asyncio.create_task(client.request("questions", b"1", timeout=WAIT, label="l"))
+        async with client.transaction() as tx:
+            question = await tx.receive("questions", WAIT)
+            assert (question.label, question.sender) == ("l", "")
+            await tx.reply(question, b"one")
+        answer = await asking
+        answer.ack()  # it is done already
+        assert answer.body == b"one"
+        asking = asyncio.create_task(client.request("questions", b"2", timeout=WAIT))
+        question = await other.receive("questions").get(WAIT)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await client.flush()
+        await other.reply(question, b"two")
+        await until(lambda: node.stats().drops.get("late-answer") == 1)
+        with pytest.raises(triack.RequestTimeout, match="no answer to a request to nobody after"):
+            await client.request("nobody", b"3", timeout=0.05)
 
 
 async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client) -> None:
