@@ -246,6 +246,11 @@ EVENTS: Final[dict[str, Event]] = {
         "messages of one or more packets were handed to the application",
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
     ),
+    "purged": Event(
+        "messages of one or more packets were taken out of their queue by hand: given up, or moved to where they were "
+        "going. A process that dies before its next commit has them again",
+        (*_STREAM, "queue", "number", "place", "counts"),
+    ),
     "dropped": Event(
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
     ),

@@ -621,8 +621,13 @@ class Inbox:
         return (now_ns + self._wall_offset_ns) // MS
 
     def note_runs(self, now_ns: int) -> None:
-        """Write down what was handed out since the last call. Ends every open run."""
+        """Write down what was handed out or purged since the last call. Ends every open run."""
         for mailbox in self._notices.read:
             for fields in handed_fields(mailbox.name, mailbox.take_runs()):
                 self._record("handed", now_ns, **fields)
         self._notices.read.clear()
+        for queue, runs in self._notices.purged:
+            for fields in handed_fields(queue, runs):
+                del fields["redelivered"]
+                self._record("purged", now_ns, **fields)
+        self._notices.purged.clear()

@@ -82,6 +82,16 @@ class Run:
         self.ready = self.end = self.next
 
 
+def as_runs(leases: list[Lease]) -> list[Run]:
+    """Return messages that were taken out, in order, as runs that are drawn to their end."""
+    runs: list[Run] = []
+    for lease in leases:
+        if not runs or runs[-1].packet is not lease.packet or runs[-1].next != lease.index:
+            runs.append(Run(lease.packet, lease.index, lease.index, redelivered=lease.redelivered))
+        runs[-1].next = lease.index + 1
+    return runs
+
+
 class Notices:
     """What the queues of a node have for their owner. A queue enters each list once, when it begins to have something.
 
@@ -89,6 +99,7 @@ class Notices:
         dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
         wanting: queues whose next bodies only the disk has, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
+        purged: what was taken out by hand since it was last written down, with the name of its queue.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
         drops: what was given up, by reason.
         disk: what lies in the queues of this node, express messages left out.
@@ -106,6 +117,7 @@ class Notices:
         "drops",
         "emptied",
         "express",
+        "purged",
         "read",
         "relieved",
         "resuming",
@@ -117,6 +129,7 @@ class Notices:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
+        self.purged: list[tuple[str, list[Run]]] = []
         self.resuming = Deadlines[Mailbox]()
         self.drops = drops
         self.disk = disk or Account(NO_LIMIT, NO_LIMIT)
@@ -591,6 +604,7 @@ class Mailbox:
         (place, index), (last, _) = min(wanted), max(wanted)
         found = takewhile(lambda one: one[0].place <= last, self.waiting((place, index - 1)))
         taken = [Lease(packet, at, packet.redelivered) for packet, at in found if (packet.place, at) in wanted]
+        self._notices.purged.append((self.name, as_runs(taken)))
         for lease in taken:
             self.acknowledge(lease)
         self._forget_done()

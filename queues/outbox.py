@@ -417,12 +417,8 @@ class Outbox:
     ) -> None:
         """The session of a link is gone: what is not freed goes out again; see ``Link`` and ``OutgoingSequence``.
 
-        Args:
-            link: the link.
-            now_ns: the clock.
-            unanswered: it was never open because nobody answered.
-            idle: it ended as nothing was to be sent: who waits for an order ack goes on waiting.
-            untaken: it ended as what had arrived was not stored.
+        ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
+        an order ack goes on waiting. ``untaken``: what had arrived was not stored.
         """
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
         for outgoing in link.queues:

@@ -45,6 +45,7 @@ RIGHT: dict[str, set[str]] = {
         "order", "not_recovered", "express_twice", "order_ack_late", "previous", "rejected", "not_handed",
     },
     "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked"},
+    "purged": {"not_handed", "queue", "claims"},
     "node_started": {"claims", "node_life", "ack_timeout", "resend_tiers", "half_window", "order_ack_late", "window"},
     "node_stopped": {"node_life", "silent_end"},
     "packet_received": {

@@ -64,10 +64,10 @@ CHECKS: Final[dict[str, Check]] = {
         "the messages",
     ),
     "not_handed": Check(
-        "What is committed is handed out before what is committed later in its lane.",
+        "What is committed is handed out, or purged, before what is committed later in its lane is handed out.",
         "A message that stays behind for ever is lost to its reader, whatever the disk says.",
         "docs/guide.md, receiving",
-        "the packets left behind, and the later one that was handed out; a purge or an expiry may be the cause",
+        "the packets left behind; older logs do not tell of a purge, which may be the cause",
     ),
     "lost": Check(
         "What the origin forgot because it was acknowledged is on disk at its destination.",
@@ -158,7 +158,7 @@ CHECKS: Final[dict[str, Check]] = {
         "how long it took, the delay in force, and the tolerance",
     ),
     "policy": Check(
-        "Both ends of a session have the same policy in force, and hold no ack back beyond half of a timeout.",
+        "Both ends of a session have the initiator's policy in force, and hold no ack back beyond half of a timeout.",
         "Two ends that disagree close a healthy link for ever.",
         "MS-MQQB 2.2.2.1, 3.1.2.5",
         "what is in force at one end, and at the other",

@@ -59,6 +59,7 @@ class LaneJudge:
             "order_ack_received": self._on_order_ack_received,
             "resend_scheduled": self._on_scheduled,
             "handed": self._on_handed,
+            "purged": self._on_purged,
             "~acked": self._on_freed,
             "~stored": self._on_freed,
             "~store_acked": self._on_store_acked,
@@ -88,7 +89,7 @@ class LaneJudge:
             self._on_life(record)
             return
         self._last[node] = record
-        if self._lane == DEAD_LETTER_LANE and event != "handed":
+        if self._lane == DEAD_LETTER_LANE and event not in ("handed", "purged"):
             self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
             return
         if event[0] != "~":
@@ -205,6 +206,9 @@ class LaneJudge:
 
     def _on_handed(self, record: Record) -> None:
         self._receiver(record["node"]).handle_handed(record)
+
+    def _on_purged(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_purged(record)
 
     # ---- what sessions tell
 

@@ -276,3 +276,24 @@ def tiers_as_they_should_be() -> World:
     world.order_ack(1)
     scheduled(world, 1, 30 * MS, number=2)
     return world
+
+
+@harmless
+def purged_in_its_queue() -> World:
+    """Somebody took packet 2 and a message of packet 4 out by hand; the rest was read."""
+    world = ready()
+    numbers = world.queue(TX, 5)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.order_ack(5)
+    for number, first, last in ((2, 0, PER_PACKET - 1), (4, 1, 1)):
+        world.beta.write(
+            "purged", queue="orders", **place(TX), number=number, cls=TX, place=first, counts=[[1, last - first + 1]]
+        )
+    parts = ((1, 0, PER_PACKET - 1), (3, 0, PER_PACKET - 1), (4, 0, 0), (4, 2, PER_PACKET - 1), (5, 0, PER_PACKET - 1))
+    for number, first, last in parts:
+        world.beta.write(
+            "handed", queue="orders", **place(TX), number=number, cls=TX, first=first, last=last, redelivered=False
+        )
+    return world
