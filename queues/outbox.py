@@ -311,8 +311,7 @@ class Outbox:
     def handle_session_ack(self, context: PacketContext, group: GroupCommit) -> None:
         """A session ack covers the packet."""
         outgoing, entry = context.outgoing, context.entry
-        freed = outgoing.sequence.handle_session_ack(entry)
-        if freed:
+        if freed := outgoing.sequence.handle_session_ack(entry):
             self._free(outgoing, freed, group)
         else:
             outgoing.stages.handle_progress(entry)
@@ -415,7 +414,7 @@ class Outbox:
     def handle_session_closed(
         self, link: Link, now_ns: int, *, unanswered: bool = False, idle: bool = False, untaken: bool = False
     ) -> None:
-        """The session of a link is gone: what is not freed goes out again; see ``Link`` and ``OutgoingSequence``.
+        """The session of a link is gone: what is not freed goes out again; see ``Link``.
 
         ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
         an order ack goes on waiting. ``untaken``: what had arrived was not stored.
@@ -434,8 +433,7 @@ class Outbox:
                 key.wake()
                 continue
             key.sequence.hold.handle_timer(now_ns)
-            again = key.sequence.handle_timer(now_ns)
-            if again:
+            if again := key.sequence.handle_timer(now_ns):
                 self._record_resend(key, again, now_ns)
             for entry in key.poll_expired(now_ms):
                 self._give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)

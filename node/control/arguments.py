@@ -51,6 +51,7 @@ _IDS = {"ids?": Kind.TEXTS}
 
 ARGUMENTS: Mapping[str, Mapping[str, Kind]] = {
     "send": _MESSAGE,
+    "request": {**_MESSAGE, "timeout?": Kind.SECONDS},
     "wait": {"receipt": Kind.NUMBER, "stage": Kind.TEXT, "timeout?": Kind.SECONDS},
     "flush": {},
     "read": {"queue": Kind.TEXT, "redelivery?": Kind.OBJECT},

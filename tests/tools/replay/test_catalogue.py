@@ -7,7 +7,7 @@ from triack.tools.replay.catalogue import CHECKS, MACHINES
 
 ROOT = Path(__file__).parents[3]
 SILENT = {
-    "ordering/wire", "ordering/settings", "session/congestion", "session/events",
+    "ordering/slow_start", "ordering/wire", "ordering/settings", "session/congestion", "session/events",
     "session/frames", "session/idle", "session/opening", "session/pacing", "session/probing", "session/rtt",
     "session/answering", "session/settings", "session/store_wait", "session/timers",
 }  # fmt: skip
