@@ -6,7 +6,7 @@ async with triack.open("plant-a", data="plant-a", listen="udp://0.0.0.0:7801") a
     await receipt.ordered(timeout=10)
 """
 
-from triack import sync
+from triack import policies, sync
 from triack.base import errors
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
@@ -22,12 +22,13 @@ from triack.node.node import Node
 from triack.node.node import open_node as open
 from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Receipt
-from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
+from triack.node.stats import AckStats, LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
 from triack.queues.accepted_keys import KeySettings
 from triack.queues.browse import BrowsedMessage
 from triack.queues.quotas import Limits, Quota
+from triack.queues.reconnect import Reconnect
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
@@ -45,6 +46,7 @@ __all__ = [
     "RECOVERABLE",
     "TRANSACTIONAL",
     "AckMode",
+    "AckStats",
     "AckTrigger",
     "BrowsedMessage",
     "Client",
@@ -73,6 +75,7 @@ __all__ = [
     "QueueStats",
     "Quota",
     "Receipt",
+    "Reconnect",
     "Redelivery",
     "SessionSettings",
     "SessionStats",
@@ -82,6 +85,7 @@ __all__ = [
     "Transaction",
     "connect",
     "open",
+    "policies",
     "sync",
     *errors.__all__,
 ]

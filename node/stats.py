@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.queues.calling import WaitsFor
@@ -16,7 +17,7 @@ from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Mailbox
 from triack.session.states import State
 
-__all__ = ["LinkStats", "NodeStats", "OutgoingStats", "QueueStats", "SessionStats", "gather", "read_stats"]
+__all__ = ["AckStats", "LinkStats", "NodeStats", "OutgoingStats", "QueueStats", "SessionStats", "gather", "read_stats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,23 @@ class OutgoingStats:
 
 
 @dataclass(frozen=True, slots=True)
+class AckStats:
+    """When this end of a session acknowledges, as both ends agreed when it opened; the first condition that holds.
+
+    Attributes:
+        packets: after so many; None: no number of them.
+        bytes: after so many of them; None: no number.
+        delay_s: so long after the first packet that is not acknowledged.
+        piggyback_s: along with other packets when so much of the delay has passed; None: never.
+    """
+
+    packets: int | None
+    bytes: int | None
+    delay_s: float
+    piggyback_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class SessionStats:
     """One open session, whichever end began it.
 
@@ -70,6 +88,8 @@ class SessionStats:
         unacknowledged: packets that are.
         round_trip_s: smoothed, in seconds; None before the first sample.
         resends: packets that left again in this session.
+        session_acks: when this end acknowledges what arrived.
+        store_acks: when it acknowledges what is on its disk.
     """
 
     address: str
@@ -79,6 +99,8 @@ class SessionStats:
     unacknowledged: int
     round_trip_s: float | None
     resends: int
+    session_acks: AckStats
+    store_acks: AckStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +195,16 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
     """What ``dataclasses.asdict`` and JSON made of a node's stats, as it was."""
 
     def session(it: dict[str, Any] | None) -> SessionStats | None:
-        return None if it is None else SessionStats(**it)
+        if it is None:
+            return None
+        acks = {name: AckStats(**it[name]) for name in ("session_acks", "store_acks")}
+        return SessionStats(**(it | acks))
 
     return NodeStats(
         queues={name: QueueStats(**queue) for name, queue in found["queues"].items()},
         outgoing=[OutgoingStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["outgoing"]],
         links={name: LinkStats(**(it | {"session": session(it["session"])})) for name, it in found["links"].items()},
-        sessions=[SessionStats(**it) for it in found["sessions"]],
+        sessions=[read for it in found["sessions"] if (read := session(it)) is not None],
         drops=found["drops"],
         closes=found["closes"],
         rollbacks=found["rollbacks"],
@@ -221,4 +246,11 @@ def _session(conversation: Conversation) -> SessionStats:
         unacknowledged=window.unacked,
         round_trip_s=session.rtt.smoothed_ns / SECOND if session.rtt.measured else None,
         resends=window.resends,
+        session_acks=_acks(session.answering.terms),
+        store_acks=_acks(session.answering.store_terms),
     )
+
+
+def _acks(terms: AckTerms) -> AckStats:
+    piggyback_s = None if terms.piggyback_ns is None else terms.piggyback_ns / SECOND
+    return AckStats(terms.count, terms.bytes_, terms.delay_ns / SECOND, piggyback_s)

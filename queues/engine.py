@@ -101,7 +101,7 @@ class Engine:
             content_bytes=self._content_bytes,
             wall_offset_ns=wall_offset_ns,
             inbox=self.inbox,
-            links=Links(settings, random, calls=not address),
+            links=Links(settings.reconnect, random, calls=not address),
             record=self._record,
         )
         self.handshakes = Handshakes(

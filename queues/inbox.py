@@ -218,6 +218,8 @@ class Inbox:
         if NO_DEAD_LETTER in properties and origin == self.admission.disk.own:
             self._drops[DropReason.REQUEST_ENDED] += 1
             return
+        # It was for the way that has failed: nothing takes a letter out of here but who reads it.
+        properties.pop("receive_by_ms", None)
         self.dead_letters[str(properties["dead_reason"])] += 1
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
@@ -609,7 +611,6 @@ class Inbox:
             properties = dict(content.properties[index]) if content.properties else {}
         except ProtocolError:
             body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
-        properties.pop("receive_by_ms", None)
         properties.update(
             dead_reason=reason, dead_destination=mailbox.name, dead_attempts=packet.failures.get(index, 0)
         )

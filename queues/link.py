@@ -14,7 +14,7 @@ from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.path import Paths
-from triack.queues.settings import NodeSettings
+from triack.queues.reconnect import Reconnect
 from triack.session.session import Session
 from triack.session.states import State
 
@@ -182,12 +182,12 @@ class Conversation:
 class Link:
     """All outgoing queues to one peer, and the session that serves them, if there is one.
 
-    Reconnects with a jittered wait that doubles up to ``reconnect_max_s``; after a success it begins small again. Each
-    attempt that nobody answers is followed by one at the peer's next address.
+    Reconnects after waits that grow (``Reconnect``); after a success they begin small again. Each attempt that nobody
+    answers is followed by one at the peer's next address.
 
     Args:
         peer: to whom it leads, by name.
-        settings: how long to wait before another attempt.
+        reconnect: how long to wait before another attempt.
         random: for jitter.
         awake: the links of this node that have something to do; it adds itself.
         calls: whether to keep in touch with the peer, which cannot call this node.
@@ -210,8 +210,8 @@ class Link:
         "_awake",
         "_calls",
         "_random",
+        "_reconnect",
         "_sending",
-        "_settings",
         "_told",
         "_turn_packets",
         "calling",
@@ -231,7 +231,7 @@ class Link:
     def __init__(
         self,
         peer: str,
-        settings: NodeSettings,
+        reconnect: Reconnect,
         random: "Random",
         awake: dict["Link", None] | None = None,
         *,
@@ -255,7 +255,7 @@ class Link:
         self._random = random
         # Ordered: taking the first of a plain dictionary looks at every one that was removed before it.
         self._sending: OrderedDict[OutgoingQueue, None] = OrderedDict()
-        self._settings = settings
+        self._reconnect = reconnect
         self._told = False
         self._turn_packets = QUEUE_TURN_PACKETS
 
@@ -359,13 +359,8 @@ class Link:
             if self.conversation.known is None:
                 self.calling.handle_missed()
         self.conversation = None
-        settings = self._settings
-        wait_ns = min(settings.reconnect_min_ns << min(self._attempts, 16), settings.reconnect_max_ns)
+        self.retry_at_ns = now_ns + self._reconnect.wait_ns(self._attempts, self._random, unanswered=unanswered)
         self._attempts += 1
-        if unanswered:
-            wait_ns = min(settings.reconnect_min_ns, wait_ns)
-        # Half of it is drawn: nodes that lost the same peer must not come back in step.
-        self.retry_at_ns = now_ns + wait_ns // 2 + self._random.randrange(wait_ns // 2 + 1)
         self.wake()
 
     def forget_waits(self, retry_at_ns: int) -> None:
@@ -381,7 +376,7 @@ class Links(dict[str, Link]):
     """The links of a node by peer, each made when it is asked for first.
 
     Args:
-        settings: how long to wait before another attempt.
+        reconnect: how long to wait before another attempt.
         random: for jitter.
         calls: whether nobody can call this node, so that it must keep in touch with all to whom it has a link.
 
@@ -389,15 +384,15 @@ class Links(dict[str, Link]):
         awake: those that have something to do; each adds itself.
     """
 
-    __slots__ = ("_calls", "_random", "_settings", "awake")
+    __slots__ = ("_calls", "_random", "_reconnect", "awake")
 
-    def __init__(self, settings: NodeSettings, random: "Random", *, calls: bool) -> None:
+    def __init__(self, reconnect: Reconnect, random: "Random", *, calls: bool) -> None:
         super().__init__()
         self.awake: dict[Link, None] = {}
-        self._settings = settings
+        self._reconnect = reconnect
         self._random = random
         self._calls = calls
 
     def __missing__(self, peer: str) -> Link:
-        link = self[peer] = Link(peer, self._settings, self._random, self.awake, calls=self._calls)
+        link = self[peer] = Link(peer, self._reconnect, self._random, self.awake, calls=self._calls)
         return link

@@ -29,6 +29,7 @@ COMMANDS = {
     "queue": ("triack.tools.commands.queue:queue", "Look into queues, and steer what waits in them."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
+    "policy": ("triack.tools.commands.policy:policy", "Show the policies of acknowledgement that there are."),
     "enrol": ("triack.tools.commands.enrol:enrol", "Let two nodes come to trust each other by a one-time code."),
     "chaos": ("triack.tools.chaos.command:chaos", "Break everything in a simulated world, and check every promise."),
     "bench": ("triack.tools.bench.command:bench", "Measure how fast it is, beside what others would use instead."),

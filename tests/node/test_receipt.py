@@ -112,6 +112,17 @@ async def test_what_does_not_reach_the_queue_in_time_is_dead(alone: triack.Node)
     assert dead.properties["dead_maybe_delivered"] is False
 
 
+async def test_what_nobody_can_read_in_time_is_dead_on_its_way(alone: triack.Node) -> None:
+    """``time_to_be_received`` ends while a message waits for its peer: its letter says so, and stays."""
+    receipt = await alone.send(NOWHERE, b"x", time_to_be_received=0.05, time_to_reach_queue=60)
+    with pytest.raises(triack.DeliveryFailed) as failure:
+        await receipt.ordered(WAIT)
+    assert failure.value.reason == "receive-timeout"
+    dead = await alone.receive("dead-letter").get(WAIT)
+    assert dead.properties["dead_reason"] == "receive-timeout"
+    assert dead.properties["dead_destination"] == NOWHERE
+
+
 async def test_many_failed_messages_all_say_so(alone: triack.Node) -> None:
     """Thousands that expired: no receipt claims delivery, whenever it is asked."""
     receipts = [await alone.send(NOWHERE, b"x" * 700, time_to_reach_queue=0.3) for _ in range(2_500)]

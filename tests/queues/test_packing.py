@@ -86,7 +86,7 @@ def test_packets_keep_to_the_limit_and_count_right(messages: list[bytes | Outgoi
 def test_messages_with_different_deadlines_never_share_a_packet(messages: list[bytes | Outgoing]) -> None:
     """A packet expires as a whole."""
     packed, _ = pack(messages, 400, 1, 1)
-    deadlines = [message.reach_by_ms if isinstance(message, Outgoing) else 0 for message in messages]
+    deadlines = [message.expiry[0] if isinstance(message, Outgoing) else 0 for message in messages]
     at = 0
     for item in packed:
         assert {item.reach_by_ms} == set(deadlines[at : at + item.tickets])

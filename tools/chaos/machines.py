@@ -6,6 +6,7 @@ from random import Random
 from triack.base.ack_trigger import AckTrigger
 from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
+from triack.queues.reconnect import Reconnect
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
 from triack.tools.chaos.plan import HostPlan, StreamPlan
@@ -72,7 +73,7 @@ def _draw_settings(random: Random) -> NodeSettings:
     return NodeSettings(
         session=session,
         order=order,
-        reconnect_min_s=random.choice([0.01, 0.1]),
+        reconnect=Reconnect(first_s=random.choice([0.01, 0.1])),
         pending_limit_bytes=random.choice([5_000, 4 * 1024 * 1024]),
         body_cache_bytes=random.choice([0, 4_000, 32 * 1024 * 1024]),
         close_timeout_s=random.choice([0.1, 5.0]),

@@ -17,7 +17,7 @@ import triack
 from triack.base.errors import QueueNotFound, StoreInUse
 from triack.node.control import handover
 from triack.node.node import open_at_rest
-from triack.tools.commands.common import data_option, json_option, run, verbose_option
+from triack.tools.commands.common import data_option, json_option, run, verbose_option, write_table
 
 __all__ = ["queue"]
 
@@ -56,7 +56,7 @@ def list_queues(*, data: Path, as_json: bool) -> int:
             for row in rows:
                 click.echo(json.dumps(row, ensure_ascii=False))
             return 0
-        _write_table(
+        write_table(
             ("QUEUE", "", "MESSAGES", "BYTES", "OLDEST", "WAITS FOR"),
             [
                 [
@@ -106,7 +106,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
         oldest = f", the oldest for {_age(shown['oldest_s'])}" if shown["waiting"] else ""
         click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
         if dead:
-            _write_table(
+            write_table(
                 ("REASON", "DESTINATION", "MESSAGES"),
                 [[it["reason"], it["destination"], str(it["messages"])] for it in dead],
             )
@@ -285,10 +285,3 @@ def _age(seconds: float | None) -> str:
         if seconds >= length:
             return f"{seconds / length:.1f}{unit}"
     return f"{seconds:.0f}s"
-
-
-def _write_table(head: tuple[str, ...], rows: list[list[str]]) -> None:
-    table = [list(head), *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
-    for row in table:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -158,7 +158,7 @@ CHECKS: Final[dict[str, Check]] = {
         "how long it took, the delay in force, and the tolerance",
     ),
     "policy": Check(
-        "Both ends of a session have the same policy in force, and hold no ack back beyond half of a timeout.",
+        "Both ends of a session have the initiator's policy in force, and hold no ack back beyond half of a timeout.",
         "Two ends that disagree close a healthy link for ever.",
         "MS-MQQB 2.2.2.1, 3.1.2.5",
         "what is in force at one end, and at the other",

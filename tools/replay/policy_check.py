@@ -1,7 +1,8 @@
 """What two ends agreed on when their session opened.
 
 The initiator states how it is acknowledged, the acceptor bounds that. Both ends have the same in force then, and
-neither holds an ack back for longer than half of the other one's patience.
+neither holds an ack back for longer than half of the other one's patience. What the initiator states is what its node
+said of its settings when it started.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ def judge_policy(session: str, ends: Mapping[str, End], out: Output) -> None:
         if other is not None and not other.keys() >= set(POLICY):
             other = None
         _judge_delays(session, opened, other or opened, out)
+        if opened["role"] == "initiator":
+            _judge_stated(session, opened, end.life, out)
         if other is not None and opened["role"] == "acceptor":
             _judge_agreed(session, opened, other, out)
 
@@ -52,6 +55,20 @@ def _judge_delays(session: str, opened: Record, other: Record, out: Output) -> N
         if 2 * opened[delay] > patience_ns:
             evidence = f"{delay} {opened[delay]}, more than half of {timeout} {patience_ns}"
             out.report(opened, "policy", evidence, session=session)
+
+
+def _judge_stated(session: str, opened: Record, life: Record, out: Output) -> None:
+    """An initiator's own settings are in force, as far as the window is the one that they are for.
+
+    What a share or a number of packets comes to within a smaller window is no more, and at least one packet.
+    """
+    if "ack_threshold" not in life or "max_unacked_packet" not in life:
+        return
+    own, found = life["ack_threshold"], opened["ack_threshold"]
+    is_cut = opened["window"] < life["max_unacked_packet"]
+    if bool(found) != bool(own) or found > own or (found < own and not is_cut):
+        evidence = f"ack_threshold {found} with a window of {opened['window']}, {own} with the node's own"
+        out.report(opened, "policy", evidence, session=session)
 
 
 def _judge_agreed(session: str, opened: Record, other: Record, out: Output) -> None:
