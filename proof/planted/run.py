@@ -21,8 +21,8 @@ from triack.tools.chaos.campaign import run_campaign
 
 __all__ = ["SEEDS_MAX", "STATES", "Found", "hunt", "hunt_all", "search_for"]
 
-SEEDS_MAX = 600
-"""Seeds tried for each bug; the rarest needs several hundred."""
+SEEDS_MAX = 1_500
+"""Seeds tried for each bug; the rarest needs a thousand."""
 STATES = 60_000
 """States searched for each bug: no world of ``worlds`` shows its bugs later."""
 FAIR_RUNS = 200
