@@ -21,6 +21,7 @@ from triack.node.node import Node
 from triack.node.node import open_node as open
 from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Receipt
+from triack.node.receipts import Receipts
 from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
@@ -71,6 +72,7 @@ __all__ = [
     "QueueStats",
     "Quota",
     "Receipt",
+    "Receipts",
     "Redelivery",
     "SessionSettings",
     "SessionStats",

@@ -25,6 +25,7 @@ from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
 from triack.node.receipt import Receipt, accept
+from triack.node.sending import Sending
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering, as_ids
 from triack.node.transaction import Transaction
@@ -126,7 +127,7 @@ def open_at_rest(data: str | Path) -> "Node":
     )
 
 
-class Node(Trusting):
+class Node(Sending, Trusting):
     """One queue manager. Make it with ``triack.open``."""
 
     def __init__(

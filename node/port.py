@@ -7,6 +7,7 @@ and whatever may have to wait ends when the node does.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from triack.base.delivery import Delivery
@@ -35,14 +36,14 @@ from triack.node.trust import TrustFile
 from triack.queues.accepted_keys import OWN_STATE, Accepted
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
-from triack.queues.mailbox import Lease, Mailbox, Run
-from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.mailbox import Lease, Mailbox, QueuedPacket, Run
+from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
 from triack.transport.address import Destination
 
-__all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
+__all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared", "PreparedList"]
 
 T = TypeVar("T")
 
@@ -53,6 +54,23 @@ MESSAGE_OVERHEAD_BYTES = 64
 
 Prepared = tuple[OutgoingQueue, bytes | Outgoing, int]
 """A message that was checked: where it goes, what goes, and how many bytes of memory it counts for."""
+
+
+@dataclass(slots=True)
+class PreparedList:
+    """Messages that were checked: where they go, their bodies, and what all of them have beside the body."""
+
+    destination: str
+    outgoing: OutgoingQueue
+    bodies: list[bytes]
+    shared: Outgoing | None
+
+    def messages(self, bodies: list[bytes]) -> list[bytes | Outgoing]:
+        """Some of the bodies as messages."""
+        shared = self.shared
+        if shared is None:
+            return list(bodies)
+        return [Outgoing(body, shared.properties, shared.reach_by_ms) for body in bodies]
 
 
 class Port:
@@ -165,10 +183,7 @@ class Port:
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
-        if outgoing.durable and self._engine.inbox.admission.store_low:
-            raise NoRoom(f"send to {destination}: the disk of node {self._name} has less room than its reserve")
-        if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
-            raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
+        self._check_taken(destination, outgoing)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
         if not properties:
             return outgoing, body, size_bytes
@@ -177,6 +192,31 @@ class Port:
         if message.key:
             self._check_key(destination, outgoing, message.key, now_ms)
         return outgoing, message, size_bytes
+
+    def _check_taken(self, destination: str, outgoing: OutgoingQueue) -> None:
+        if outgoing.durable and self._engine.inbox.admission.store_low:
+            raise NoRoom(f"send to {destination}: the disk of node {self._name} has less room than its reserve")
+        self._check_refused(destination, outgoing)
+
+    def _check_refused(self, destination: str, outgoing: OutgoingQueue) -> None:
+        if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
+            raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
+
+    def prepare_many(
+        self, destination: str, bodies: Iterable[bytes], delivery: Delivery, properties: MessageProperties
+    ) -> PreparedList:
+        """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
+        self.check_alive()
+        outgoing = self.outgoing_queue(destination, delivery)
+        checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
+        check_size(destination, max(checked, key=len, default=b""))
+        self._check_taken(destination, outgoing)
+        if not properties:
+            return PreparedList(destination, outgoing, checked, None)
+        shared = with_properties(destination, b"", properties, self._engine.wall_ms(self._clock()))
+        if shared.key:
+            raise UsageError(f"send to {destination}: a key names one message, not a list of them")
+        return PreparedList(destination, outgoing, checked, shared)
 
     def _check_key(self, destination: str, outgoing: OutgoingQueue, key: str, now_ms: int) -> None:
         keys = self._engine.outbox.keys
@@ -190,20 +230,42 @@ class Port:
 
     def has_room(self, outgoing: OutgoingQueue) -> bool:
         """Whether an outgoing queue takes one message more."""
-        return self._engine.outbox.room(outgoing)
+        return self._engine.outbox.room_bytes(outgoing) > 0
 
     async def wait_room(self, outgoing: OutgoingQueue) -> None:
-        """Let others run, and wait while the outgoing queue is full. Raises NodeClosed, StoreFailed."""
+        """Let others run, and wait while the outgoing queue is full. Raises NodeClosed, StoreFailed, QueueFull."""
         self.turn = 0
         await asyncio.sleep(0)
-        while not self._engine.outbox.room(outgoing):
+        while self._engine.outbox.room_bytes(outgoing) <= 0:
             self.check_alive()
+            self._check_refused(outgoing.queue, outgoing)
             await self._driver.next_round()
 
     def may_go_on(self, outgoing: OutgoingQueue) -> bool:
         """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""
         self.turn += 1
-        return self.turn < TURN_MESSAGES and self._engine.outbox.room(outgoing)
+        return self.turn < TURN_MESSAGES and self._engine.outbox.room_bytes(outgoing) > 0
+
+    def accept_some(self, prepared: PreparedList, at: int) -> list[Row]:
+        """Accept what there is room for of a list, as many as there would be of single messages before others' turn."""
+        self._check_taken(prepared.destination, prepared.outgoing)
+        bodies = prepared.bodies[at : at + TURN_MESSAGES]
+        room_bytes = self._engine.outbox.room_bytes(prepared.outgoing)
+        size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
+        while len(bodies) > 1 and size_bytes - len(bodies[-1]) - MESSAGE_OVERHEAD_BYTES >= room_bytes:
+            size_bytes -= len(bodies.pop()) + MESSAGE_OVERHEAD_BYTES
+        self.turn += len(bodies) - 1
+        rows = self._engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
+        self.wake()
+        return rows
+
+    def accept_all(self, prepared: PreparedList) -> list[Row]:
+        """Accept a whole list, for which somebody has waited for room."""
+        bodies = prepared.bodies
+        size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
+        rows = self._engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
+        self.wake()
+        return rows
 
     def submit(self, prepared: Prepared) -> int:
         """Accept a message that ``prepare`` has checked. Returns its ticket in its outgoing queue."""
@@ -227,6 +289,10 @@ class Port:
         """Call ``waiter`` when a message reaches a stage, or will never."""
         self._engine.await_stage(outgoing, ticket, stage, waiter)
         self.wake()
+
+    def reached_until(self, outgoing: OutgoingQueue, tickets: range, stage: Stage) -> int:
+        """The first of these messages that has not reached a stage, by its ticket; or the end."""
+        return outgoing.stages.reached_until(tickets, stage)
 
     def forget_stage(self, outgoing: OutgoingQueue, ticket: int, waiter: Waiter) -> None:
         """Nobody waits any more."""
@@ -284,9 +350,9 @@ class Port:
             self.wake()
         return run
 
-    def acknowledge(self, mailbox: Mailbox, lease: Lease) -> None:
-        """A message is done; durable with the next commit."""
-        mailbox.acknowledge(lease)
+    def acknowledge(self, mailbox: Mailbox, packet: QueuedPacket, bits: int) -> None:
+        """Messages of a packet are done, message i if bit i is set; durable with the next commit."""
+        mailbox.acknowledge_many(packet, bits)
         self.wake()
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return) -> None:

@@ -71,6 +71,12 @@ class Run:
         self.next = index + 1
         return index
 
+    def draw_many(self, most: int) -> range:
+        """Hand out so many of the next messages, or all that may be drawn. Returns their indices in the packet."""
+        first = self.next
+        self.next = min(first + most, max(first, self.ready))
+        return range(first, self.next)
+
     def lease(self, index: int) -> Lease:
         """A message that was drawn."""
         return Lease(self.packet, index, self.redelivered)
@@ -486,15 +492,22 @@ class Mailbox:
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done; a second time does nothing."""
-        packet, bit = lease.packet, 1 << lease.index
-        if packet.acked & bit:
+        self.acknowledge_many(lease.packet, 1 << lease.index)
+
+    def acknowledge_many(self, packet: QueuedPacket, bits: int) -> None:
+        """Messages of a packet are done, message i if bit i is set; a second time does nothing."""
+        bits &= ~packet.acked
+        if not bits:
             return
-        packet.acked |= bit
-        self.length -= 1
+        packet.acked |= bits
+        count = bits.bit_count()
+        self.length -= count
         if packet.done:
             self.size_bytes -= packet.size_bytes
-        self._release(packet, 1, packet.charged_bytes if packet.done else 0)
-        if packet.keys:
+            self._release(packet, count, packet.charged_bytes)
+        else:
+            self._release(packet, count, 0)
+        if packet.keys and packet.place not in self._changed:
             self._note_change(packet)
 
     def count_failure(self, lease: Lease) -> int:

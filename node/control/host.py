@@ -10,6 +10,7 @@ from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port
 from triack.node.receipt import Receipt
+from triack.node.receipts import Receipts
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering
 from triack.node.transaction import Transaction
@@ -53,6 +54,16 @@ class Host(Protocol):
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """See ``Node.send``."""
+
+    async def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipts:
+        """See ``Node.send_many``."""
 
     def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> Consumer:
         """See ``Node.receive``."""

@@ -31,7 +31,7 @@ def message(properties: dict[str, object] | None = None, holder: Holder | None =
     packed, _ = pack([Outgoing(b"first"), Outgoing(b"body", properties)], 1_000, 7, 123)
     packet = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 2, 9, [packed[0].body], failures={1: 3})
     lease = Lease(packet, 1, redelivered=True)
-    return Message(lease.body, "q", lease, holder or Holder())
+    return Message(lease.body, "q", lease.packet, lease.index, lease.redelivered, holder or Holder())
 
 
 def test_a_message_says_what_it_is() -> None:

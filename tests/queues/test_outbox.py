@@ -125,16 +125,16 @@ def test_what_waits_is_let_in_up_to_the_limit() -> None:
     a, b, durable = opened(body_cache_bytes=1 << 20)
     outbox, settings = a.engine.outbox, a.engine.settings
     a.submit(b.address, b"x" * settings.pending_limit_bytes)
-    assert not outbox.room(durable)
+    assert outbox.room_bytes(durable) <= 0
     a.poll()
-    assert outbox.room(durable)
+    assert outbox.room_bytes(durable) > 0
     express = a.submit(b.address, b"x" * (settings.express_limit_bytes // 4), delivery=Delivery.EXPRESS)
-    assert outbox.room(express)
+    assert outbox.room_bytes(express) > 0
     for _ in range(3):
         a.submit(b.address, b"x" * (settings.express_limit_bytes // 4), delivery=Delivery.EXPRESS)
-    assert not outbox.room(express)
+    assert outbox.room_bytes(express) <= 0
     a.poll()
-    assert not outbox.room(express)
+    assert outbox.room_bytes(express) <= 0
 
 
 # Resend tiers.
