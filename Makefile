@@ -12,10 +12,10 @@ SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pyc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood
+.PHONY: help setup demo check test docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/project.stamp  ## make .venv with every dependency and the project's wheel, and see to Java and nft
 	@tools/setup/nftables.sh
@@ -59,8 +59,14 @@ figures: setup  ## measure lost packets, handshakes, transfers, outages and repl
 drains: setup  ## time an idle and a busy poll of the engine, with 1 to 10,000 of everything
 	$(BIN)/python -m proof drains $(ARGS)
 
+bench-quick: setup  ## try every row of triack bench once, shortly: whether it works, not how fast it is
+	$(BIN)/triack bench --quick $(ARGS)
+
 window: setup  ## show ten million counters to the replay window and to an oracle
 	$(BIN)/python -m proof window $(ARGS)
+
+channel: setup  ## send with keys and without, in turns: what the secure channel costs
+	$(BIN)/python -m proof channel $(ARGS)
 
 real: setup  ## real sockets, namespaces, kills and failing system calls
 	$(BIN)/python -m proof real $(ARGS)
@@ -70,6 +76,9 @@ fuzz: $(VENV)/fuzz.stamp setup  ## feed every decoder bytes, guided by what they
 
 flood: setup  ## a million junk and spoofed connects: what they cost, and whether honest peers still get in
 	$(BIN)/python -m proof flood $(ARGS)
+
+hundred: setup  ## one bad peer of a hundred: what the others keep, and what it costs in memory
+	$(BIN)/python -m proof hundred $(ARGS)
 
 lint: setup  ## check style (ruff), form (ruff format) and types (mypy strict)
 	$(BIN)/ruff check .

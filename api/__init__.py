@@ -6,11 +6,12 @@ async with triack.open("plant-a", data="plant-a", listen="udp://0.0.0.0:7801") a
     await receipt.ordered(timeout=10)
 """
 
-from triack import sync
+from triack import policies, sync
 from triack.base import errors
+from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, PeerUnknown, QueueOverQuota, StoreLow
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client
 from triack.node.control.client import connect_to as connect
@@ -22,16 +23,17 @@ from triack.node.node import open_node as open
 from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Receipt
 from triack.node.receipts import Receipts
-from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
+from triack.node.stats import AckStats, LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
 from triack.queues.accepted_keys import KeySettings
 from triack.queues.browse import BrowsedMessage
 from triack.queues.quotas import Limits, Quota
+from triack.queues.reconnect import Reconnect
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.session.settings import AckTrigger, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.transport.endpoint import Tls
 
 __version__ = "0.1.0"
@@ -45,6 +47,7 @@ __all__ = [
     "RECOVERABLE",
     "TRANSACTIONAL",
     "AckMode",
+    "AckStats",
     "AckTrigger",
     "BrowsedMessage",
     "Client",
@@ -68,11 +71,13 @@ __all__ = [
     "OutgoingStats",
     "PeerHalted",
     "PeerSilent",
+    "PeerUnknown",
     "QueueOverQuota",
     "QueueStats",
     "Quota",
     "Receipt",
     "Receipts",
+    "Reconnect",
     "Redelivery",
     "SessionSettings",
     "SessionStats",
@@ -82,6 +87,7 @@ __all__ = [
     "Transaction",
     "connect",
     "open",
+    "policies",
     "sync",
     *errors.__all__,
 ]

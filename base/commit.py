@@ -98,6 +98,7 @@ class Commit:
     """One store transaction. All of it becomes durable, or none of it.
 
     Attributes:
+        addresses: where peers say that they listen, by their names, when nobody else says so.
         serial: which commit of the store's life it is; 0 leaves the store's number as it was.
     """
 
@@ -112,6 +113,7 @@ class Commit:
     positions: dict[tuple[bytes, int], PositionRow] = field(default_factory=dict)
     state: dict[str, bytes | None] = field(default_factory=dict)
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
     serial: int = 0
 
     def __bool__(self) -> bool:
@@ -127,6 +129,7 @@ class Commit:
             or self.queue_deletes
             or self.state
             or self.peers
+            or self.addresses
         )
 
 
@@ -165,6 +168,7 @@ class StoreContent:
         starts: earlier starts, by id: the last commit of each.
         room_bytes: how much more the disk takes, or None when nobody can tell.
         peers: what is remembered of other stores, by node id.
+        addresses: where peers said that they listen, by their names.
     """
 
     node_id: bytes
@@ -174,6 +178,7 @@ class StoreContent:
     starts: dict[int, int] = field(default_factory=dict)
     room_bytes: int | None = None
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
     lanes: list[OutgoingQueueRow] = field(default_factory=list)
     outgoing: list[OutgoingIndex] = field(default_factory=list)
     queues: list[tuple[int, str]] = field(default_factory=list)

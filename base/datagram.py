@@ -159,6 +159,9 @@ class Channels(Protocol):
     def overhead_bytes(self) -> int:
         """That of every channel that is made here: packets are cut to size before there is a conversation."""
 
+    def knows(self, peer: str) -> bool:
+        """Whether a peer, by its name in the directory, can be called: a key of it is known, if keys are used."""
+
     def dial(self, peer: str, scheme: str) -> Channel:
         """The channel of a conversation that begins here: it seals the connect, and opens the accept.
 

@@ -13,6 +13,7 @@ TriackError
 ├── NoRoom                    the disk of this node has less room than its reserve
 ├── QueueFull                 a queue of this node has reached its quota, and is set to refuse
 ├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
+│   └── RequestTimeout        no answer to a request in time
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
 ├── ProtocolError             the peer's fault: bytes that no correct node sends
 ├── StoreError
@@ -46,6 +47,7 @@ __all__ = [
     "QueueFull",
     "QueueNotFound",
     "ReplayError",
+    "RequestTimeout",
     "RollbackDetected",
     "StoreDamaged",
     "StoreError",
@@ -111,6 +113,10 @@ class NoRoom(TriackError):
 
 class WaitTimeout(TriackError, TimeoutError):
     """The time given to a wait ran out; what was waited for may still happen."""
+
+
+class RequestTimeout(WaitTimeout):
+    """No answer to a request came in time. Nobody waits for it any more: one that comes yet is dropped, and counted."""
 
 
 class DeliveryFailed(TriackError):

@@ -1,7 +1,6 @@
 """Names of queues, nodes and memory endpoints."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from triack.base.errors import AddressError
 
@@ -35,4 +34,6 @@ def check_name(name: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that somebody who wrote ``name`` most likely meant, or None when none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for what was mistyped
+
     return next(iter(get_close_matches(name, sorted(known), n=1)), None)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["LinkDown", "LinkUp", "NodeEvent", "PeerHalted", "PeerSilent", "QueueOverQuota", "StoreLow"]
+__all__ = ["LinkDown", "LinkUp", "NodeEvent", "PeerHalted", "PeerSilent", "PeerUnknown", "QueueOverQuota", "StoreLow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,19 @@ class PeerSilent:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerUnknown:
+    """There are messages for a peer that this node does not trust, or no more. They wait; told once until it does.
+
+    Attributes:
+        peer: the peer, as the destination of the messages names it.
+        cause: what is missing.
+    """
+
+    peer: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class PeerHalted:
     """A store was found to be an older copy of itself: the two nodes exchange nothing until they start again.
 
@@ -94,5 +107,5 @@ class StoreLow:
     room_bytes: int
 
 
-NodeEvent = LinkUp | LinkDown | PeerSilent | PeerHalted | QueueOverQuota | StoreLow
+NodeEvent = LinkUp | LinkDown | PeerSilent | PeerUnknown | PeerHalted | QueueOverQuota | StoreLow
 """Everything that ``Node.events`` gives."""

@@ -1,6 +1,6 @@
 """Sets of numbers kept as a cumulative number and the ranges above it."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 __all__ = ["NumberSet", "Range", "as_ranges"]
 
@@ -30,6 +30,11 @@ class NumberSet:
         return list(zip(self._firsts, self._lasts, strict=True))
 
     @property
+    def gaps(self) -> int:
+        """How many ranges there are: each has a gap before it."""
+        return len(self._firsts)
+
+    @property
     def highest(self) -> int:
         """The highest number seen, 0 for none."""
         return self._lasts[-1] if self._lasts else self.cumulative
@@ -45,6 +50,10 @@ class NumberSet:
         if not self._firsts:
             return []
         return list(zip(self._firsts[:most], self._lasts[:most], strict=True))
+
+    def ranges_up_to(self, number: int) -> list[Range]:
+        """The ranges above ``cumulative`` that begin no later."""
+        return self.lowest_ranges(bisect_right(self._firsts, number))
 
     def add(self, number: int) -> bool:
         """Add one number. Returns False when it was there already."""

@@ -84,6 +84,9 @@ class DropReason(Reason):
     CONTROL_OVERFLOW = "control-overflow", "An order ack or a rejection found too many waiting for the same peer."
     PARTIAL_OVERFLOW = "partial-overflow", "An unfinished large express message gave way to newer ones."
     HALTED_OVERFLOW = "halted-overflow", "A halted peer was refused and not remembered, as too many are."
+    # What nobody waits for any more.
+    LATE_ANSWER = "late-answer", "An answer came to a request for which nobody waits any more."
+    REQUEST_ENDED = "request-ended", "A request ran out of time on its way, or was refused; whoever waited was told."
 
 
 class RejectReason(Reason):

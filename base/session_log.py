@@ -7,7 +7,19 @@ lines, and lines records again, ``base/log_lines.py`` says.
 
 from typing import Final, NamedTuple
 
-__all__ = ["COMMON", "EVENTS", "FIELDS", "SCHEMA_VERSION", "SETTINGS", "SHARED", "SHARING", "Event", "Field"]
+__all__ = [
+    "COMMON",
+    "EVENTS",
+    "FIELDS",
+    "LACKING",
+    "POLICY",
+    "SCHEMA_VERSION",
+    "SETTINGS",
+    "SHARED",
+    "SHARING",
+    "Event",
+    "Field",
+]
 
 SCHEMA_VERSION: Final = 2
 """Written into the first record of a segment; readers know version 1 as well, and refuse any other one."""
@@ -94,6 +106,13 @@ FIELDS: Final[dict[str, Field]] = {
     "window": Field(int, "packets, the most that may be unacknowledged"),
     "idle_ack_delay_ns": Field(int, "nanoseconds that a packet may wait for its session ack"),
     "ack_threshold": Field(int, "packets after which a session ack is due; 0: no such limit"),
+    "ack_bytes": Field(int, "bytes after which a session ack is due; 0: no such limit"),
+    "store_ack_delay_ns": Field(int, "nanoseconds that a packet on the disk may wait for its store ack"),
+    "store_ack_threshold": Field(int, "packets on the disk after which a store ack is due; 0: no such limit"),
+    "store_ack_bytes": Field(int, "bytes on the disk after which a store ack is due; 0: no such limit"),
+    "ack_timeout_max_ns": Field(int, "nanoseconds of silence after which one ends the session at the latest"),
+    "store_ack_timeout_min_ns": Field(int, "nanoseconds before which no store ack timeout ends the session"),
+    "store_ack_timeout_max_ns": Field(int, "nanoseconds after which one does at the latest"),
     "unacked": Field(int, "packets sent and not session-acked"),
     "packet": Field(
         int,
@@ -106,7 +125,9 @@ FIELDS: Final[dict[str, Field]] = {
     "size": Field(int, "bytes, of all of them"),
     "cumulative": Field(int, "every packet up to this number is acknowledged"),
     "ranges": Field(list, "inclusive ranges, ascending, disjoint; of an ack that leaves: above `cumulative`"),
-    "trigger": Field(str, "why the ack left: `count`, `bytes`, `delay`, `piggyback`, `gap`, `duplicate` or `request`"),
+    "trigger": Field(
+        str, "why the ack left: `count`, `bytes`, `delay`, `idle`, `piggyback`, `gap`, `duplicate` or `request`"
+    ),
     "pending": Field(int, "packets newly covered"),
     # The node's settings, which its sessions and streams keep to.
     "max_unacked_packet": Field(int, "packets, the largest window that the node opens a session with"),
@@ -135,6 +156,21 @@ SETTINGS: Final = (
 )
 """What a node says of its settings when it starts; logs of older nodes lack them."""
 
+POLICY: Final = (
+    "ack_bytes",
+    "store_ack_delay_ns",
+    "store_ack_threshold",
+    "store_ack_bytes",
+    "ack_timeout_min_ns",
+    "ack_timeout_max_ns",
+    "store_ack_timeout_min_ns",
+    "store_ack_timeout_max_ns",
+)
+"""What else is in force in a session, by agreement of both ends."""
+
+LACKING: Final = {"node_started": SETTINGS, "session_opened": POLICY, "store_ack_sent": ("trigger", "pending")}
+"""What records of version 1 lack, by their event."""
+
 _STREAM: Final = ("class", "origin", "lane", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
 _PACKET: Final = ("session", "packet", "packets", "class", "size")
@@ -161,7 +197,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "session_opened": Event(
         "the session became open",
-        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"),
+        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold", *POLICY),
     ),
     "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
@@ -180,7 +216,7 @@ EVENTS: Final[dict[str, Event]] = {
     "ack_received": Event(
         "a session ack arrived; `ranges` are the packets newly acknowledged, perhaps none", ("session", "ranges")
     ),
-    "store_ack_sent": Event("a store ack left", ("session", "cumulative", "ranges")),
+    "store_ack_sent": Event("a store ack left", ("session", "cumulative", "ranges", "trigger", "pending")),
     "store_ack_received": Event(
         "a store ack arrived; `ranges` are the packets newly store-acked", ("session", "ranges")
     ),
@@ -209,6 +245,11 @@ EVENTS: Final[dict[str, Event]] = {
     "handed": Event(
         "messages of one or more packets were handed to the application",
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
+    ),
+    "purged": Event(
+        "messages of one or more packets were taken out of their queue by hand: given up, or moved to where they were "
+        "going. A process that dies before its next commit has them again",
+        (*_STREAM, "queue", "number", "place", "counts"),
     ),
     "dropped": Event(
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")

@@ -1,4 +1,4 @@
-"""Request and reply over queues: a question says where its answer goes, and a correlation id ties them together."""
+"""Request and reply: the one that asks listens nowhere, as behind a firewall, and gets its answers all the same."""
 
 import asyncio
 import tempfile
@@ -7,25 +7,12 @@ from pathlib import Path
 import triack
 
 
-async def answer(node: triack.Node, count: int) -> None:
-    """Answer ``count`` questions; question and answer leave and arrive in one transaction."""
-    for _ in range(count):
+async def answer(node: triack.Node) -> None:
+    """Answer every question; question and answer leave and arrive in one transaction."""
+    while True:
         async with node.transaction() as transaction:
-            question = await transaction.receive("questions", timeout=10)
-            if question.reply_to is None:
-                continue
-            reply = question.body.upper()
-            await transaction.send(question.reply_to, reply, correlation_id=question.correlation_id or question.id)
-
-
-async def ask(node: triack.Node, destination: str, text: bytes, correlation_id: str) -> bytes:
-    """Send one question and wait for its answer."""
-    reply_to = f"{node.name}/answers"  # a peer's name, which is the one that answers has for this node
-    await node.send(destination, text, reply_to=reply_to, correlation_id=correlation_id, time_to_be_received=60)
-    async with node.receive("answers") as answers:
-        reply = await answers.get(timeout=10)
-    assert reply.correlation_id == correlation_id
-    return reply.body
+            question = await transaction.receive("questions")
+            await transaction.reply(question, question.body.upper())
 
 
 async def main(folder: Path) -> None:
@@ -36,10 +23,11 @@ async def main(folder: Path) -> None:
     ):
         await oracle.trust("asker", asker.key)
         await asker.trust("oracle", oracle.key, oracle.address)
-        answering = asyncio.create_task(answer(oracle, 2))
-        for number, text in enumerate([b"is it durable?", b"is it in order?"]):
-            print((await ask(asker, "oracle/questions", text, f"q{number}")).decode())
-        await answering
+        answering = asyncio.create_task(answer(oracle))
+        for text in (b"is it durable?", b"is it in order?"):
+            reply = await asker.request("oracle/questions", text, timeout=10)
+            print(reply.body.decode())
+        answering.cancel()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 With keys: the peers of its trust file, wherever they are, and nobody else. Without: whoever is on this machine.
 """
 
+import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Protocol
@@ -26,6 +27,9 @@ SUITES = {suite.name: suite for suite in (AESGCM_SHA256, CHACHAPOLY_BLAKE2S)}
 DEFAULT_SUITE = AESGCM_SHA256.name
 """The faster one where the processor has instructions for AES, as nearly all have."""
 
+_NODE_ID = re.compile("[0-9a-f]{32}")
+"""A node's id, as text."""
+
 Start = Callable[[Coroutine[Any, Any, None], str], object]
 """Starts a task of the node that ends with it."""
 
@@ -40,6 +44,9 @@ class Access(Protocol):
 
     directory: Directory
     loopback_only: bool
+
+    def knows(self, peer: str) -> bool:
+        """Whether messages may be sent to a peer of that name."""
 
     def check_listening(self, address: Address) -> None:
         """Raises NotLoopback for an address at which the node may not listen."""
@@ -96,6 +103,10 @@ class Keyless:
             check_loopback(f"know {peer} at", Address.parse(address))
         self.directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
         self._name = name
+
+    def knows(self, peer: str) -> bool:
+        """Whether it is a peer, or the id of a node, which has no other name here when it does not listen."""
+        return self.directory.named(peer) is not None or _NODE_ID.fullmatch(peer) is not None
 
     def check_listening(self, address: Address) -> None:
         """Raises NotLoopback for an address beyond this machine."""
@@ -162,6 +173,10 @@ class Secured:
         self._peers = peers
         self.suite = SUITES[suite]
         self._opened: _Opened | None = None
+
+    def knows(self, peer: str) -> bool:
+        """Whether it is a peer."""
+        return self.directory.named(peer) is not None
 
     def check_listening(self, address: Address) -> None:
         """It may listen anywhere."""

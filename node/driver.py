@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from triack.base.datagram import Kind
 from triack.base.errors import AddressError, NodeClosed, ProtocolError, StoreError, TransportError, TriackError
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, PeerUnknown, QueueOverQuota, StoreLow
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.node import operator_log
@@ -193,6 +193,8 @@ class Driver:
                 operator_log.info(why, node=self._name, peer=peer, to=address, reason=reason)
             case PeerSilent(address, cause):
                 operator_log.warning(f"{cause}; trying on", node=self._name, to=address, drops=self.drops)
+            case PeerUnknown(peer, cause):
+                operator_log.warning(f"{cause}; what is for it waits", node=self._name, peer=peer)
             case PeerHalted(peer, rolled_back, cause):
                 why = f"rollback detected: {cause}"
                 operator_log.error(why, node=self._name, peer=peer, rolled_back=rolled_back)

@@ -40,17 +40,20 @@ class Held:
         if index < 0:
             return None
         self.bits |= 1 << index
-        return Message(self._bodies[index], self._hands.queue, run.packet, index, run.redelivered, self)
+        return Message(
+            self._bodies[index], self._hands.queue, run.packet, index, run.redelivered, self, self._hands.name_of
+        )
 
     def draw_many(self, most: int) -> list[Message]:
         """So many of the next messages of the run, or all that it has; none when the queue must be asked again."""
-        run, queue = self.run, self._hands.queue
+        run, queue, name_of = self.run, self._hands.queue, self._hands.name_of
         packet, redelivered = run.packet, run.redelivered
         drawn = run.draw_many(most)
         self.bits |= bits_of(drawn)
         bodies = self._bodies[drawn.start : drawn.stop]
         return [
-            Message(body, queue, packet, index, redelivered, self) for index, body in zip(drawn, bodies, strict=True)
+            Message(body, queue, packet, index, redelivered, self, name_of)
+            for index, body in zip(drawn, bodies, strict=True)
         ]
 
     def acknowledge(self, lease: Lease) -> None:
@@ -87,12 +90,14 @@ class Hands:
 
     Attributes:
         queue: the queue's name.
+        name_of: what a node is called in destinations.
     """
 
     def __init__(
         self, port: Port, mailbox: Mailbox, listener: Callable[[], None], redelivery: Redelivery | None
     ) -> None:
         self.queue = mailbox.name
+        self.name_of = port.name_of
         self._port = port
         self._mailbox = mailbox
         self._listener = listener

@@ -9,7 +9,7 @@ from triack.base.errors import UsageError
 from triack.node.outgoing_message import MessageProperties
 from triack.queues.mailbox import Lease, QueuedPacket
 
-__all__ = ["Holder", "Message"]
+__all__ = ["Holder", "Message", "absolute", "way_back"]
 
 
 class Holder(Protocol):
@@ -31,10 +31,17 @@ class Message:
         redelivered: True when it may have been handed out before.
     """
 
-    __slots__ = ("_holder", "_index", "_packet", "body", "queue", "redelivered")
+    __slots__ = ("_holder", "_index", "_name_of", "_packet", "body", "queue", "redelivered")
 
     def __init__(
-        self, body: bytes, queue: str, packet: QueuedPacket, index: int, redelivered: bool, holder: Holder
+        self,
+        body: bytes,
+        queue: str,
+        packet: QueuedPacket,
+        index: int,
+        redelivered: bool,
+        holder: Holder,
+        name_of: Callable[[bytes], str],
     ) -> None:
         self.body = body
         self.queue = queue
@@ -42,6 +49,7 @@ class Message:
         self._packet = packet
         self._index = index
         self._holder = holder
+        self._name_of = name_of
 
     @property
     def _lease(self) -> Lease:
@@ -78,7 +86,8 @@ class Message:
 
     def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
         """The same message, with another who answers for it: made of the present one."""
-        return Message(self.body, self.queue, self._packet, self._index, self.redelivered, wrap(self._holder))
+        packet, index, redelivered = self._packet, self._index, self.redelivered
+        return Message(self.body, self.queue, packet, index, redelivered, wrap(self._holder), self._name_of)
 
     @property
     def id(self) -> str:
@@ -88,6 +97,14 @@ class Message:
         """
         packet = self._packet
         return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._index}"
+
+    @property
+    def sender(self) -> str:
+        """What this node calls the node that sent it, in destinations, too; empty for this node itself.
+
+        A node without a name here, which only one that runs without keys can speak to, is called by its id.
+        """
+        return self._name_of(self._packet.origin)
 
     @property
     def sent_at(self) -> float:
@@ -116,8 +133,11 @@ class Message:
 
     @property
     def reply_to(self) -> str | None:
-        """The destination to which the sender wants replies."""
-        return self._text("reply_to")
+        """The destination to which the sender wants replies, as this node sends there.
+
+        The bare name of a queue is a queue of the node that sent the message: ``sender/queue``.
+        """
+        return absolute(self._text("reply_to"), self.sender)
 
     @property
     def label(self) -> str | None:
@@ -133,13 +153,15 @@ class Message:
     def forwardable(self) -> MessageProperties:
         """What the sender set, to be sent on as it is: ``node.send(next, message.body, **message.forwardable())``.
 
-        Times to live are left out: they were for the way to this queue, and it has come to its end.
+        Times to live are left out: they were for the way to this queue, and it has come to its end. ``reply_to`` goes
+        on as it was set.
         """
         found: MessageProperties = {"headers": self.headers} if self.headers else {}
         if self.correlation_id is not None:
             found["correlation_id"] = self.correlation_id
-        if self.reply_to is not None:
-            found["reply_to"] = self.reply_to
+        reply_to = self._text("reply_to")
+        if reply_to is not None:
+            found["reply_to"] = reply_to
         if self.label is not None:
             found["label"] = self.label
         return found
@@ -147,6 +169,18 @@ class Message:
     def _text(self, name: str) -> str | None:
         value = self.properties.get(name)
         return value if isinstance(value, str) else None
+
+
+def absolute(reply_to: str | None, sender: str) -> str | None:
+    """A ``reply_to`` as the node that has the message sends there; a bare name is a queue of its sender."""
+    return reply_to if not reply_to or "/" in reply_to or not sender else f"{sender}/{reply_to}"
+
+
+def way_back(message: Message, properties: MessageProperties) -> tuple[str, MessageProperties]:
+    """Where the answer to a message goes, and with which properties. Raises UsageError when it wants none."""
+    if not message.reply_to:
+        raise UsageError(f"reply to {message.id}: it wants no answer, as its sender set no reply_to")
+    return message.reply_to, {"correlation_id": message.correlation_id or message.id, **properties}
 
 
 def _delay_ms(seconds: object) -> int:

@@ -25,11 +25,13 @@ from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
 from triack.node.receipt import Receipt, accept
+from triack.node.requesting import Requesting, Requests
 from triack.node.sending import Sending
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering, as_ids
 from triack.node.transaction import Transaction
 from triack.node.trusting import Trusting
+from triack.queues.admission import REPLY_QUEUE
 from triack.queues.browse import BrowsedMessage
 from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
@@ -127,7 +129,7 @@ def open_at_rest(data: str | Path) -> "Node":
     )
 
 
-class Node(Sending, Trusting):
+class Node(Sending, Trusting, Requesting):
     """One queue manager. Make it with ``triack.open``."""
 
     def __init__(
@@ -158,6 +160,7 @@ class Node(Sending, Trusting):
         self._at_rest = at_rest
         self._running: Port | None = None
         self._steered: Steering | None = None
+        self._asking: Requests | None = None
         self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -183,6 +186,8 @@ class Node(Sending, Trusting):
             self._life.move(LifeState.NEW)
             raise
         self._life.move(LifeState.OPEN)
+        if REPLY_QUEUE in self._port.queue_lengths() and not self._at_rest:
+            self._requests.start()  # answers to what earlier lives have asked
         return self
 
     async def _open(self) -> Port:
@@ -218,9 +223,16 @@ class Node(Sending, Trusting):
             state=content.state,
         )
         self._steered = Steering(port, engine, driver, platform.monotonic_ns)
+        self._asking = self._make_requests(port, driver, engine, endpoint)
         self._access.watch(driver.start_task, port.handle_directory_changed)
         platform.note_node(self.name, port.stats)
         return port
+
+    def _make_requests(self, port: Port, driver: Driver, engine: Engine, endpoint: Endpoint | None) -> Requests:
+        # Without keys nobody can tell who has asked, but for the address that a node says it has.
+        address = self._announced(endpoint) if self._access.loopback_only else ""
+        reply_to = f"{address}/{REPLY_QUEUE}" if address else REPLY_QUEUE
+        return Requests(port, driver, self._platform.entropy, engine.drops, reply_to)
 
     async def _open_channels(self, worker: Worker, endpoint: Endpoint | None) -> Channels:
         platform, access = self._platform, self._access
@@ -339,8 +351,8 @@ class Node(Sending, Trusting):
         """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
 
         Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerHalted``, ``QueueOverQuota`` and
-            ``StoreLow``.
+            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
+            ``QueueOverQuota`` and ``StoreLow``.
 
         Raises:
             NodeClosed: the node was not started.
@@ -358,6 +370,12 @@ class Node(Sending, Trusting):
         if self._steered is None:
             raise NodeClosed(f"node {self.name} is not open: it was not started")
         return self._steered
+
+    @property
+    def _requests(self) -> Requests:
+        if self._asking is None:
+            raise NodeClosed(f"node {self.name} is not open: it was not started")
+        return self._asking
 
     @property
     def address(self) -> str:
@@ -408,9 +426,8 @@ class Node(Sending, Trusting):
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
-        outgoing = prepared[0]
-        if not port.may_go_on(outgoing):
-            await port.wait_room(outgoing)
+        if not port.may_go_on(prepared[0]):
+            await port.wait_room(prepared)
         return accept(port, prepared)
 
     def send_nowait(
@@ -430,8 +447,7 @@ class Node(Sending, Trusting):
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
-        outgoing = prepared[0]
-        if not port.has_room(outgoing):
+        if not port.has_room(prepared):
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
         return accept(port, prepared)
 

@@ -34,6 +34,7 @@ from triack.node.platform import Platform
 from triack.node.stats import NodeStats, gather
 from triack.node.trust import TrustFile
 from triack.queues.accepted_keys import OWN_STATE, Accepted
+from triack.queues.admission import REPLY_QUEUE
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, QueuedPacket, Run
@@ -144,7 +145,7 @@ class Port:
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
             )
         parsed = Destination.parse(destination)
-        if parsed.peer is not None and self._access.directory.named(parsed.peer) is None:
+        if parsed.peer is not None and not self._access.knows(parsed.peer):
             known = [peer.name for peer in self._access.directory]
             raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, known)}")
         where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
@@ -183,24 +184,19 @@ class Port:
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
-        self._check_taken(destination, outgoing)
         size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
-        if not properties:
-            return outgoing, body, size_bytes
-        now_ms = self._engine.wall_ms(self._clock())
-        message = with_properties(destination, body, properties, now_ms)
-        if message.key:
-            self._check_key(destination, outgoing, message.key, now_ms)
-        return outgoing, message, size_bytes
-
-    def _check_taken(self, destination: str, outgoing: OutgoingQueue) -> None:
-        if outgoing.durable and self._engine.inbox.admission.store_low:
-            raise NoRoom(f"send to {destination}: the disk of node {self._name} has less room than its reserve")
-        self._check_refused(destination, outgoing)
-
-    def _check_refused(self, destination: str, outgoing: OutgoingQueue) -> None:
-        if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
-            raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
+        message: bytes | Outgoing = body
+        if properties:
+            message = with_properties(destination, body, properties, self._wall_ms())
+            if message.key and not outgoing.durable:
+                raise UsageError(
+                    f"send to {destination} with a key: express messages are on no disk, and neither are keys"
+                )
+        prepared = outgoing, message, size_bytes
+        if not self._is_accepted(prepared):
+            self._check_taken(destination, outgoing)
+            self._check_key(destination, message)
+        return prepared
 
     def prepare_many(
         self, destination: str, bodies: Iterable[bytes], delivery: Delivery, properties: MessageProperties
@@ -213,30 +209,59 @@ class Port:
         self._check_taken(destination, outgoing)
         if not properties:
             return PreparedList(destination, outgoing, checked, None)
-        shared = with_properties(destination, b"", properties, self._engine.wall_ms(self._clock()))
+        shared = with_properties(destination, b"", properties, self._wall_ms())
         if shared.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them")
         return PreparedList(destination, outgoing, checked, shared)
 
-    def _check_key(self, destination: str, outgoing: OutgoingQueue, key: str, now_ms: int) -> None:
-        keys = self._engine.outbox.keys
-        if not outgoing.durable:
-            raise UsageError(f"send to {destination} with a key: express messages are on no disk, and neither are keys")
-        if keys.find(outgoing, key, now_ms) is None and (wait_ms := keys.full_for_ms(now_ms)):
+    def _is_accepted(self, prepared: Prepared) -> bool:
+        """Whether the message was accepted with its key before: then nothing more is."""
+        outgoing, message, _ = prepared
+        if isinstance(message, bytes) or not message.key:
+            return False
+        return self._engine.outbox.keys.find(outgoing, message.key, self._wall_ms()) is not None
+
+    def _check_taken(self, destination: str, outgoing: OutgoingQueue) -> None:
+        if outgoing.durable and self._engine.inbox.admission.store_low:
+            raise NoRoom(f"send to {destination}: the disk of node {self._name} has less room than its reserve")
+        self._check_refused(destination, outgoing)
+
+    def _check_refused(self, destination: str, outgoing: OutgoingQueue) -> None:
+        if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
+            raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
+
+    def _check_key(self, destination: str, message: bytes | Outgoing) -> None:
+        if isinstance(message, bytes) or not message.key:
+            return
+        wait_ms = self._engine.outbox.keys.full_for_ms(self._wall_ms())
+        if wait_ms:
             raise TooManyKeys(
                 f"send to {destination}: node {self._name} keeps as many keys as it may; the eldest is over in "
                 f"{wait_ms / 1_000:.0f} s"
             )
 
-    def has_room(self, outgoing: OutgoingQueue) -> bool:
-        """Whether an outgoing queue takes one message more."""
+    def _wall_ms(self) -> int:
+        return self._engine.wall_ms(self._clock())
+
+    def has_room(self, prepared: Prepared) -> bool:
+        """Whether its outgoing queue takes the message; one that was accepted before needs no room."""
+        return self._has_room(prepared[0]) or self._is_accepted(prepared)
+
+    def _has_room(self, outgoing: OutgoingQueue) -> bool:
         return self._engine.outbox.room_bytes(outgoing) > 0
 
-    async def wait_room(self, outgoing: OutgoingQueue) -> None:
-        """Let others run, and wait while the outgoing queue is full. Raises NodeClosed, StoreFailed, QueueFull."""
+    async def wait_room(self, prepared: Prepared) -> None:
+        """Let others run, and wait while a message finds no room. Raises NodeClosed, StoreFailed, QueueFull."""
+        await self._wait_room(prepared[0], lambda: self.has_room(prepared))
+
+    async def wait_room_for(self, prepared: PreparedList) -> None:
+        """The same for the next message of a list."""
+        await self._wait_room(prepared.outgoing, lambda: self._has_room(prepared.outgoing))
+
+    async def _wait_room(self, outgoing: OutgoingQueue, has_room: Callable[[], bool]) -> None:
         self.turn = 0
         await asyncio.sleep(0)
-        while self._engine.outbox.room_bytes(outgoing) <= 0:
+        while not has_room():
             self.check_alive()
             self._check_refused(outgoing.queue, outgoing)
             await self._driver.next_round()
@@ -244,7 +269,7 @@ class Port:
     def may_go_on(self, outgoing: OutgoingQueue) -> bool:
         """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""
         self.turn += 1
-        return self.turn < TURN_MESSAGES and self._engine.outbox.room_bytes(outgoing) > 0
+        return self.turn < TURN_MESSAGES and self._has_room(outgoing)
 
     def accept_some(self, prepared: PreparedList, at: int) -> list[Row]:
         """Accept what there is room for of a list, as many as there would be of single messages before others' turn."""
@@ -337,6 +362,15 @@ class Port:
         if meant is not None:
             operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self._name, queue=queue)
         return made
+
+    def reply_queue(self) -> Mailbox:
+        """The node's own queue for answers, made when there is none."""
+        self.check_alive()
+        return self._engine.make_queue(REPLY_QUEUE)
+
+    def name_of(self, node_id: bytes) -> str:
+        """What a node is called in destinations; empty for this node."""
+        return self._engine.name_of(node_id)
 
     def open_run(self, mailbox: Mailbox) -> Run | None:
         """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.

@@ -56,7 +56,7 @@ class Sending(ABC):
         try:
             while accepted < count:
                 if not port.may_go_on(prepared.outgoing):
-                    await port.wait_room(prepared.outgoing)
+                    await port.wait_room_for(prepared)
                 new = port.accept_some(prepared, accepted)
                 accepted += sum(row.messages for row in new)
                 rows += new

@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
+from triack.queues.calling import WaitsFor
 from triack.queues.engine import Engine
 from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Mailbox
 from triack.session.states import State
 
-__all__ = ["LinkStats", "NodeStats", "OutgoingStats", "QueueStats", "SessionStats", "gather", "read_stats"]
+__all__ = ["AckStats", "LinkStats", "NodeStats", "OutgoingStats", "QueueStats", "SessionStats", "gather", "read_stats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,23 @@ class OutgoingStats:
 
 
 @dataclass(frozen=True, slots=True)
+class AckStats:
+    """When this end of a session acknowledges, as both ends agreed when it opened; the first condition that holds.
+
+    Attributes:
+        packets: after so many; None: no number of them.
+        bytes: after so many of them; None: no number.
+        delay_s: so long after the first packet that is not acknowledged.
+        piggyback_s: along with other packets when so much of the delay has passed; None: never.
+    """
+
+    packets: int | None
+    bytes: int | None
+    delay_s: float
+    piggyback_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class SessionStats:
     """One open session, whichever end began it.
 
@@ -69,6 +88,8 @@ class SessionStats:
         unacknowledged: packets that are.
         round_trip_s: smoothed, in seconds; None before the first sample.
         resends: packets that left again in this session.
+        session_acks: when this end acknowledges what arrived.
+        store_acks: when it acknowledges what is on its disk.
     """
 
     address: str
@@ -78,6 +99,8 @@ class SessionStats:
     unacknowledged: int
     round_trip_s: float | None
     resends: int
+    session_acks: AckStats
+    store_acks: AckStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +112,9 @@ class LinkStats:
         sessions: how many were opened since the node started.
         resends: packets that left again, in all of them.
         halted: why nothing is sent there any more, or None.
+        waits_for: what is missing for the peer to get what there is for it: ``key`` when this node does not trust it,
+            ``address`` when it has to call, as nobody knows where it is, ``answer`` while it has answered no call,
+            ``restart`` when it is halted. None when nothing is missing, or there is nothing for it.
         session: the open one, or None.
     """
 
@@ -96,6 +122,7 @@ class LinkStats:
     sessions: int
     resends: int
     halted: str | None
+    waits_for: str | None
     session: SessionStats | None
 
 
@@ -153,7 +180,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
             for outgoing in engine.outbox.queues
             if outgoing.peer
         ],
-        links={peer: _link(link) for peer, link in engine.outbox.links.items()},
+        links={peer: _link(link, engine.handshakes.waits_for(link)) for peer, link in engine.outbox.links.items()},
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -168,13 +195,16 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
     """What ``dataclasses.asdict`` and JSON made of a node's stats, as it was."""
 
     def session(it: dict[str, Any] | None) -> SessionStats | None:
-        return None if it is None else SessionStats(**it)
+        if it is None:
+            return None
+        acks = {name: AckStats(**it[name]) for name in ("session_acks", "store_acks")}
+        return SessionStats(**(it | acks))
 
     return NodeStats(
         queues={name: QueueStats(**queue) for name, queue in found["queues"].items()},
         outgoing=[OutgoingStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["outgoing"]],
         links={name: LinkStats(**(it | {"session": session(it["session"])})) for name, it in found["links"].items()},
-        sessions=[SessionStats(**it) for it in found["sessions"]],
+        sessions=[read for it in found["sessions"] if (read := session(it)) is not None],
         drops=found["drops"],
         closes=found["closes"],
         rollbacks=found["rollbacks"],
@@ -194,13 +224,14 @@ def _is_open(conversation: Conversation | None) -> bool:
     return conversation is not None and conversation.session.state in (State.OPEN, State.DRAINING)
 
 
-def _link(link: Link) -> LinkStats:
+def _link(link: Link, waits_for: WaitsFor | None) -> LinkStats:
     session = _session(link.conversation) if link.conversation is not None and _is_open(link.conversation) else None
     return LinkStats(
         is_up=session is not None,
         sessions=link.sessions,
         resends=link.resends + (session.resends if session is not None else 0),
         halted=None if link.halted is None else str(link.halted),
+        waits_for=None if waits_for is None else waits_for.value,
         session=session,
     )
 
@@ -215,4 +246,11 @@ def _session(conversation: Conversation) -> SessionStats:
         unacknowledged=window.unacked,
         round_trip_s=session.rtt.smoothed_ns / SECOND if session.rtt.measured else None,
         resends=window.resends,
+        session_acks=_acks(session.answering.terms),
+        store_acks=_acks(session.answering.store_terms),
     )
+
+
+def _acks(terms: AckTerms) -> AckStats:
+    piggyback_s = None if terms.piggyback_ns is None else terms.piggyback_ns / SECOND
+    return AckStats(terms.count, terms.bytes_, terms.delay_ns / SECOND, piggyback_s)

@@ -6,11 +6,13 @@ it was in: it is never lost, and never twice. What a reader has in hand is not t
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import QueueNotFound, UsageError
 from triack.base.names import nearest
 from triack.node.driver import Driver
+from triack.node.message import absolute
 from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port
 from triack.queues.browse import BrowsedMessage, Position, Sight, cut_page, missing, see, sights_of, sights_on_the_way
 from triack.queues.engine import Engine
@@ -18,7 +20,7 @@ from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.jobs import Look
 from triack.queues.mailbox import Mailbox
 from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.packing import Outgoing
+from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.transport.address import Destination
 
 __all__ = ["PAGE_MESSAGES", "Steering", "as_ids"]
@@ -135,8 +137,8 @@ class Steering:
             # Times to live were for the first way.
             kept = {
                 name: value
-                for name, value in message.properties.items()
-                if not name.startswith("dead_") and name != "receive_by_ms"
+                for name, value in self._properties_of(message).items()
+                if not name.startswith("dead_") and name not in ("receive_by_ms", NO_DEAD_LETTER)
             }
             return self._way_to(message.destination), Outgoing(message.body, kept or None)
 
@@ -145,7 +147,13 @@ class Steering:
     async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
         """See ``Node.move``."""
         outgoing = self._port.outgoing_queue(destination, Delivery.TRANSACTIONAL)
-        return await self._move(queue, ids, lambda it: (outgoing, Outgoing(it.body, it.properties or None)))
+        return await self._move(queue, ids, lambda it: (outgoing, Outgoing(it.body, self._properties_of(it) or None)))
+
+    def _properties_of(self, message: BrowsedMessage) -> dict[str, Any]:
+        """What its sender set; the copy is this node's own message, and so says whose queue replies go to."""
+        sender = self._port.name_of(bytes.fromhex(message.id.partition("-")[0]))
+        reply_to = absolute(message.properties.get("reply_to"), sender)
+        return {**message.properties, **({"reply_to": reply_to} if reply_to else {})}
 
     def _way_to(self, destination: str) -> OutgoingQueue:
         # It went there before, by whatever name, and need not be among the peers that are known now.
@@ -158,8 +166,8 @@ class Steering:
         moved = 0
         async for mailbox, page in self._pages(queue, ids):
             ways = {message.position: route(message) for message in page}
-            for outgoing, _ in ways.values():
-                await self._port.wait_room(outgoing)
+            for outgoing, message in ways.values():
+                await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.
             for lease in mailbox.withdraw({(place, index) for place, index in ways}):
                 outgoing, message = ways[lease.packet.place, lease.index]

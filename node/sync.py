@@ -23,6 +23,7 @@ from triack.node.node import Node, open_node
 from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import MessageWaits, Waits
 from triack.node.receipts import Receipts
+from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
 from triack.queues.browse import BrowsedMessage
@@ -208,6 +209,32 @@ class _Face(Generic[N]):
         """Accept messages for sending, in order; see ``Node.send_many``."""
         loop, node = self._parts
         return SyncReceipts(loop, loop.wait(node.send_many(destination, bodies, delivery=delivery, **properties)))
+
+    def request(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        timeout: float = REQUEST_TIMEOUT_S,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Message:
+        """Send a message and wait for the one that answers it; see ``Node.request``."""
+        loop, node = self._parts
+        asked = node.request(destination, body, timeout=timeout, delivery=delivery, **properties)
+        return _thread_safe(loop, loop.wait(asked))
+
+    def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> "SyncReceipt":
+        """Answer a message; see ``Node.reply``."""
+        loop, node = self._parts
+        return SyncReceipt(loop, loop.wait(node.reply(message, body, delivery=delivery, **properties)))
 
     def flush(self) -> None:
         """Wait until everything accepted and acknowledged so far is on the node's disk."""
@@ -497,6 +524,17 @@ class SyncTransaction:
     ) -> None:
         """Send a list with the commit, in order; see ``Transaction.send_many``."""
         self._loop.wait(self._transaction.send_many(destination, bodies, delivery=delivery, **properties))
+
+    def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Answer a message with the commit; see ``Transaction.reply``."""
+        self._loop.wait(self._transaction.reply(message, body, delivery=delivery, **properties))
 
     def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
         """Take messages with the commit, in order; see ``Transaction.receive_many``."""

@@ -9,7 +9,7 @@ from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES
-from triack.node.message import Message
+from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port, Prepared, PreparedList
 from triack.node.receipt import Receipt, accept
@@ -65,7 +65,7 @@ class Transaction:
         self._check_open()
         _check_durable(destination, delivery)
         prepared = self._port.prepare(destination, body, delivery, properties)
-        await self._port.wait_room(prepared[0])
+        await self._port.wait_room(prepared)
         self._check_open()
         self._sends.append(prepared)
 
@@ -92,9 +92,21 @@ class Transaction:
         self._check_open()
         _check_durable(destination, delivery)
         prepared = self._port.prepare_many(destination, bodies, delivery, properties)
-        await self._port.wait_room(prepared.outgoing)
+        await self._port.wait_room_for(prepared)
         self._check_open()
         self._sends.append(prepared)
+
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Answer a message with the commit; see ``Node.reply``, and ``send`` for what is raised besides."""
+        destination, answering = way_back(message, properties)
+        await self.send(destination, body, delivery=delivery, **answering)
 
     async def receive(self, queue: str, timeout: float | None = None) -> Message:
         """Take a message with the commit; a rollback puts it back and counts a failure.
@@ -142,7 +154,10 @@ class Transaction:
             drawn = run.draw_many(most - len(taken))
             self._taken.append((mailbox, run, drawn))
             bodies, packet, redelivered = run.packet.open().bodies, run.packet, run.redelivered
-            taken += [Message(bodies[at], queue, packet, at, redelivered, ONLY_THE_TRANSACTION) for at in drawn]
+            taken += [
+                Message(bodies[at], queue, packet, at, redelivered, ONLY_THE_TRANSACTION, self._port.name_of)
+                for at in drawn
+            ]
             size_bytes += sum([len(bodies[at]) for at in drawn])
             enough = len(taken) == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)

@@ -62,19 +62,28 @@ class DuplicateFilter:
 
     def _skip_to(self, floor: int) -> None:
         first = self._seen.cumulative + 1
-        for start, end in self._seen.ranges:
-            if start > floor:
-                break
+        for start, end in self._seen.ranges_up_to(floor):
             if first < start:
                 self._skips.append((first, start - 1))
             first = end + 1
         if first <= floor:
             self._skips.append((first, floor))
 
+    def opens_gap(self, header: SequenceHeader) -> bool:
+        """Whether a fresh packet of this sequence is next to nothing that was seen."""
+        seen, number = self._seen, header.number
+        joins = number - 1 in seen or number + 1 in seen or number - 1 <= header.previous
+        return header.sequence == self.sequence and not joins
+
+    @property
+    def gaps(self) -> int:
+        """How many there are between what was seen."""
+        return self._seen.gaps
+
     @property
     def full(self) -> bool:
         """Whether the stream has more gaps than any correct sender leaves."""
-        return len(self._seen.ranges) >= MAX_RANGES
+        return self.gaps >= MAX_RANGES
 
     @property
     def ranges(self) -> list[Range]:

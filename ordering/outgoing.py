@@ -5,7 +5,7 @@ arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes 
 
     WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
     any --the ack that frees the class | removed--> DONE
-    any of these --session closed | resend tier | held back--> WAITING_TO_SEND
+    any of these --session closed, but not as idle | resend tier | held back--> WAITING_TO_SEND
     any --acknowledged, but not all of its message--> KEPT
     any --given up--> GIVEN_UP
     any --rejected by its destination--> REJECTED
@@ -23,8 +23,9 @@ from enum import IntEnum
 from itertools import islice
 
 from triack.base.delivery import FREED_BY, Ack, Delivery
-from triack.ordering.hold import Hold
+from triack.ordering.hold import Hold, HoldState
 from triack.ordering.settings import OrderSettings
+from triack.ordering.slow_start import SlowStart
 from triack.ordering.tiers import ResendTimer
 
 __all__ = ["TRANSITIONS", "Entry", "EntryEvent", "EntryState", "OutgoingSequence"]
@@ -172,6 +173,7 @@ class OutgoingSequence:
         "hold",
         "next_number",
         "sequence",
+        "start",
         "tier",
     )
 
@@ -183,6 +185,7 @@ class OutgoingSequence:
         self.entries: OrderedDict[int, Entry] = OrderedDict()
         self.tier = ResendTimer(settings)
         self.hold = Hold()
+        self.start = SlowStart()
         self._settings = settings
         self._to_send: deque[Entry] = deque()
         self._ask_in = settings.order_ack_every
@@ -213,6 +216,7 @@ class OutgoingSequence:
         entry.sends += 1
         entry.packet = packet
         self.hold.handle_sent(now_ns)
+        self.start.handle_sent()
         if FREED_BY[self.delivery] is Ack.ORDER:
             self.tier.handle_sent(now_ns)
 
@@ -253,9 +257,15 @@ class OutgoingSequence:
         Returns:
             The session's numbers of the packets that go out again: no ack of those sendings says anything any more.
         """
+        stopped = self.hold.stops
         self.hold.handle_word(turn, now_ns, stop=stop)
         if FREED_BY[self.delivery] is Ack.SESSION:
+            # The destination takes those that were on their way.
             return []
+        if not self.hold.stops:
+            self.start.handle_room()
+        elif not stopped:
+            self.start.handle_refused()
         again = [entry for entry in self.entries.values() if entry.state in _WAITING_FOR_ACKS]
         numbers = [entry.packet for entry in again if entry.packet]
         for entry in again:
@@ -264,15 +274,23 @@ class OutgoingSequence:
         return numbers
 
     def handle_session_opened(self, now_ns: int) -> None:
-        """A new session begins: the first tier again."""
+        """A new session begins, and the one before it, if any, has not ended as idle: the first tier again."""
         self.tier.handle_progress(now_ns, outstanding=bool(self.entries) and self.tier.deadline_ns is not None)
 
-    def handle_session_closed(self) -> None:
-        """The session is gone: everything that is not freed goes out again on the next one, in order."""
+    def handle_session_closed(self, *, idle: bool = False, untaken: bool = False) -> None:
+        """The session is gone: everything that is not freed goes out again on the next one, in order.
+
+        Args:
+            idle: it ended because nothing was to be sent. What the next hop has on its disk by then goes out again when
+                its resend tier runs out, and not before: nothing has failed.
+            untaken: it ended as what had arrived was not stored: there may be no room.
+        """
         self.hold.handle_session_closed()
+        self.start.handle_session_closed(untaken=untaken)
         for entry in self.entries.values():
             entry.packet = 0
-            _move(entry, EntryEvent.SEND_AGAIN)
+            if not (idle and entry.stored and entry.state is EntryState.WAITING_ORDER_ACK):
+                _move(entry, EntryEvent.SEND_AGAIN)
         self._to_send = deque(self._waiting(EntryState.WAITING_TO_SEND))
 
     def handle_timer(self, now_ns: int) -> list[Entry]:
@@ -282,6 +300,7 @@ class OutgoingSequence:
         again = self._waiting(EntryState.WAITING_ORDER_ACK)
         self.tier.handle_expired(now_ns, resends=bool(again))
         if again:
+            self.start.handle_refused()
             self._send_again(again, EntryEvent.SEND_AGAIN)
         return again
 
@@ -304,6 +323,7 @@ class OutgoingSequence:
         if self.entries.pop(entry.number, None) is None:
             return
         _move(entry, EntryEvent.FREED)
+        self.start.handle_taken()
         ordered = FREED_BY[self.delivery] is Ack.ORDER
         # The receiver holds the one after it for a packet that will never come.
         following = self._following(entry.number) if ordered else None
@@ -316,7 +336,8 @@ class OutgoingSequence:
 
     def peek(self) -> Entry | None:
         """The packet that goes next, or None."""
-        if self.hold.stops:
+        probing = self.hold.state is HoldState.PROBING
+        if self.hold.stops or (self.start.credit == 0 and not probing):
             return None
         to_send = self._to_send
         while to_send and to_send[0].state is not EntryState.WAITING_TO_SEND:
@@ -347,8 +368,8 @@ class OutgoingSequence:
         if FREED_BY[self.delivery] is not Ack.ORDER:
             return False
         self._ask_in -= 1
-        # What goes out again may have been accepted long ago: only an order ack can tell.
-        if self._ask_in > 0 and entry.sends == 0:
+        # What goes out again may have been accepted long ago, and room is known by acks: only an order ack can tell.
+        if self._ask_in > 0 and entry.sends == 0 and self.start.credit is None:
             return False
         self._ask_in = self._settings.order_ack_every
         return True
@@ -363,6 +384,7 @@ class OutgoingSequence:
     def normalize(self, now_ns: int) -> None:
         """The tier is at its first wait, as it may end at any moment; of sendings only whether there was one counts."""
         self.tier.normalize(now_ns)
+        self.start.normalize()
         for entry in self.entries.values():
             entry.sends = min(entry.sends, 1)
 
@@ -382,6 +404,7 @@ class OutgoingSequence:
         """The ack that frees its class covers a packet. Returns what leaves: all of its message, or nothing yet."""
         if entry.state in (EntryState.DONE, EntryState.KEPT, EntryState.REJECTED):
             return []
+        self.start.handle_taken()
         whole = entry.whole
         if whole is None:
             freed = [entry]

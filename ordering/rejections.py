@@ -43,8 +43,8 @@ class Rejections:
         self._sequence = 0
         self._spans: list[_Span] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._spans)
+    def __len__(self) -> int:
+        return len(self._spans)
 
     @property
     def full(self) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from triack.base.ack_trigger import AckTerms
 from triack.base.checks import check_settings
 
 __all__ = ["OrderSettings"]
@@ -37,3 +38,8 @@ class OrderSettings:
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("order_ack_idle_s", "seq_max_ack_delay_s"))
+
+    @property
+    def ack_terms(self) -> AckTerms:
+        """When an order ack is due."""
+        return AckTerms(count=None, bytes_=None, delay_ns=self.seq_max_ack_delay_ns, idle_ns=self.order_ack_idle_ns)

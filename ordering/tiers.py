@@ -2,10 +2,11 @@
 
 Promise: what stays without an order ack goes out again, ever more patiently, for ever. The wait before a resend depends
 on how many came before it in a row; progress or a new session starts again at the first tier ([MS-MQQB] note <24>;
-3.1.5.6 moves the tier by acks instead, which contradicts its own note).
+3.1.5.6 moves the tier by acks instead, which contradicts its own note). A session that follows one which ended as idle
+starts nothing again: nothing has failed, and on a quiet link there would never be a fourth attempt.
 
     STOPPED --sent--> WAITING --expired--> WAITING, attempt + 1
-    WAITING --progress | new session--> WAITING, attempt 0 --all acked--> STOPPED
+    WAITING --progress | new session after a failed one--> WAITING, attempt 0 --all acked--> STOPPED
 """
 
 from triack.ordering.settings import OrderSettings
@@ -53,7 +54,7 @@ class ResendTimer:
             self.deadline_ns = now_ns + self.interval_ns
 
     def handle_progress(self, now_ns: int, *, outstanding: bool) -> None:
-        """An order ack covered something new, or a new session opened."""
+        """An order ack covered something new, or a new session opened after one that failed."""
         self.attempt = 0
         self.deadline_ns = now_ns + self.interval_ns if outstanding else None
 

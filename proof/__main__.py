@@ -10,10 +10,14 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from proof.channel import MESSAGES, RUNS, SIZE_BYTES, TIMEOUT_S
+from proof.channel import compare as compare_channels
 from proof.disk.run import prove_all
 from proof.drains import measure
 from proof.figures import everything
 from proof.flood import DATAGRAMS, flood
+from proof.hundred import PEERS, ROUNDS, SECONDS
+from proof.hundred import hundred as measure_hundred
 from proof.lies.run import tell_all
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
@@ -21,6 +25,8 @@ from proof.search.run import STATES, run_all
 from proof.search.run import as_json as figures_of
 from proof.window import COUNTERS, compare
 from triack.tools.commands.common import verbose_option
+from triack.tools.demo.bodies import SIZE_MIN
+from triack.tools.demo.run import Plan
 
 __all__ = ["main"]
 
@@ -38,7 +44,7 @@ _console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 @click.group()
 def main() -> None:
-    """Known bugs, all states of small worlds, broken disks, floods, figures, and the real thing."""
+    """Known bugs, all states of small worlds, broken disks, floods, bad peers, figures, and the real thing."""
 
 
 @main.command()
@@ -142,6 +148,26 @@ def window(counters: int, *, as_json: bool) -> None:
     _conclude(found._asdict(), as_json=as_json)
 
 
+@main.command()
+@click.option("--messages", type=_COUNT, default=MESSAGES, show_default=True, metavar="N", help="In each run.")
+@click.option(
+    "--size", type=click.IntRange(SIZE_MIN), default=SIZE_BYTES, show_default=True, metavar="B", help="Bytes."
+)
+@click.option("--runs", type=_COUNT, default=RUNS, show_default=True, metavar="R", help="Of each kind.")
+@click.option("--transport", type=click.Choice(["udp", "tcp"]), default="udp", show_default=True, help="Between them.")
+@_json_option
+@verbose_option
+def channel(messages: int, size: int, runs: int, transport: str, *, as_json: bool) -> None:
+    """Send with keys and without, in turns: what the secure channel costs."""
+    plan = Plan(messages, size, 0, 0, 0, 1, transport, TIMEOUT_S)
+    found = compare_channels(plan, runs, _console.print)
+    _console.print(
+        f"{found.secured_median:,.0f} messages a second with keys, {found.insecure_median:,.0f} without: the channel"
+        f" costs {1 - found.ratio:.1%}"
+    )
+    _conclude(found._asdict(), as_json=as_json)
+
+
 @main.command(name="flood")
 @click.option("--datagrams", type=_COUNT, default=DATAGRAMS, show_default=True, metavar="N", help="How many.")
 @_json_option
@@ -154,6 +180,23 @@ def flood_command(datagrams: int, *, as_json: bool) -> None:
         f" {found.peers_tried - found.peers_failed:,} of {found.peers_tried:,} connects of a peer got in"
     )
     _conclude(found._asdict(), as_json=as_json)
+
+
+@main.command()
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.1), default=SECONDS, show_default=True, help="Of each measurement."
+)
+@click.option("--rounds", type=_COUNT, default=ROUNDS, show_default=True, metavar="N", help="Of measurements.")
+@_json_option
+@verbose_option
+def hundred(seconds: float, rounds: int, *, as_json: bool) -> None:
+    """One bad peer of a hundred: what the others keep of their throughput, and what it costs in memory."""
+    found = measure_hundred(seconds, PEERS, rounds)
+    _console.print(
+        f"beside one whose messages nobody reads: {found.unread.kept:.1%} kept, {found.unread.growth_bytes:,} bytes"
+        f" more memory; beside one that has stopped: {found.stopped.kept:.1%} kept"
+    )
+    _conclude(found.to_json(), as_json=as_json)
 
 
 @main.command()

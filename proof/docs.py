@@ -40,7 +40,7 @@ sent to the origin, which moves the packet's messages to its dead-letter queue.
 ## Messages in the dead-letter queue
 
 `base/reasons.py`, `DeadReason`, and what their destination rejected has its reason from above. The property
-`dead_reason` of such a message. In the `reason` of `removed`, `reach-queue-timeout` is written as `expired`.
+`dead_reason` of such a message. In the `reason` of `removed`, both timeouts are written as `expired`.
 
 {deaths}
 

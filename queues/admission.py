@@ -25,12 +25,14 @@ from triack.queues.packing import fragment_range
 from triack.queues.quotas import Account
 from triack.queues.settings import NodeSettings
 
-__all__ = ["DEAD_LETTER_QUEUE", "Admission"]
+__all__ = ["DEAD_LETTER_QUEUE", "REPLY_QUEUE", "Admission"]
 
 DEAD_LETTER_QUEUE = "dead-letter"
 """The one queue that every node has, with the messages that went nowhere."""
 SYSTEM_PREFIX = "$"
 """Queues whose names begin with it are the node's own, as those of MSMQ's own are in ``system$``."""
+REPLY_QUEUE = f"{SYSTEM_PREFIX}replies"
+"""The one of them to which every peer may send, once this node has asked something: what answers nothing is dropped."""
 OVERTAKEN_BYTES = 16 * 1024 * 1024
 """How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
 largest packets, more than a correct sender has under way."""
@@ -52,7 +54,7 @@ class Admission:
     Attributes:
         disk: what lies in the queues of the node, express messages left out.
         express: express messages in memory.
-        early: packets that came before their turn, in memory.
+        early: packets that came before their turn, in memory, and what is remembered of gaps.
         waiting: what waits for its commit, in memory.
         store_low: whether the disk has so little room that nothing is taken.
         room_bytes: how much more it takes, by the last look at it; None when nobody could tell.
@@ -104,7 +106,7 @@ class Admission:
             return RejectReason.ACCESS_DENIED
         if name in self._mailboxes:
             return None
-        if self._fixed:
+        if self._fixed or name == REPLY_QUEUE:
             return RejectReason.QUEUE_NOT_FOUND
         crowded = len(self._mailboxes) >= self._settings.max_queues and not self._make_room()
         if crowded or self._made[transfer.origin] >= self._settings.limits.max_peer_queues:
@@ -116,13 +118,14 @@ class Admission:
         self._made[origin] += 1
 
     def _may_send(self, conversation: Conversation, queue: str) -> bool:
-        if queue == DEAD_LETTER_QUEUE or queue.startswith(SYSTEM_PREFIX):
+        own = queue == DEAD_LETTER_QUEUE or queue.startswith(SYSTEM_PREFIX)
+        if own and queue != REPLY_QUEUE:
             return False
         peer = self._directory.named(conversation.peer_name)
         if peer is None:
             # Without keys, addresses that nobody has named may send; a key that nobody has named may not.
             return not conversation.channel.peer_key
-        return peer.may_send_to(queue)
+        return own or peer.may_send_to(queue)
 
     def _overfull(self, transfer: IncomingTransfer, body: bytes) -> RejectReason | None:
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
@@ -141,6 +144,17 @@ class Admission:
         return RejectReason.QUEUE_FULL
 
     # ---- for now
+
+    def count_early(self, transfer: IncomingTransfer) -> None:
+        """A packet has come: see how much memory its stream takes for what is out of order."""
+        size_bytes = transfer.out_of_order_bytes
+        if size_bytes != transfer.early_bytes:
+            self.early.add(transfer.origin, size_bytes - transfer.early_bytes)
+            transfer.early_bytes = size_bytes
+
+    def forget_early(self, transfer: IncomingTransfer) -> None:
+        """Another stream takes the place of this one."""
+        self.early.add(transfer.origin, -transfer.early_bytes)
 
     def must_wait(self, transfer: IncomingTransfer, header: SequenceHeader) -> bool:
         """Whether there is no room for a fresh packet of a durable stream now."""

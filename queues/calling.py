@@ -5,11 +5,12 @@ others have been tried. So a peer that is anywhere of all these is found, howeve
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from triack.base.peers import Peer
 from triack.base.units import SECOND
 
-__all__ = ["Calling"]
+__all__ = ["Calling", "WaitsFor"]
 
 FIRST_TRY_NS = 1 * SECOND
 """How long a peer with several addresses is called at each of them, the first time round: time for three connects.
@@ -21,21 +22,32 @@ COLLISION_NS = 1 * SECOND
 all we know, and are no reason to refuse theirs."""
 
 
+class WaitsFor(StrEnum):
+    """What is missing for a peer to get what there is for it."""
+
+    KEY = "key"
+    """It is not trusted, or no key of it is known."""
+    ADDRESS = "address"
+    """Nobody knows where it is: it has to call."""
+    ANSWER = "answer"
+    """It has answered no call yet."""
+    RESTART = "restart"
+    """One of the two stores is an older copy: nothing is exchanged until the right one is there."""
+
+
 class Calling:
     """How one peer is called.
 
     Attributes:
         address: where it was called last, empty before.
-        learned: where it says that it listens, when a key proves that it is the one who says so.
         known: what the directory said of it when it was called last.
         since_ns: since when it is called without success, or None.
     """
 
-    __slots__ = ("_choices", "_missed", "address", "known", "learned", "since_ns")
+    __slots__ = ("_choices", "_missed", "address", "known", "since_ns")
 
     def __init__(self) -> None:
         self.address = ""
-        self.learned = ""
         self.known: Peer | None = None
         self.since_ns: int | None = None
         self._choices = 1

@@ -68,14 +68,14 @@ class Conversations:
         if conversation.known is not None:
             self.vouching.remove(conversation.path)
         _take(self._by_node, conversation.peer_id, conversation)
-        _take(self._by_name, conversation.peer_name, conversation)
+        _take(self._by_name, conversation.link_name, conversation)
 
     def handle_opened(self, conversation: Conversation) -> None:
         """It is open: its node is who it says, as far as that can be known."""
         self.forget_half_open(conversation)
         self.vouching.add(conversation.path)
         _put(self._by_node, conversation.peer_id, conversation)
-        _put(self._by_name, conversation.peer_name, conversation)
+        _put(self._by_name, conversation.link_name, conversation)
 
     def move(self, conversation: Conversation, path: str) -> None:
         """Its datagrams go to another address from now on."""

@@ -101,7 +101,7 @@ class Engine:
             content_bytes=self._content_bytes,
             wall_offset_ns=wall_offset_ns,
             inbox=self.inbox,
-            links=Links(settings, random, calls=not address),
+            links=Links(settings.reconnect, random, calls=not address),
             record=self._record,
         )
         self.handshakes = Handshakes(
@@ -121,7 +121,6 @@ class Engine:
         self._jobs = Jobs(self.inbox, self.outbox, self.handshakes.number)
         self._reports = Reports(
             content.node_id,
-            settings,
             inbox=self.inbox,
             outbox=self.outbox,
             handshakes=self.handshakes,
@@ -148,6 +147,10 @@ class Engine:
         if where == self.address or (there is not None and self.address in there.addresses):
             return ""
         return where if there is None else there.name
+
+    def name_of(self, node_id: bytes) -> str:
+        """What a node is called in destinations; empty for this node."""
+        return "" if node_id == self.node_id else self.handshakes.name_of(node_id)
 
     def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""

@@ -72,3 +72,21 @@ class GroupCommit:
     def __bool__(self) -> bool:
         arrivals = self.arrivals
         return bool(self.commit or arrivals.stored or arrivals.accepted or arrivals.refused or self.waiters)
+
+
+def fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:
+    """(sequence, number, count) into (sequence, first, last, count).
+
+    ``bridge`` lets a run pass expired numbers; none passes a refused one.
+    """
+    runs: list[tuple[int, int, int, int]] = []
+    ends = True
+    for sequence, number, count in numbers if bridge else sorted(numbers):
+        if count == REFUSED:
+            ends = True
+        elif not ends and runs[-1][0] == sequence and (bridge or runs[-1][2] + 1 == number):
+            runs[-1] = (sequence, runs[-1][1], number, runs[-1][3] + count)
+        else:
+            runs.append((sequence, number, number, count))
+            ends = False
+    return runs

@@ -5,8 +5,9 @@ from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.queues.mailbox import Run
+from triack.queues.queued_packet import Lease
 
-__all__ = ["handed_fields"]
+__all__ = ["as_runs", "handed_fields"]
 
 
 def handed_fields(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
@@ -27,6 +28,16 @@ def handed_fields(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
         before = run
     if fields:
         yield fields
+
+
+def as_runs(leases: list[Lease]) -> list[Run]:
+    """Return messages that were taken out, in order, as runs that are drawn to their end."""
+    runs: list[Run] = []
+    for lease in leases:
+        if not runs or runs[-1].packet is not lease.packet or runs[-1].next != lease.index:
+            runs.append(Run(lease.packet, lease.index, lease.index, redelivered=lease.redelivered))
+        runs[-1].next = lease.index + 1
+    return runs
 
 
 def _begin(queue: str, run: Run) -> dict[str, Any]:

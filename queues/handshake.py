@@ -24,6 +24,7 @@ from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.base.units import SECOND
+from triack.queues.calling import WaitsFor
 from triack.queues.conversations import Conversations
 from triack.queues.effects import Release, Vouch
 from triack.queues.history import History, Peers, covers
@@ -44,6 +45,8 @@ __all__ = ["HALTED_MAX", "Handshakes", "session_settings"]
 HALTED_MAX = 1_024
 """Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
 the same."""
+SESSIONS_OF_ONE_MAX = 8
+"""Open sessions of one peer: it needs one, two when both ends connect at once, and some while it moves or restarts."""
 
 _IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
 """What belongs to a conversation that there is."""
@@ -124,7 +127,7 @@ class Handshakes:
     ) -> None:
         self._index = Conversations()
         self.history = History(content)
-        self.peers = Peers(content.peers.values())
+        self.peers = Peers(content.peers.values(), content.addresses)
         self.halted: dict[bytes, Halted] = {}
         self._node_id = content.node_id
         self._name = name
@@ -158,26 +161,38 @@ class Handshakes:
             self._outbox.handle_session_opened(link, now_ns)
             return
         link.calling.known = self._directory.named(link.peer)
-        addresses = self.addresses_of(link.peer, link.calling.learned)
+        if not self._channels.knows(link.peer):
+            self._drops[DropReason.NO_KEY] += 1
+            return
+        addresses = self._ways_to(link.peer)
         if addresses:
             self._call(link, addresses, now_ns)
 
-    def addresses_of(self, peer: str, learned: str = "") -> tuple[str, ...]:
-        """Where a peer may be: as the directory says, or its name, and where it has said itself that it listens."""
+    def waits_for(self, link: Link) -> WaitsFor | None:
+        """What is missing for a link to bring to its peer what it has to send; None when nothing is."""
+        if not link.is_sending or (link.conversation is not None and link.conversation.is_open):
+            return None
+        if link.halted is not None:
+            return WaitsFor.RESTART
+        if not self._channels.knows(link.peer):
+            return WaitsFor.KEY
+        return WaitsFor.ANSWER if self._ways_to(link.peer) else WaitsFor.ADDRESS
+
+    def addresses_of(self, peer: str) -> tuple[str, ...]:
+        """Where a peer may be: as the directory says, or its name."""
         known = self._directory.named(peer)
-        addresses = known.addresses if known is not None else (peer,) if "://" in peer else ()
+        return known.addresses if known is not None else (peer,) if "://" in peer else ()
+
+    def _ways_to(self, peer: str) -> tuple[str, ...]:
+        """The same, and where it has said itself that it listens."""
+        addresses, learned = self.addresses_of(peer), self.peers.addresses.get(peer)
         return (*addresses, learned) if learned and learned not in addresses else addresses
 
     def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
         """Begin a session with whoever is at the next of a link's addresses."""
         try_ns = link.calling.choose(addresses, now_ns)
         path = link.calling.address
-        try:
-            channel = self._channels.dial(link.peer, path.partition(":")[0])
-        except ProtocolError as error:
-            self._drops[error.reason] += 1
-            self._outbox.handle_session_closed(link, now_ns, unanswered=False)
-            return
+        channel = self._channels.dial(link.peer, path.partition(":")[0])
         own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
         session = self._make_session(self._random.getrandbits(64), own, path, channel, now_ns, try_ns=try_ns)
         link.conversation = self._add(Conversation(session, channel, path, link.peer, self.awake, own))
@@ -438,7 +453,7 @@ class Handshakes:
         conversation.wake()
         self._report(conversation, now_ns)
 
-    def handle_opened(self, conversation: Conversation, now_ns: int) -> None:
+    def handle_opened(self, conversation: Conversation, commit: Commit, now_ns: int) -> None:
         """A session is open: it takes the place of older ones, and serves our link to the peer."""
         session, peer, proved = conversation.session, conversation.peer, conversation.channel.peer
         assert peer is not None
@@ -446,10 +461,11 @@ class Handshakes:
         conversation.known.handle_serial(session.peer_mark)
         self._index.handle_opened(conversation)
         self._supersede(conversation, now_ns)
+        self._end_oldest(conversation, now_ns)
         if not session.initiator:
             self._adopt(conversation, now_ns)
-        if conversation.link is not None and proved:
-            conversation.link.calling.learned = peer.address
+        if proved and peer.address not in self.addresses_of(proved):
+            self.peers.learn(proved, peer.address, commit)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
         """A node that connects again by the same name has lost its older session; one that restarted, all."""
@@ -466,9 +482,17 @@ class Handshakes:
             if dead or replaced:
                 self._close(older, CloseReason.SUPERSEDED, now_ns)
 
+    def _end_oldest(self, conversation: Conversation, now_ns: int) -> None:
+        """A peer may have many nodes, or say so, and each many names for this one; it has only so many sessions."""
+        name = conversation.channel.peer
+        crowd = self._index.with_peer(name) if name else self.with_peer(conversation.peer_id)
+        left = [one for one in crowd if not one.session.is_closed]
+        for oldest in left[:-SESSIONS_OF_ONE_MAX]:
+            self._close(oldest, CloseReason.SUPERSEDED, now_ns)
+
     def _adopt(self, conversation: Conversation, now_ns: int) -> None:
         """The peer has connected: its session serves our link to it, unless that has one."""
-        link = self._outbox.links.get(conversation.peer_name)
+        link = self._outbox.links.get(conversation.link_name)
         if link is None:
             return
         ours = link.conversation
@@ -489,6 +513,11 @@ class Handshakes:
         self._index.forget_half_open(conversation)
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
             self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
+
+    def name_of(self, node_id: bytes) -> str:
+        """By which name messages go back to a node that has sent some: its peer's, or its id when it has none here."""
+        there = next((one.peer_name for one in self.with_peer(node_id) if one.peer_name), "")
+        return self.peers.owner(node_id) or there or node_id.hex()
 
     def with_peer(self, node_id: bytes) -> list[Conversation]:
         """The conversations with a node that have been open."""

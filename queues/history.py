@@ -102,11 +102,17 @@ class Peers:
 
     Args:
         rows: what the store had at the start.
+        addresses: the same of where peers said that they listen.
+
+    Attributes:
+        addresses: where peers said that they listen, by name; kept in the store, so that who has only ever called is
+            found after a restart.
     """
 
-    __slots__ = ("_known", "_needed")
+    __slots__ = ("_known", "_needed", "addresses")
 
-    def __init__(self, rows: Iterable[PeerRow]) -> None:
+    def __init__(self, rows: Iterable[PeerRow], addresses: Mapping[str, str] | None = None) -> None:
+        self.addresses = dict(addresses or {})
         self._known = {row.node_id: KnownPeer(*row, written=row) for row in rows}
         self._needed: dict[bytes, KnownPeer] = {}
 
@@ -135,6 +141,11 @@ class Peers:
         else:
             known.start, known.serial = point
         return known
+
+    def learn(self, name: str, address: str, commit: Commit) -> None:
+        """A peer, which has proved to be of that name, says where it listens; empty for nowhere."""
+        if address != self.addresses.get(name, ""):
+            self.addresses[name] = commit.addresses[name] = address
 
     def depend(self, known: KnownPeer) -> None:
         """Something in the next commit depends on what this peer's store has."""

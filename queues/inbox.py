@@ -20,12 +20,19 @@ from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
-from triack.queues.group_commit import REFUSED, GroupCommit
-from triack.queues.handed import handed_fields
+from triack.queues.group_commit import REFUSED, GroupCommit, fold
+from triack.queues.handed import as_runs, handed_fields
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
-from triack.queues.packing import MAX_PROPERTIES_BYTES, Outgoing, messages_in, pack_one, write_properties
+from triack.queues.packing import (
+    MAX_PROPERTIES_BYTES,
+    NO_DEAD_LETTER,
+    Outgoing,
+    messages_in,
+    pack_one,
+    write_properties,
+)
 from triack.queues.quotas import NO_LIMIT, Account, Quota
 from triack.queues.redelivery import Return, Wait
 from triack.queues.settings import NodeSettings
@@ -71,6 +78,7 @@ class Inbox:
         self._next_queue_id = 1
         self._transfers: dict[bytes, dict[int, IncomingTransfer]] = {}
         self._owing: dict[IncomingTransfer, None] = {}
+        self._unasked: dict[bytes, dict[IncomingTransfer, None]] = {}
         self._due: dict[IncomingTransfer, None] = {}
         self._deadlines = Deadlines[IncomingTransfer]()
         self._notices = Notices(
@@ -144,6 +152,7 @@ class Inbox:
             **{"class": transfer.delivery.label},
         )
         self._add(transfer)
+        self.admission.count_early(transfer)
 
     def _find(self, origin: bytes, lane: int) -> IncomingTransfer | None:
         return self._transfers.get(origin, {}).get(lane)
@@ -206,6 +215,11 @@ class Inbox:
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
         properties = message.properties or {}
+        if NO_DEAD_LETTER in properties and origin == self.admission.disk.own:
+            self._drops[DropReason.REQUEST_ENDED] += 1
+            return
+        # It was for the way that has failed: nothing takes a letter out of here but who reads it.
+        properties.pop("receive_by_ms", None)
         self.dead_letters[str(properties["dead_reason"])] += 1
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
@@ -247,22 +261,21 @@ class Inbox:
         transfer.via = conversation
         if transfer.settle(header) and delivery in DURABLE:
             group.arrivals.accepted.setdefault(transfer, [])
-        if transfer.rejections.full or (not transfer.ordered and transfer.filter.full):
-            self._record_rejected(header, delivery, RejectReason.HOLD_FULL, now_ns)
-            return
-        if self._holds_back(transfer, (conversation, packet), header, now_ns):
-            return
-        handle = self._handle_ordered if transfer.ordered else self._handle_unordered
-        handle(transfer, (conversation, packet), header, now_ns, group)
+        if not self._holds_back(transfer, (conversation, packet), header, now_ns):
+            handle = self._handle_ordered if transfer.ordered else self._handle_unordered
+            handle(transfer, (conversation, packet), header, now_ns, group)
+        self.admission.count_early(transfer)
 
     def _holds_back(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
         """Whether a packet is not taken now, as there is no room for it."""
         admission = self.admission
-        if transfer.delivery not in DURABLE or not transfer.is_fresh(header):
+        if not transfer.is_fresh(header):
             return False
-        if transfer.ordered and admission.early.is_full(header.origin) and not transfer.sequence.is_next(header):
+        if transfer.is_too_early(header, crowded=admission.early.is_full(header.origin)):
             self._record_rejected(header, transfer.delivery, RejectReason.HOLD_FULL, now_ns)
             return True
+        if transfer.delivery not in DURABLE:
+            return False
         if not admission.must_wait(transfer, header) or admission.refusal(transfer, arrival[0], header.body):
             return False
         self._record_rejected(header, transfer.delivery, RejectReason.HELD_BACK, now_ns)
@@ -289,6 +302,8 @@ class Inbox:
             check_name(header.queue)
         except AddressError:
             return RejectReason.BAD_QUEUE_NAME
+        if transfer is not None:
+            self.admission.forget_early(transfer)
         transfer = IncomingTransfer(header.origin, header.lane, header.queue, delivery, self._settings.order)
         self._add(transfer)
         return transfer
@@ -297,9 +312,6 @@ class Inbox:
         self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, group: GroupCommit
     ) -> None:
         outcome, accepted = transfer.sequence.handle_packet(header, arrival, now_ns)
-        if transfer.sequence.held_bytes != transfer.early_bytes:
-            self.admission.early.add(transfer.origin, transfer.sequence.held_bytes - transfer.early_bytes)
-            transfer.early_bytes = transfer.sequence.held_bytes
         self._owe(transfer)
         for item, its_arrival in accepted:
             self._take(transfer, item, its_arrival, now_ns, group)
@@ -461,13 +473,13 @@ class Inbox:
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
         for conversation, numbers in group.arrivals.stored.items():
-            conversation.session.handle_stored(numbers)
+            conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
 
     def _record_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
         """Record what is in the queues for good."""
         for transfer, numbers in accepted.items():
-            for sequence, first, last, count in _fold(numbers, bridge=transfer.ordered):
+            for sequence, first, last, count in fold(numbers, bridge=transfer.ordered):
                 self._record(
                     "committed",
                     now_ns,
@@ -486,12 +498,21 @@ class Inbox:
     def _owe(self, transfer: IncomingTransfer) -> None:
         """Something has happened for which an order ack is owed, now or later."""
         self._owing[transfer] = None
+        if not transfer.sequence.ack.due:
+            self._unasked.setdefault(transfer.origin, {})[transfer] = None
         if transfer.owes_ack:
             self._due[transfer] = None
         self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
 
     def handle_request(self, peer_id: bytes) -> None:
-        """A peer wants every order ack that it can get."""
+        """A peer wants every order ack that is owed to it. To ask again and again costs nothing."""
+        for transfer in self._unasked.pop(peer_id, ()):
+            if transfer in self._owing:
+                transfer.sequence.ack.handle_request()
+                self._owe(transfer)
+
+    def handle_session_opened(self, peer_id: bytes) -> None:
+        """What was said on older sessions may have been lost with them: a peer is told all of it again."""
         for transfer in self._transfers.get(peer_id, {}).values():
             # One from before a restart has no way back until a packet shows where its origin is.
             if transfer.ordered and transfer.via is not None and transfer.sequence.position[1]:
@@ -590,7 +611,6 @@ class Inbox:
             properties = dict(content.properties[index]) if content.properties else {}
         except ProtocolError:
             body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
-        properties.pop("receive_by_ms", None)
         properties.update(
             dead_reason=reason, dead_destination=mailbox.name, dead_attempts=packet.failures.get(index, 0)
         )
@@ -601,26 +621,13 @@ class Inbox:
         return (now_ns + self._wall_offset_ns) // MS
 
     def note_runs(self, now_ns: int) -> None:
-        """Write down what was handed out since the last call. Ends every open run."""
+        """Write down what was handed out or purged since the last call. Ends every open run."""
         for mailbox in self._notices.read:
             for fields in handed_fields(mailbox.name, mailbox.take_runs()):
                 self._record("handed", now_ns, **fields)
         self._notices.read.clear()
-
-
-def _fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:
-    """(sequence, number, count) into (sequence, first, last, count).
-
-    ``bridge`` lets a run pass expired numbers; none passes a refused one.
-    """
-    runs: list[tuple[int, int, int, int]] = []
-    ends = True
-    for sequence, number, count in numbers if bridge else sorted(numbers):
-        if count == REFUSED:
-            ends = True
-        elif not ends and runs[-1][0] == sequence and (bridge or runs[-1][2] + 1 == number):
-            runs[-1] = (sequence, runs[-1][1], number, runs[-1][3] + count)
-        else:
-            runs.append((sequence, number, number, count))
-            ends = False
-    return runs
+        for queue, leases in self._notices.purged:
+            for fields in handed_fields(queue, as_runs(leases)):
+                del fields["redelivered"]
+                self._record("purged", now_ns, **fields)
+        self._notices.purged.clear()

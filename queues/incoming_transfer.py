@@ -20,6 +20,11 @@ __all__ = ["Arrival", "IncomingTransfer"]
 
 _LENGTH = Struct("!I")
 
+HELD_BYTES = 512
+"""What a packet that came too early takes in memory beside its body, measured."""
+GAP_BYTES = 128
+"""The same for what is remembered between two gaps."""
+
 Arrival = tuple[Conversation, int]
 """By which conversation a packet came, and its number there."""
 
@@ -35,7 +40,7 @@ class IncomingTransfer:
         acked: what the last order ack said.
         via: the conversation that its newest packet came by.
         turn: how often its origin was told to stop, or to go on; odd while it is to stop.
-        early_bytes: of the packets that came too early, as they were counted last.
+        early_bytes: what is out of order took so much memory when it was counted last.
         refused_from: the lowest number that the disk has as refused, or None: after a crash it is refused again.
     """
 
@@ -103,6 +108,25 @@ class IncomingTransfer:
     def is_fresh(self, header: SequenceHeader) -> bool:
         """Whether a packet was neither taken nor refused before."""
         return self.sequence.is_fresh(header) if self.ordered else self.filter.is_fresh(header)
+
+    def is_too_early(self, header: SequenceHeader, *, crowded: bool) -> bool:
+        """Whether a fresh packet would make one gap, or refusal, more than are remembered.
+
+        Args:
+            header: the packet.
+            crowded: whether its origin has no memory left for such things in any stream.
+        """
+        if self.rejections.full or (crowded and self.rejections):
+            return True
+        if self.ordered:
+            return crowded and not self.sequence.is_next(header)
+        return (crowded or self.filter.full) and self.filter.opens_gap(header)
+
+    @property
+    def out_of_order_bytes(self) -> int:
+        """Memory for what came too early, and for what is known of gaps."""
+        known = len(self.rejections) + (0 if self.ordered else self.filter.gaps)
+        return self.sequence.held_bytes + HELD_BYTES * self.sequence.held + GAP_BYTES * known
 
     @property
     def claimable(self) -> Position:

@@ -14,7 +14,7 @@ from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.path import Paths
-from triack.queues.settings import NodeSettings
+from triack.queues.reconnect import Reconnect
 from triack.session.session import Session
 from triack.session.states import State
 
@@ -152,6 +152,11 @@ class Conversation:
         return self.peer.name
 
     @property
+    def link_name(self) -> str:
+        """By which name a link leads to the peer: what this node calls it, or the id of one that has no name here."""
+        return self.peer_name or self.peer_id.hex()
+
+    @property
     def peer_id(self) -> bytes:
         """The other node, empty while unknown."""
         return self.peer.node_id if self.peer is not None else b""
@@ -177,12 +182,12 @@ class Conversation:
 class Link:
     """All outgoing queues to one peer, and the session that serves them, if there is one.
 
-    Reconnects with a jittered wait that doubles up to ``reconnect_max_s``; after a success it begins small again. Each
-    attempt that nobody answers is followed by one at the peer's next address.
+    Reconnects after waits that grow (``Reconnect``); after a success they begin small again. Each attempt that nobody
+    answers is followed by one at the peer's next address.
 
     Args:
         peer: to whom it leads, by name.
-        settings: how long to wait before another attempt.
+        reconnect: how long to wait before another attempt.
         random: for jitter.
         awake: the links of this node that have something to do; it adds itself.
         calls: whether to keep in touch with the peer, which cannot call this node.
@@ -194,6 +199,8 @@ class Link:
         halted: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
         silent: whether the operator was told that nobody answers.
+        unknown: whether the operator was told that no key of the peer is known.
+        idle: whether the last session that was open ended because nothing was to be sent, and none has opened since.
         sessions: how many were opened.
         resends: packets that left again in those that have ended.
     """
@@ -203,13 +210,14 @@ class Link:
         "_awake",
         "_calls",
         "_random",
+        "_reconnect",
         "_sending",
-        "_settings",
         "_told",
         "_turn_packets",
         "calling",
         "conversation",
         "halted",
+        "idle",
         "peer",
         "peer_id",
         "queues",
@@ -217,12 +225,13 @@ class Link:
         "retry_at_ns",
         "sessions",
         "silent",
+        "unknown",
     )
 
     def __init__(
         self,
         peer: str,
-        settings: NodeSettings,
+        reconnect: Reconnect,
         random: "Random",
         awake: dict["Link", None] | None = None,
         *,
@@ -236,6 +245,8 @@ class Link:
         self.halted: RollbackDetected | None = None
         self.retry_at_ns = 0
         self.silent = False
+        self.unknown = False
+        self.idle = False
         self.sessions = 0
         self.resends = 0
         self._attempts = 0
@@ -244,7 +255,7 @@ class Link:
         self._random = random
         # Ordered: taking the first of a plain dictionary looks at every one that was removed before it.
         self._sending: OrderedDict[OutgoingQueue, None] = OrderedDict()
-        self._settings = settings
+        self._reconnect = reconnect
         self._told = False
         self._turn_packets = QUEUE_TURN_PACKETS
 
@@ -256,7 +267,12 @@ class Link:
         """
         if self.halted is not None:
             return not self._told
-        return self._calls or self._first_sending() is not None
+        return self._calls or self.is_sending
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether there is something to send."""
+        return self._first_sending() is not None
 
     @property
     def is_connecting(self) -> bool:
@@ -324,28 +340,27 @@ class Link:
         self._attempts = 0
         self.calling.handle_opened()
         self.silent = False
+        self.idle = False
         self.sessions += 1
 
-    def handle_closed(self, now_ns: int, *, unanswered: bool) -> None:
-        """The session is gone; wait a little longer each time in a row.
+    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False) -> None:
+        """The session is gone; wait a little longer each time in a row, unless it had ended as idle.
 
         Args:
             now_ns: the clock.
             unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
                 peer that comes back must not wait for ours.
+            idle: it ended because nothing was to be sent.
         """
+        if self.conversation is not None and self.conversation.known is not None:
+            self.idle = idle
         if self.conversation is not None:
             self.resends += self.conversation.session.window.resends
             if self.conversation.known is None:
                 self.calling.handle_missed()
         self.conversation = None
-        settings = self._settings
-        wait_ns = min(settings.reconnect_min_ns << min(self._attempts, 16), settings.reconnect_max_ns)
+        self.retry_at_ns = now_ns + self._reconnect.wait_ns(self._attempts, self._random, unanswered=unanswered)
         self._attempts += 1
-        if unanswered:
-            wait_ns = min(settings.reconnect_min_ns, wait_ns)
-        # Half of it is drawn: nodes that lost the same peer must not come back in step.
-        self.retry_at_ns = now_ns + wait_ns // 2 + self._random.randrange(wait_ns // 2 + 1)
         self.wake()
 
     def forget_waits(self, retry_at_ns: int) -> None:
@@ -361,7 +376,7 @@ class Links(dict[str, Link]):
     """The links of a node by peer, each made when it is asked for first.
 
     Args:
-        settings: how long to wait before another attempt.
+        reconnect: how long to wait before another attempt.
         random: for jitter.
         calls: whether nobody can call this node, so that it must keep in touch with all to whom it has a link.
 
@@ -369,15 +384,15 @@ class Links(dict[str, Link]):
         awake: those that have something to do; each adds itself.
     """
 
-    __slots__ = ("_calls", "_random", "_settings", "awake")
+    __slots__ = ("_calls", "_random", "_reconnect", "awake")
 
-    def __init__(self, settings: NodeSettings, random: "Random", *, calls: bool) -> None:
+    def __init__(self, reconnect: Reconnect, random: "Random", *, calls: bool) -> None:
         super().__init__()
         self.awake: dict[Link, None] = {}
-        self._settings = settings
+        self._reconnect = reconnect
         self._random = random
         self._calls = calls
 
     def __missing__(self, peer: str) -> Link:
-        link = self[peer] = Link(peer, self._settings, self._random, self.awake, calls=self._calls)
+        link = self[peer] = Link(peer, self._reconnect, self._random, self.awake, calls=self._calls)
         return link

@@ -25,6 +25,7 @@ from triack.queues.packing import count_of, fragment_range, sent_at_of
 from triack.queues.queued_packet import Lease, QueuedPacket, merge
 from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
+from triack.queues.run import Run
 
 __all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
@@ -32,58 +33,14 @@ CACHE_BYTES = 16 * 1024 * 1024
 """Bodies that one queue keeps in memory: a burst of a second or so. What is beyond waits on the disk alone."""
 CACHES_BYTES = 64 * 1024 * 1024
 """The same for all queues of a node: four that are busy at once."""
+UNFINISHED_BYTES = CACHES_BYTES // 4
+"""What durable pieces of unfinished messages may take of that: what can be read comes first."""
 EXPRESS_OVERHEAD_BYTES = 1_024
 """What an express packet takes in memory beside its body, measured, with room for what is measured elsewhere."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
 """Bodies fetched from the store at a time: enough that reading costs more than asking, little beside the cache."""
 PARTIAL_MAX = 256
 """Unfinished large express messages of one stream: nobody sends their lost pieces again, so the oldest give way."""
-
-
-class Run:
-    """Neighbouring messages of one packet, handed out one by one to whoever reads the queue.
-
-    A run ends when it is drawn to its end, when something older comes back, and when it is written down; whoever drew
-    from it then asks for the next one.
-
-    Attributes:
-        packet: whose messages they are.
-        first: the index of the first of them.
-        next: the index of the next to be drawn: those from ``first`` up to it are handed out.
-        ready: messages before this index may be drawn; the engine looks at the others first.
-        end: the index behind the last of them.
-        redelivered: whether they may have been handed out before.
-    """
-
-    __slots__ = ("end", "first", "next", "packet", "ready", "redelivered")
-
-    def __init__(self, packet: QueuedPacket, first: int, end: int, *, redelivered: bool) -> None:
-        self.packet = packet
-        self.first = self.next = first
-        self.ready = self.end = end
-        self.redelivered = redelivered
-
-    def draw(self) -> int:
-        """Hand out the next message. Returns its index in the packet, or -1 when the queue must be asked again."""
-        index = self.next
-        if index >= self.ready:
-            return -1
-        self.next = index + 1
-        return index
-
-    def draw_many(self, most: int) -> range:
-        """Hand out so many of the next messages, or all that may be drawn. Returns their indices in the packet."""
-        first = self.next
-        self.next = min(first + most, max(first, self.ready))
-        return range(first, self.next)
-
-    def lease(self, index: int) -> Lease:
-        """A message that was drawn."""
-        return Lease(self.packet, index, self.redelivered)
-
-    def stop(self) -> None:
-        """Nothing more is drawn from it."""
-        self.ready = self.end = self.next
 
 
 class Notices:
@@ -93,11 +50,13 @@ class Notices:
         dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
         wanting: queues whose next bodies only the disk has, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
+        purged: what was taken out by hand since it was last written down, with the name of its queue.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
         drops: what was given up, by reason.
         disk: what lies in the queues of this node, express messages left out.
         express: express messages in memory.
         cached_bytes: durable bodies in memory, of all queues.
+        unfinished_bytes: of these, pieces of messages that are not here as a whole.
         relieved: whether some queue has become shorter since somebody looked.
         emptied: whether some queue has become empty since somebody looked.
     """
@@ -109,9 +68,11 @@ class Notices:
         "drops",
         "emptied",
         "express",
+        "purged",
         "read",
         "relieved",
         "resuming",
+        "unfinished_bytes",
         "wanting",
     )
 
@@ -119,11 +80,13 @@ class Notices:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
+        self.purged: list[tuple[str, list[Lease]]] = []
         self.resuming = Deadlines[Mailbox]()
         self.drops = drops
         self.disk = disk or Account(NO_LIMIT, NO_LIMIT)
         self.express = express or Account(NO_LIMIT, NO_LIMIT)
         self.cached_bytes = 0
+        self.unfinished_bytes = 0
         self.relieved = False
         self.emptied = False
 
@@ -135,6 +98,7 @@ class _Partial:
     have_bytes: int = 0
     last_number: int = 0
     cached_bytes: int = 0
+    overhead_bytes: int = 0
     begun_by: int = 0
 
 
@@ -244,6 +208,10 @@ class Mailbox:
                 total_bytes, {}, begun_by=packet.number
             )
             self._count(packet, 1, total_bytes)
+        elif packet.delivery not in DURABLE:
+            # As long as it is a piece it takes as much as a message does.
+            self._partials[(packet.origin, packet.lane)][fragment[0]].overhead_bytes += EXPRESS_OVERHEAD_BYTES
+            self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
         self.fill.messages.add(messages)
@@ -292,12 +260,27 @@ class Mailbox:
             partial = partials.pop(ordinal)
             rows = list(partial.rows.values())
             self._orphans += [key for row in rows for key in row.keys]
-            self._cache(-partial.cached_bytes)
+            self._forget_pieces(partial, stream[0])
             self._release(rows[0], 1, partial.total_bytes)
         if not partials:
             del self._partials[stream]
         if self._orphans:
             self._notices.dirty[self] = None
+
+    def _keep_piece(self, partial: _Partial, packet: QueuedPacket) -> None:
+        if packet.keys and self._notices.unfinished_bytes > UNFINISHED_BYTES:
+            packet.pieces = []
+        size_bytes = self._keep(packet)
+        partial.cached_bytes += size_bytes
+        self._notices.unfinished_bytes += size_bytes if packet.keys else 0
+
+    def _forget_pieces(self, partial: _Partial, origin: bytes) -> None:
+        """They are one message now, or nothing."""
+        self._cache(-partial.cached_bytes)
+        if any(row.keys for row in partial.rows.values()):
+            self._notices.unfinished_bytes -= partial.cached_bytes
+        if partial.overhead_bytes:
+            self._notices.express.add(origin, -partial.overhead_bytes)
 
     def _put_fragment(self, packet: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
         stream = (packet.origin, packet.lane)
@@ -309,7 +292,7 @@ class Mailbox:
             self._notices.dirty[self] = None
             return
         partial.rows[offset] = packet
-        partial.cached_bytes += self._keep(packet)
+        self._keep_piece(partial, packet)
         partial.have_bytes += length
         if offset == 0:
             partial.last_number = packet.number - 1 - (-total_bytes // length)
@@ -317,7 +300,7 @@ class Mailbox:
             partial.last_number = packet.number
         if partial.have_bytes == partial.total_bytes:
             rows = partial.rows
-            self._cache(-partial.cached_bytes)
+            self._forget_pieces(partial, packet.origin)
             del partials[ordinal]
             if not partials:
                 del self._partials[stream]
@@ -579,6 +562,7 @@ class Mailbox:
         (place, index), (last, _) = min(wanted), max(wanted)
         found = takewhile(lambda one: one[0].place <= last, self.waiting((place, index - 1)))
         taken = [Lease(packet, at, packet.redelivered) for packet, at in found if (packet.place, at) in wanted]
+        self._notices.purged.append((self.name, taken))
         for lease in taken:
             self.acknowledge(lease)
         self._forget_done()

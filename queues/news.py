@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent, PeerUnknown
+from triack.queues.calling import WaitsFor
 from triack.queues.effects import Tell
 from triack.queues.link import Conversation, Link
 from triack.session.states import CloseReason
@@ -43,6 +44,13 @@ class News:
             self._events.append(LinkDown(conversation.path, conversation.peer_label, node_id, reason.value))
         elif not conversation.peer_id and link is not None and reason in _UNANSWERED:
             self._be_silent(link)
+
+    def handle_called(self, link: Link, missing: WaitsFor | None) -> None:
+        """A link was to get a session; ``missing`` says why it could not, or cannot yet."""
+        is_unknown = missing is WaitsFor.KEY
+        if is_unknown and not link.unknown:
+            self._events.append(PeerUnknown(link.peer, f"this node trusts no {link.peer}, or has no key of it"))
+        link.unknown = is_unknown
 
     def handle_trouble(self, address: str, cause: str) -> None:
         """Nothing reaches an address. Told once, until somebody answers there; and not of addresses nobody wants."""

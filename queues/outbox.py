@@ -17,13 +17,14 @@ from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
 from triack.queues.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.deadlines import Deadlines
+from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox, Record
 from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
 from triack.queues.ordinals import Ordinals
 from triack.queues.outgoing_queue import OutgoingQueue, Row
-from triack.queues.packing import Outgoing, Unpacked, unpack_pieces
+from triack.queues.packing import Outgoing, Unpacked
 from triack.queues.settings import NodeSettings
 
 __all__ = ["Outbox", "PacketContext"]
@@ -45,26 +46,6 @@ class PacketContext:
     outgoing: OutgoingQueue
     entry: Entry
     previous: int
-
-
-@dataclass(slots=True)
-class _GivenUp:
-    """The packets of one message that will be sent no more, and why; they wait for their bodies."""
-
-    outgoing: OutgoingQueue
-    entries: list[Entry]
-    reason: str
-    rejected: bool
-
-    @property
-    def is_freed(self) -> bool:
-        """Whether they were acknowledged after all. The packets of one message are freed together."""
-        return self.entries[0].state is EntryState.DONE
-
-    @property
-    def is_here(self) -> bool:
-        """Whether all bodies are in memory."""
-        return all(entry.body is not None for entry in self.entries)
 
 
 class Outbox:
@@ -114,7 +95,7 @@ class Outbox:
         self._ordinals = Ordinals(incarnation)
         self._unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
-        self._given_up: list[_GivenUp] = []
+        self._given_up: list[GivenUp] = []
         self._deadlines = Deadlines[OutgoingQueue | Link]()
         self.keys = AcceptedKeys(settings.keys)
 
@@ -337,8 +318,7 @@ class Outbox:
     def handle_session_ack(self, context: PacketContext, group: GroupCommit) -> None:
         """A session ack covers the packet."""
         outgoing, entry = context.outgoing, context.entry
-        freed = outgoing.sequence.handle_session_ack(entry)
-        if freed:
+        if freed := outgoing.sequence.handle_session_ack(entry):
             self._free(outgoing, freed, group)
         else:
             outgoing.stages.handle_progress(entry)
@@ -347,7 +327,7 @@ class Outbox:
         """A store ack covers the packet."""
         outgoing, entry = context.outgoing, context.entry
         freed = outgoing.sequence.handle_store_ack(entry)
-        if outgoing.sequence.hold.handle_progress():
+        if outgoing.sequence.hold.handle_progress() or outgoing.sequence.start.credit is not None:
             self._look_at(outgoing)
         if freed:
             self._free(outgoing, freed, group)
@@ -380,12 +360,14 @@ class Outbox:
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
         entry = outgoing.sequence.entries.get(number)
-        # One that has expired before is on its way to the dead-letter queue already.
-        if entry is None or entry.state in _GIVEN_UP:
+        if entry is None or entry.state is EntryState.REJECTED:
             return
         entries = outgoing.sequence.message_of(entry)
+        # One that has expired before is on its way to the dead-letter queue already; now it is known not to have come.
+        is_new = entry.state is not EntryState.GIVEN_UP
         outgoing.sequence.reject(entries)
-        self._given_up.append(_GivenUp(outgoing, entries, reason, rejected=True))
+        if is_new:
+            self._given_up.append(GivenUp(outgoing, entries, reason))
         self._forget_sent(outgoing, entries)
 
     def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool) -> None:
@@ -429,16 +411,24 @@ class Outbox:
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link."""
+        resumed = link.idle
         link.handle_opened()
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_opened(now_ns)
+            if not resumed:
+                outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
 
-    def handle_session_closed(self, link: Link, now_ns: int, *, unanswered: bool) -> None:
-        """The session of a link is gone: what is not freed goes out again on the next one; see ``Link``."""
-        link.handle_closed(now_ns, unanswered=unanswered)
+    def handle_session_closed(
+        self, link: Link, now_ns: int, *, unanswered: bool = False, idle: bool = False, untaken: bool = False
+    ) -> None:
+        """The session of a link is gone: what is not freed goes out again; see ``Link``.
+
+        ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
+        an order ack goes on waiting. ``untaken``: what had arrived was not stored.
+        """
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
         for outgoing in link.queues:
-            outgoing.sequence.handle_session_closed()
+            outgoing.sequence.handle_session_closed(idle=link.idle, untaken=untaken)
             self._look_at(outgoing)
 
     # ---- giving up
@@ -450,8 +440,7 @@ class Outbox:
                 key.wake()
                 continue
             key.sequence.hold.handle_timer(now_ns)
-            again = key.sequence.handle_timer(now_ns)
-            if again:
+            if again := key.sequence.handle_timer(now_ns):
                 self._record_resend(key, again, now_ns)
             for entry in key.poll_expired(now_ms):
                 self._give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
@@ -476,30 +465,25 @@ class Outbox:
         if entry.state not in _GIVEN_UP:
             entries = outgoing.sequence.message_of(entry)
             outgoing.sequence.give_up(entries)
-            self._given_up.append(_GivenUp(outgoing, entries, reason, rejected=False))
+            self._given_up.append(GivenUp(outgoing, entries, reason))
 
     def dead_letter_given_up(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
         """Put given-up messages into the dead-letter queue, with the next commit; those whose bodies are here."""
-        waiting: list[_GivenUp] = []
+        waiting: list[GivenUp] = []
         for item in self._given_up:
             if item.is_freed:
                 continue
             if not item.is_here:
                 waiting.append(item)
                 continue
-            self._dead_letter(item, unpack_pieces([entry.body or b"" for entry in item.entries]), group, now_ms)
+            self._dead_letter(item, item.open(), group, now_ms)
             # Before the commit: if the process dies right after it, nothing else would tell of the removal.
             self._record_removed(item, now_ns)
         self._given_up = waiting
 
-    def _dead_letter(self, item: _GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
+    def _dead_letter(self, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
         outgoing, entries = item.outgoing, item.entries
-        added = {
-            "dead_reason": item.reason,
-            "dead_destination": f"{outgoing.peer}/{outgoing.queue}",
-            "dead_attempts": max(entry.sends for entry in entries),
-            "dead_maybe_delivered": not item.rejected and any(entry.sends for entry in entries),
-        }
+        added = item.properties
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
@@ -614,10 +598,10 @@ class Outbox:
         first, last = again[0].number, again[-1].number
         self._record_range("resend_scheduled", outgoing, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
 
-    def _record_removed(self, item: _GivenUp, now_ns: int) -> None:
+    def _record_removed(self, item: GivenUp, now_ns: int) -> None:
         first, last = item.entries[0].number, item.entries[-1].number
         count = sum(entry.messages for entry in item.entries)
-        said = "expired" if item.reason == DeadReason.REACH_QUEUE_TIMEOUT else item.reason
+        said = "expired" if item.has_expired else item.reason
         self._record_range("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
 
     def _record_range(

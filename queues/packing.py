@@ -29,6 +29,7 @@ __all__ = [
     "Fragment",
     "Outgoing",
     "Packed",
+    "Properties",
     "Unpacked",
     "check",
     "count_of",
@@ -51,6 +52,10 @@ USER_PROPERTIES_BYTES = 12 * 1024
 MAX_PROPERTIES_BYTES = 16 * 1024
 """Encoded properties: what a user may set, and with what the dead-letter queue adds."""
 
+PIECE_MIN_BYTES = 256
+"""Smallest piece of a large message, but for its last: those that fill the smallest datagram are larger. Many smaller
+ones would take many times their bytes in memory."""
+
 _HEAD = Struct("!BHQQ")
 _FRAGMENT = Struct("!II")
 _LENGTH = Struct("!I")
@@ -63,14 +68,33 @@ assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragm
 Properties = dict[str, Any]
 
 
+NO_DEAD_LETTER = "no_dead_letter"
+"""A property: when the message cannot be delivered, its sender is told, or has gone, and nobody wants to keep it."""
+
+
 @dataclass(slots=True)
 class Outgoing:
-    """A message on its way into a packet; ``key`` is its sender's, for this node alone, and empty when it has none."""
+    """A message on its way into a packet; ``key`` is its sender's, for this node alone, and empty when it has none.
+
+    It is not sent after ``reach_by_ms``, nor after ``receive_by_ms`` in its properties: nobody would read it.
+    """
 
     body: bytes
     properties: Properties | None = None
     reach_by_ms: int = 0
     key: str = ""
+
+    @property
+    def receive_by_ms(self) -> int:
+        """Wall clock time after which nobody is to read it; 0 for never."""
+        return int((self.properties or {}).get("receive_by_ms", 0))
+
+    @property
+    def expiry(self) -> tuple[int, bool]:
+        """When it is not worth sending any more, 0 for never, and whether because nobody would read it."""
+        reach_by_ms, receive_by_ms = self.reach_by_ms, self.receive_by_ms
+        unread = receive_by_ms > 0 and not 0 < reach_by_ms < receive_by_ms
+        return (receive_by_ms if unread else reach_by_ms), unread
 
 
 @dataclass(slots=True)
@@ -97,6 +121,10 @@ class Unpacked:
     sent_at_ms: int
     bodies: list[bytes]
     properties: list[Properties] | None
+
+    def is_unread_after(self, at_ms: int) -> bool:
+        """Whether that is when their time to be received ends, which the messages of a packet share then."""
+        return self.properties is not None and self.properties[0].get("receive_by_ms") == at_ms
 
 
 @dataclass(slots=True)
@@ -131,10 +159,10 @@ def pack(
     packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms)
     for message in messages:
         if type(message) is bytes:
-            packer.add(message, b"", 0)
+            packer.add(message, b"", (0, False))
         else:
             assert isinstance(message, Outgoing)
-            packer.add(message.body, write_properties(message.properties), message.reach_by_ms)
+            packer.add(message.body, write_properties(message.properties), message.expiry)
     packer.close_run()
     return packer.packed, packer.ordinal
 
@@ -150,16 +178,16 @@ class _Packer:
         self._bodies: list[bytes] = []
         self._properties: list[bytes] = []
         self._rich = False
-        self._reach_by_ms = 0
+        self._expiry = (0, False)
 
-    def add(self, body: bytes, properties: bytes, reach_by_ms: int) -> None:
+    def add(self, body: bytes, properties: bytes, expiry: tuple[int, bool]) -> None:
         size_bytes = len(body) + 2 + (len(properties) + 2 if properties or self._rich else 0)
         becomes_rich = bool(properties) and not self._rich
         if becomes_rich:
             size_bytes += 2 * len(self._bodies)
-        if size_bytes > self._room_bytes or reach_by_ms != self._reach_by_ms:
+        if size_bytes > self._room_bytes or expiry != self._expiry:
             self.close_run()
-            self._reach_by_ms = reach_by_ms
+            self._expiry = expiry
             size_bytes = len(body) + 2 + (len(properties) + 2 if properties else 0)
             if size_bytes > self._room_bytes:
                 self._add_fragments(body, properties)
@@ -174,7 +202,7 @@ class _Packer:
         if not count:
             return
         body = _batch(self._bodies, self._properties if self._rich else None, self.ordinal, self._sent_at_ms)
-        self.packed.append(Packed(body, count, count, self._reach_by_ms))
+        self.packed.append(Packed(body, count, count, self._expiry[0]))
         self.ordinal += count
         self._bodies, self._properties, self._rich = [], [], False
         self._room_bytes = self._full_bytes
@@ -187,7 +215,7 @@ class _Packer:
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
             fragment = head + _FRAGMENT.pack(len(blob), offset) + piece
-            self.packed.append(Packed(fragment, int(last), 1, self._reach_by_ms))
+            self.packed.append(Packed(fragment, int(last), 1, self._expiry[0]))
         self.ordinal += 1
 
 
@@ -290,6 +318,8 @@ def read_fragment(body: bytes) -> Fragment:
     most_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + _LENGTH.size
     if not piece or offset + len(piece) > total_bytes or total_bytes > most_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
+    if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
+        raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
     return Fragment(ordinal, sent_at_ms, total_bytes, offset, piece)
 
 

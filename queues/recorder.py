@@ -118,7 +118,7 @@ class Recorder:
             self.add("ack_sent", now_ns, {**fields, "trigger": ack.trigger, "pending": ack.pending})
         if stored is not None:
             fields = {"session": session, "cumulative": stored.cumulative, "ranges": stored.ranges}
-            self.add("store_ack_sent", now_ns, fields)
+            self.add("store_ack_sent", now_ns, {**fields, "trigger": stored.trigger, "pending": stored.pending})
         if sent is not None:
             self._add_sent(session, sent, now_ns)
 
@@ -223,8 +223,8 @@ def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
     return {
         **({"address": address} if address else {}),
         "max_unacked_packet": session.max_unacked_packet,
-        "idle_ack_delay_ns": session.trigger.delay_ns,
-        "ack_threshold": session.trigger.count or 0,
+        "idle_ack_delay_ns": session.trigger.longest_ns,
+        "ack_threshold": session.trigger.threshold(session.max_unacked_packet) or 0,
         "ack_timeout_min_ns": session.ack_timeout_min_ns if session.ack_timeout_ns is None else session.ack_timeout_ns,
         "seq_max_ack_delay_ns": order.seq_max_ack_delay_ns,
         "seq_resend_13_ns": order.seq_resend_13_ns,

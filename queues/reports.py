@@ -16,7 +16,6 @@ from triack.queues.news import News
 from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.packing import check
 from triack.queues.recorder import Recorder
-from triack.queues.settings import NodeSettings
 from triack.session import events
 from triack.session.states import CloseReason
 
@@ -28,7 +27,6 @@ class Reports:
 
     Args:
         node_id: this node.
-        settings: limits and timeouts.
         inbox: what arrives.
         outbox: what leaves.
         handshakes: all conversations.
@@ -52,14 +50,12 @@ class Reports:
         "_outbox",
         "_record",
         "_recorder",
-        "_settings",
         "closes",
     )
 
     def __init__(
         self,
         node_id: bytes,
-        settings: NodeSettings,
         *,
         inbox: Inbox,
         outbox: Outbox,
@@ -71,7 +67,6 @@ class Reports:
         record: Record,
     ) -> None:
         self._node_id = node_id
-        self._settings = settings
         self._inbox = inbox
         self._outbox = outbox
         self._handshakes = handshakes
@@ -94,7 +89,7 @@ class Reports:
 
     def _on_opened(self, conversation: Conversation, _event: events.SessionOpened, now_ns: int) -> None:
         session = conversation.session
-        settings = self._settings.session
+        policy, terms, store_terms = session.policy, session.answering.terms, session.answering.store_terms
         self._record(
             "session_opened",
             now_ns,
@@ -104,14 +99,22 @@ class Reports:
             role="initiator" if session.initiator else "acceptor",
             address=conversation.path,
             window=session.window.limit,
-            idle_ack_delay_ns=settings.trigger.delay_ns,
-            ack_threshold=settings.trigger.count or 0,
+            idle_ack_delay_ns=terms.delay_ns,
+            ack_threshold=terms.count or 0,
+            ack_bytes=terms.bytes_ or 0,
+            store_ack_delay_ns=store_terms.delay_ns,
+            store_ack_threshold=store_terms.count or 0,
+            store_ack_bytes=store_terms.bytes_ or 0,
+            ack_timeout_min_ns=policy.ack_timeout_min_ns,
+            ack_timeout_max_ns=policy.ack_timeout_max_ns,
+            store_ack_timeout_min_ns=policy.store_ack_timeout_min_ns,
+            store_ack_timeout_max_ns=policy.store_ack_timeout_max_ns,
         )
-        self._handshakes.handle_opened(conversation, now_ns)
+        self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
         self._news.handle_opened(conversation)
         if conversation.link is not None:
             self._outbox.handle_session_opened(conversation.link, now_ns)
-        self._inbox.handle_request(conversation.peer_id)
+        self._inbox.handle_session_opened(conversation.peer_id)
 
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
         self.closes[event.reason.value] += 1
@@ -130,8 +133,13 @@ class Reports:
         self._news.handle_closed(conversation, event.reason)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            unanswered = event.reason is CloseReason.CONNECT_TIMEOUT
-            self._outbox.handle_session_closed(link, now_ns, unanswered=unanswered)
+            self._outbox.handle_session_closed(
+                link,
+                now_ns,
+                unanswered=event.reason is CloseReason.CONNECT_TIMEOUT,
+                idle=event.reason is CloseReason.IDLE,
+                untaken=event.reason is CloseReason.STORE_ACK_TIMEOUT,
+            )
 
     # ---- packets
 

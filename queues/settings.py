@@ -9,6 +9,7 @@ from triack.base.names import check_name
 from triack.ordering.settings import OrderSettings
 from triack.queues.accepted_keys import KeySettings
 from triack.queues.quotas import Limits
+from triack.queues.reconnect import Reconnect
 from triack.queues.redelivery import Redelivery
 from triack.session.settings import SessionSettings
 
@@ -24,8 +25,7 @@ class NodeSettings:
         order: those of its sequences.
         stream_datagram_bytes: largest datagram on ``tcp://`` and ``memory://``; ``session.max_datagram_bytes`` is for
             UDP.
-        reconnect_min_s: first wait before another attempt to connect; doubles up to ``reconnect_max_s``.
-        reconnect_max_s: longest wait between attempts (MSMQ ``WaitTime``).
+        reconnect: how long to wait before another attempt to connect.
         pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
         body_cache_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them.
@@ -43,8 +43,7 @@ class NodeSettings:
     session: SessionSettings = field(default_factory=SessionSettings)
     order: OrderSettings = field(default_factory=OrderSettings)
     stream_datagram_bytes: int = 65_000
-    reconnect_min_s: float = 0.1
-    reconnect_max_s: float = 1.0
+    reconnect: Reconnect = field(default_factory=Reconnect)
     pending_limit_bytes: int = 4 * 1024 * 1024
     express_limit_bytes: int = 16 * 1024 * 1024
     body_cache_bytes: int = 32 * 1024 * 1024
@@ -57,8 +56,6 @@ class NodeSettings:
     max_streams: int = 4_096
     close_timeout_s: float = 5.0
     keys: KeySettings = field(default_factory=KeySettings)
-    reconnect_min_ns: int = field(init=False, repr=False, compare=False)
-    reconnect_max_ns: int = field(init=False, repr=False, compare=False)
     close_timeout_ns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 
 from triack.base.delivery import Delivery
@@ -38,6 +39,25 @@ PRUNE_AT = 1_024
 """Beyond so many separate failures, of messages up to the oldest one nothing is known any more."""
 
 
+@dataclass(slots=True)
+class _Wait:
+    """Someone waits; ``left`` are packets of the message that may not be there yet, None before they are known.
+
+    Stages are never lost again, so each packet is looked at until it is there, however many a message has.
+    """
+
+    stage: Stage
+    waiter: Waiter
+    left: list[Entry] | None = None
+
+    def is_over(self) -> bool:
+        """Whether all of the packets have come to the stage."""
+        left = self.left
+        while left and _reached(left[-1], self.stage):
+            left.pop()
+        return not left
+
+
 class StageTracker:
     """The messages of one outgoing queue by ticket, the count of messages submitted before them."""
 
@@ -50,7 +70,7 @@ class StageTracker:
         self._entries: list[Entry] = []
         self._failed: list[tuple[int, int, str]] = []
         self._forgotten_below = 0
-        self._waiting: dict[int, list[tuple[Stage, Waiter]]] = {}
+        self._waiting: dict[int, list[_Wait]] = {}
 
     @property
     def awaited(self) -> bool:
@@ -93,23 +113,24 @@ class StageTracker:
 
     def wait(self, ticket: int, stage: Stage, waiter: Waiter) -> list[Entry]:
         """Call ``waiter`` when the message reaches the stage. Returns the packets it is in, if it has not yet."""
-        if self._answer(ticket, stage, waiter):
+        wait = _Wait(stage, waiter)
+        if self._answer(ticket, wait):
             return []
-        self._waiting.setdefault(ticket, []).append((stage, waiter))
+        self._waiting.setdefault(ticket, []).append(wait)
         return self._find(ticket)
 
     def reached_until(self, tickets: range, stage: Stage) -> int:
         """How far a row of messages has come, looked at by the packet: the first ticket that has not, or the end."""
         at, reasons = tickets.start, list[str | None]()
         while at < tickets.stop:
-            if not self._answer(at, stage, reasons.append) or reasons.pop() is not None:
+            if not self._answer(at, _Wait(stage, reasons.append)) or reasons.pop() is not None:
                 return at
             at = max((entry.first_ticket + entry.tickets for entry in self._find(at)), default=at + 1)
         return tickets.stop
 
     def forget(self, ticket: int, waiter: Waiter) -> None:
         """Nobody waits any more."""
-        left = [pair for pair in self._waiting.get(ticket, ()) if pair[1] is not waiter]
+        left = [wait for wait in self._waiting.get(ticket, ()) if wait.waiter is not waiter]
         if left:
             self._waiting[ticket] = left
         else:
@@ -124,33 +145,36 @@ class StageTracker:
     def fail_all(self, reason: str) -> None:
         """Tell everyone who waits that it will not happen."""
         waiting, self._waiting = self._waiting, {}
-        for pairs in waiting.values():
-            for _, waiter in pairs:
-                waiter(reason)
+        for waits in waiting.values():
+            for wait in waits:
+                wait.waiter(reason)
 
     def _answer_all(self, tickets: range) -> None:
         waiting = self._waiting
         for ticket in _common(waiting, tickets):
-            waiting[ticket] = [pair for pair in waiting[ticket] if not self._answer(ticket, *pair)]
+            waiting[ticket] = [wait for wait in waiting[ticket] if not self._answer(ticket, wait)]
             if not waiting[ticket]:
                 del waiting[ticket]
 
-    def _answer(self, ticket: int, stage: Stage, waiter: Waiter) -> bool:
+    def _answer(self, ticket: int, wait: _Wait) -> bool:
         """Tell a waiter what has become of a message. Returns False when that is still open."""
         if ticket < self._forgotten_below:
-            waiter("forgotten")
+            wait.waiter("forgotten")
             return True
         for first, end, reason in self._failed:
             if first <= ticket < end:
-                waiter(reason)
+                wait.waiter(reason)
                 return True
-        if ticket < self.queued and all(_reached(entry, stage) for entry in self._find(ticket)):
-            waiter(None)
-            return True
+        if ticket < self.queued:
+            if wait.left is None:
+                wait.left = self._find(ticket)
+            if wait.is_over():
+                wait.waiter(None)
+                return True
         # Halted for this life of the process only: what is queued stays so.
-        if self.halted is None or stage is Stage.QUEUED:
+        if self.halted is None or wait.stage is Stage.QUEUED:
             return False
-        waiter(str(self.halted))
+        wait.waiter(str(self.halted))
         return True
 
     def _find(self, ticket: int) -> list[Entry]:
@@ -172,7 +196,7 @@ class StageTracker:
         del self._starts[:done], self._entries[:done]
 
 
-def _common(waiting: dict[int, list[tuple[Stage, Waiter]]], tickets: range) -> list[int]:
+def _common(waiting: dict[int, list[_Wait]], tickets: range) -> list[int]:
     """The tickets that someone waits for, found from the smaller side."""
     if len(tickets) < len(waiting):
         return [ticket for ticket in tickets if ticket in waiting]

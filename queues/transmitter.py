@@ -95,6 +95,7 @@ class Transmitter:
         """Begin a session for each of these links."""
         for link in links:
             self._handshakes.connect(link, now_ns)
+            self._news.handle_called(link, self._handshakes.waits_for(link))
 
     def poll(self, giving: Giving, now_ns: int) -> dict[str, list[bytes]]:
         """Everything to send now, by address."""

@@ -45,10 +45,12 @@ class AckSent:
 
 @dataclass(slots=True)
 class StoreAckSent:
-    """A store ack that left in a transmit."""
+    """A store ack that left in a transmit; ``pending`` packets are covered by it for the first time."""
 
     cumulative: int
     ranges: list[Range]
+    trigger: str
+    pending: int
 
 
 @dataclass(slots=True)

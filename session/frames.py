@@ -16,8 +16,7 @@ cumulative number. All acks are cumulative plus ranges (as RFC 9000 section 19.3
 
 The hello is the payload of a connect and of an accept:
 
-    session id u64, connection id u64, sent at u64 in ns, window u32, largest datagram u32, idle ack delay u64 in ns,
-    introduction
+    session id u64, connection id u64, sent at u64 in ns, largest datagram u32, policy (see there), introduction
 """
 
 from dataclasses import dataclass
@@ -29,7 +28,8 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import NumberSet, Range
 from triack.base.reasons import DropReason
-from triack.session.settings import WINDOW_MAX, SessionSettings
+from triack.session.policy import POLICY_BYTES, Policy
+from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason
 
 __all__ = [
@@ -59,7 +59,7 @@ _PACKET = Struct("!BBHQQ")
 _ACK = Struct("!BBHIQQ")
 _RANGE = Struct("!II")
 _SHORT = Struct("!BB")
-_HELLO = Struct("!QQQIIQ")
+_HELLO = Struct("!QQQI")
 
 PACKET_HEADER_BYTES = _PACKET.size
 """Before the content of a packet."""
@@ -138,19 +138,16 @@ class Hello:
         session_id: chosen by the initiator, the same at both ends.
         connection_id: where the sender of this hello wants to get the session's datagrams.
         sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp).
-        window: packets the sender of this hello is ready to have unacknowledged towards it ([MS-MQQB] 2.2.2.1
-            WindowSize).
         max_datagram_bytes: largest datagram it takes.
-        idle_ack_delay_ns: longest it holds an ack back.
+        policy: what an initiator states; from an acceptor what is in force.
         introduction: what the session's owner says to the peer's; it means nothing to a session.
     """
 
     session_id: int
     connection_id: int
     sent_at_ns: int
-    window: int
     max_datagram_bytes: int
-    idle_ack_delay_ns: int
+    policy: Policy
     introduction: bytes = b""
 
     @classmethod
@@ -168,39 +165,27 @@ class Hello:
             session_id,
             connection_id,
             sent_at_ns,
-            settings.max_unacked_packet,
             settings.max_datagram_bytes,
-            settings.trigger.delay_ns,
+            Policy.of(settings),
             introduction,
         )
 
     def encode(self) -> bytes:
         """The hello as bytes."""
-        head = _HELLO.pack(
-            self.session_id,
-            self.connection_id,
-            self.sent_at_ns,
-            self.window,
-            self.max_datagram_bytes,
-            self.idle_ack_delay_ns,
-        )
-        return head + self.introduction
+        head = _HELLO.pack(self.session_id, self.connection_id, self.sent_at_ns, self.max_datagram_bytes)
+        return head + self.policy.encode() + self.introduction
 
     @classmethod
     def decode(cls, data: bytes) -> "Hello":
         """Read a hello. Raises ProtocolError ``bad-hello``."""
-        if len(data) < _HELLO.size:
+        if len(data) < _HELLO.size + POLICY_BYTES:
             raise ProtocolError(DropReason.BAD_HELLO, "too short")
-        session_id, connection_id, sent_at_ns, window, datagram_bytes, delay_ns = _HELLO.unpack_from(data)
-        introduction = data[_HELLO.size :]
-        hello = cls(session_id, connection_id, sent_at_ns, window, datagram_bytes, delay_ns, introduction)
-        if (
-            not 1 <= hello.window <= WINDOW_MAX
-            or hello.max_datagram_bytes < DATAGRAM_MIN_BYTES
-            or not hello.connection_id
-        ):
+        session_id, connection_id, sent_at_ns, datagram_bytes = _HELLO.unpack_from(data)
+        if datagram_bytes < DATAGRAM_MIN_BYTES or not connection_id:
             raise ProtocolError(DropReason.BAD_HELLO, "value out of range")
-        return hello
+        policy = Policy.decode(data[_HELLO.size :][:POLICY_BYTES])
+        introduction = data[_HELLO.size + POLICY_BYTES :]
+        return cls(session_id, connection_id, sent_at_ns, datagram_bytes, policy, introduction)
 
 
 def content_limit_bytes(max_datagram_bytes: int, overhead_bytes: int) -> int:

@@ -42,9 +42,10 @@ class Opening:
         due: whether the hello is to be said now.
         unconfirmed: whether the session is open here, and nothing shows that it is so at the other end.
         times_said: how often the hello was said.
+        said_at_ns: when it was said last.
     """
 
-    __slots__ = ("due", "hello", "initiator", "times_said", "unconfirmed")
+    __slots__ = ("due", "hello", "initiator", "said_at_ns", "times_said", "unconfirmed")
 
     def __init__(self, hello: Hello, peer: Hello | None) -> None:
         self.initiator = peer is None
@@ -52,6 +53,7 @@ class Opening:
         self.due = True
         self.unconfirmed = False
         self.times_said = 0
+        self.said_at_ns = 0
 
     def introduce(self, introduction: bytes) -> None:
         """There is something new to say; an acceptor says it when it is asked."""
@@ -71,6 +73,7 @@ class Opening:
         """The hello that leaves now."""
         self.due = False
         self.times_said += 1
+        self.said_at_ns = now_ns
         if self.initiator:
             self.hello = replace(self.hello, sent_at_ns=now_ns)
         return self.hello
@@ -82,6 +85,10 @@ class Opening:
             return None
         return min(CONNECT_RESEND_NS + (self.times_said - 1) * CONNECT_RESEND_MORE_NS, CONNECT_RESEND_MAX_NS)
 
+    def round_trip_ns(self, now_ns: int) -> int:
+        """How long what was said took to be answered now; 0 when nobody knows which time it was."""
+        return now_ns - self.said_at_ns if self.times_said == 1 else 0
+
     @property
     def is_unanswered(self) -> bool:
         """Whether the hello of an initiator was said often enough for people to be told."""
@@ -90,3 +97,4 @@ class Opening:
     def normalize(self) -> None:
         """For searches that keep the clock still: how often it was said only sets the wait."""
         self.times_said = min(self.times_said, 1)
+        self.said_at_ns = 0

@@ -12,7 +12,8 @@ closes with a named reason. It does not know queues, sequences, addresses, keys 
 the introductions and the marks, means nothing to it. It is put together from machines, each with a file of its own:
 
     states        the life of the session, and why it ends       opening       what is said before it is open
-    sending       the window, and what counts as lost            session_ack   what arrived, and when to say so
+    policy        what both ends agree on                        answering     which acks leave with which datagram
+    sending       the window, and what counts as lost            session_ack   what arrived
     probing       asking for acks that do not come               store_ack     what is on our disk
     congestion    how much the network takes                     store_wait    what is not yet on the peer's
     pacing        how fast it takes it                           idle          when there was nothing for too long
@@ -21,6 +22,7 @@ the introductions and the marks, means nothing to it. It is put together from ma
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import DURABLE, Delivery
@@ -28,8 +30,8 @@ from triack.base.errors import ProtocolError
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.session import frames as wire
+from triack.session.answering import Answering
 from triack.session.events import (
-    AckSent,
     AcksRequested,
     Event,
     PacketArrived,
@@ -38,7 +40,6 @@ from triack.session.events import (
     PacketsStored,
     SessionClosed,
     SessionOpened,
-    StoreAckSent,
     Transmit,
     TransmitKind,
 )
@@ -49,10 +50,8 @@ from triack.session.pacing import NetworkShare
 from triack.session.probing import PROBE_PACKETS, Probing
 from triack.session.rtt import RoundTrip
 from triack.session.sending import SPAN_WINDOWS, SendWindow, SessionPacket
-from triack.session.session_ack import AckState, SessionAck
 from triack.session.settings import SessionSettings
 from triack.session.states import AS_HEARD, UNTOLD, WITHOUT_ACKS, CloseReason, Move, State, next_state
-from triack.session.store_ack import StoreAck
 from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
@@ -81,6 +80,8 @@ class Session:
         mark: a number of the owner's that only grows; it goes out with packets and store acks. The owner keeps it
             current.
         peer_mark: the greatest mark that came from the peer.
+        policy: what is in force; before the peer has spoken, what this end would like.
+        answering: the acks that this end owes, and when they are due.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Session:
     ) -> None:
         own = Hello.of(settings, session_id=session_id, connection_id=connection_id, introduction=introduction)
         self.peer = peer
+        self.policy = own.policy if peer is None else own.policy.agreed(peer.policy)
         self.state = State.CONNECTING if peer is None else State.ACCEPTING
         self.mark = 0
         self.peer_mark = 0
@@ -107,10 +109,10 @@ class Session:
         self._share = NetworkShare(settings.max_datagram_bytes, now_ns) if shares_network else None
         congestion = None if self._share is None else self._share.window
         self.window = SendWindow(settings.max_unacked_packet, self.rtt, congestion)
-        self._opening = Opening(own, peer)
-        self._session_ack = SessionAck(settings.trigger, SPAN_WINDOWS * settings.max_unacked_packet)
-        self._store_ack = StoreAck()
-        self._store_wait = StoreWait(settings)
+        self._opening = Opening(replace(own, policy=self.policy), peer)
+        span = SPAN_WINDOWS * settings.max_unacked_packet
+        self.answering = Answering(settings.max_unacked_packet, self.policy, span)
+        self._store_wait = StoreWait(self.policy)
         self._probing = Probing()
         self._idle = Idle(settings.cleanup_interval_ns, now_ns)
         self._timers = Timers()
@@ -141,7 +143,7 @@ class Session:
     @property
     def received(self) -> NumberSet:
         """The packets that have come."""
-        return self._session_ack.received
+        return self.answering.received
 
     @property
     def is_closed(self) -> bool:
@@ -187,6 +189,8 @@ class Session:
         if self.state is State.OPEN:
             self.state = next_state(self.state, Move.DRAIN)
             self._timers.start(Timer.DRAIN_LIMIT, now_ns + self._settings.drain_timeout_ns)
+            # What is missing is not to wait for the receiver's delays.
+            self._probing.ping_due = True
             self._close_if_drained()
         elif self.state in (State.CONNECTING, State.ACCEPTING):
             self.close(CloseReason.LOCAL_STOP)
@@ -222,9 +226,11 @@ class Session:
             self._open(Move.ACCEPTED, now_ns)
             # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
             self._opening.unconfirmed = True
-            self._session_ack.handle_request(now_ns)
+            self.answering.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
-            self._timers.start(Timer.CONNECT_LIMIT, now_ns + self._settings.connect_timeout_ns)
+            # It is open here, so that nobody gives it up sooner than any open session.
+            limit_ns = max(self._settings.connect_timeout_ns, self._ack_timeout_ns)
+            self._timers.start(Timer.CONNECT_LIMIT, now_ns + limit_ns)
         elif self.state is State.ACCEPTING:
             self._opening.handle_connect(peer)
 
@@ -254,17 +260,19 @@ class Session:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
             if self.is_closed:
                 return
-        self._arm_ack_delay()
+        self.answering.arm(self._timers)
         self._close_if_drained()
 
-    def handle_stored(self, numbers: list[int]) -> None:
+    def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these received packets has returned."""
-        self._store_ack.handle_stored(numbers)
+        self.answering.store_ack.handle_stored(numbers, now_ns)
+        if self.state is not State.CLOSED:
+            self.answering.arm(self._timers)
 
     def handle_refused(self, numbers: Iterable[int]) -> None:
         """The peer knows of these received packets that no commit will ever hold them: store acks may pass them."""
         for number in numbers:
-            self._store_ack.handle_not_durable(number)
+            self.answering.store_ack.handle_not_durable(number)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
@@ -310,10 +318,11 @@ class Session:
         room = self._datagram_bytes - self._overhead_bytes - wire.CLOSE_BYTES
         if reason not in WITHOUT_ACKS:
             # What arrived here is said with the goodbye, so that the peer need not send it again.
-            if self._session_ack.state is not AckState.NOTHING_OWED:
-                room -= self._add_ack(transmit, frames, room, now_ns)
-            if self._store_ack.due:
-                self._add_store_ack(transmit, frames, room)
+            answering = self.answering
+            if answering.session_ack.debt.owed:
+                room -= answering.put_ack(transmit, frames, room, now_ns)
+            if answering.store_ack.debt.owed:
+                answering.put_store_ack(transmit, frames, room, self.mark)
         frames.append(wire.encode_close(reason))
         transmit.payload = b"".join(frames)
         return transmit
@@ -327,21 +336,23 @@ class Session:
 
     def _transmit_frames(self, now_ns: int) -> Transmit | None:
         sent = self._next_packet(now_ns)
-        acks, probing = self._session_ack, self._probing
-        owes_ack = acks.state is AckState.DUE or (sent is not None and acks.piggybacks)
-        if sent is None and not owes_ack and not self._store_ack.due and not probing.ping_due:
+        answering, probing = self.answering, self._probing
+        ack, store_ack = answering.leaving(now_ns, with_packet=sent is not None)
+        if sent is None and not ack and not store_ack and not probing.ping_due:
             return None
         room = self._datagram_bytes - (sent.size_bytes if sent else self._overhead_bytes)
-        owed_bytes = self._owed_ack_bytes()
+        owed_bytes = answering.due_bytes
         if sent is not None and owed_bytes and room < owed_bytes:
             # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
             sent, room = None, self._datagram_bytes - self._overhead_bytes
         transmit = Transmit(TransmitKind.DATA, *self.take_counter(), b"")
         frames: list[bytes] = []
-        if owes_ack:
-            room -= self._add_ack(transmit, frames, room, now_ns)
-        if self._store_ack.due:
-            room -= self._add_store_ack(transmit, frames, room)
+        if ack:
+            room -= answering.put_ack(transmit, frames, room, now_ns)
+        if store_ack:
+            room -= answering.put_store_ack(transmit, frames, room, self.mark)
+        if ack or store_ack:
+            answering.arm(self._timers)
         if probing.ping_due and room >= wire.PING_BYTES:
             probing.ping_due = False
             frames.append(wire.encode_ping())
@@ -350,38 +361,6 @@ class Session:
             transmit.packet = sent
         transmit.payload = b"".join(frames)
         return transmit
-
-    def _owed_ack_bytes(self) -> int:
-        owed = 0
-        if self._session_ack.state is AckState.DUE:
-            owed += wire.numbers_bytes(self._session_ack.received)
-        if self._store_ack.due:
-            owed += wire.numbers_bytes(self._store_ack.stored)
-        return owed
-
-    def _add_ack(self, transmit: Transmit, frames: list[bytes], room: int, now_ns: int) -> int:
-        acks = self._session_ack
-        window, delay_ns = self._settings.max_unacked_packet, now_ns - acks.newest_at_ns
-        frame = wire.encode_ack(acks.received, window, acks.newest_counter, delay_ns)
-        if len(frame) > room:
-            return 0
-        trigger = acks.cause.value if acks.state is AckState.DUE else "piggyback"
-        ranges = acks.received.lowest_ranges(wire.MAX_ACK_RANGES)
-        transmit.ack = AckSent(acks.received.cumulative, ranges, trigger, acks.pending)
-        acks.handle_sent(now_ns)
-        self._timers.stop(Timer.ACK_DELAY)
-        frames.append(frame)
-        return len(frame)
-
-    def _add_store_ack(self, transmit: Transmit, frames: list[bytes], room: int) -> int:
-        stored = self._store_ack.stored
-        frame = wire.encode_store_ack(stored, self.mark)
-        if len(frame) > room:
-            return 0
-        transmit.store_ack = StoreAckSent(stored.cumulative, stored.lowest_ranges(wire.MAX_ACK_RANGES))
-        self._store_ack.handle_sent()
-        frames.append(frame)
-        return len(frame)
 
     def _next_packet(self, now_ns: int) -> SessionPacket | None:
         probe = self._probing.peek()
@@ -404,10 +383,7 @@ class Session:
         window.handle_sent(sent, self._counter, now_ns)
         if self._share is not None:
             self._share.handle_sent(sent.size_bytes)
-        # The window closes behind the last packet that may go: do not wait for the receiver's delay.
-        following = window.peek()
-        closing = not window.room if following is None else not window.has_credit(following)
-        asks = sent.asks or probes or sent.sends > 1 or closing
+        asks = sent.asks or probes or sent.sends > 1 or (self._stands_still and not self._peer_acks)
         self._probing.last_asked = asks
         self._idle.handle_packet(now_ns)
         if sent.delivery in DURABLE and sent.sends == 1:
@@ -419,15 +395,31 @@ class Session:
         self._arm_probe(now_ns)
         return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.mark)
 
+    @property
+    def _stands_still(self) -> bool:
+        """Whether no packet may leave before something is acknowledged: a window is closed."""
+        following = self.window.peek()
+        return not self.window.room if following is None else not self.window.has_credit(following)
+
+    @property
+    def _peer_acks(self) -> bool:
+        """Whether so much is on its way that the peer acknowledges some of it at once, without being asked."""
+        window = self.window
+        header_bytes = wire.PACKET_HEADER_BYTES + self._overhead_bytes
+        content_bytes = window.in_flight_bytes - window.in_flight * header_bytes
+        return self.answering.terms.reached(window.in_flight, content_bytes)
+
     # ---- receiving
 
     def _take_peer(self, peer: Hello) -> None:
         self.peer = peer
-        self.window.peer_window = peer.window
+        self.policy = self.policy.agreed(peer.policy)
+        self.window.peer_window = peer.policy.window
         self._datagram_bytes = min(self._settings.max_datagram_bytes, peer.max_datagram_bytes)
 
     def _open(self, move: Move, now_ns: int) -> None:
         self.state = next_state(self.state, move)
+        self.answering.agree(self.policy, self._opening.round_trip_ns(now_ns))
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + self._settings.cleanup_interval_ns)
         self._idle.handle_packet(now_ns)
@@ -442,19 +434,21 @@ class Session:
 
     def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
-        acks = self._session_ack
+        acks, stores = self.answering.session_ack, self.answering.store_ack
         if not acks.in_reach(frame.number):
             self._events.append(PacketDropped(DropReason.BEYOND_WINDOW))
             return
         size_bytes = len(frame.content)
         fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=frame.ask, now_ns=now_ns)
         self._idle.handle_packet(now_ns)
-        if fresh and frame.delivery not in DURABLE:
-            # No commit will ever report it, and its number would stay a gap in every store ack.
-            self._store_ack.handle_not_durable(frame.number)
         if not fresh:
             # It came again, so that the last store ack may have been lost.
-            self._store_ack.handle_request()
+            stores.handle_request()
+        elif frame.delivery in DURABLE:
+            stores.handle_packet(frame.number, size_bytes, asks=frame.ask)
+        else:
+            # No commit will ever report it, and its number would stay a gap in every store ack.
+            stores.handle_not_durable(frame.number)
         self._events.append(PacketArrived(frame.number, frame.delivery, frame.content, not fresh))
 
     def _on_ack(self, frame: wire.AckFrame, _counter: int, now_ns: int) -> None:
@@ -472,6 +466,9 @@ class Session:
         self._detect_losses(now_ns)
         if acked or not self._timers.runs(Timer.PROBE):
             self._arm_probe(now_ns)
+        if acked and window.in_flight and not self._probing.last_asked and self._stands_still and not self._peer_acks:
+            # A window that has become smaller is closed by what the peer need not acknowledge yet.
+            self._probing.ping_due = True
         if not window.unacked:
             self._timers.stop(Timer.ACK_LIMIT)
         self._events.append(PacketsAcked(acked))
@@ -489,9 +486,9 @@ class Session:
             self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
         self._events.append(PacketsStored(stored))
 
-    def _on_ping(self, _frame: wire.PingFrame, _counter: int, now_ns: int) -> None:
-        self._session_ack.handle_request(now_ns)
-        self._store_ack.handle_request()
+    def _on_ping(self, _frame: wire.PingFrame, _counter: int, _now_ns: int) -> None:
+        self.answering.session_ack.debt.handle_request()
+        self.answering.store_ack.handle_request()
         self._events.append(AcksRequested())
 
     def _on_close(self, frame: wire.CloseFrame, _counter: int, _now_ns: int) -> None:
@@ -510,30 +507,25 @@ class Session:
 
     @property
     def _ack_timeout_ns(self) -> int:
-        settings = self._settings
-        if settings.ack_timeout_ns is not None:
-            return settings.ack_timeout_ns
-        adaptive_ns = TIMEOUT_PROBES * self.rtt.probe_ns + (self.peer.idle_ack_delay_ns if self.peer else 0)
-        return min(max(adaptive_ns, settings.ack_timeout_min_ns), settings.ack_timeout_max_ns)
+        policy = self.policy
+        adaptive_ns = TIMEOUT_PROBES * self.rtt.probe_ns + policy.session_ack.longest_ns
+        return min(max(adaptive_ns, policy.ack_timeout_min_ns), policy.ack_timeout_max_ns)
 
     def _arm_probe(self, now_ns: int) -> None:
         if self.window.in_flight:
             first_ns = self.rtt.probe_ns
-            if not self._probing.last_asked and self.peer is not None:
-                first_ns += self.peer.idle_ack_delay_ns
+            if not self._probing.last_asked and not self._peer_acks:
+                first_ns += self.answering.terms.delay_ns
         elif self._store_wait:
             first_ns = self._store_wait.probe_ns
+            if not self._probing.last_asked:
+                first_ns += self.answering.store_terms.delay_ns
         else:
             self._timers.stop(Timer.PROBE)
             return
         # Several probes must fit into the silence that closes the session.
         wait_ns = self._probing.wait_ns(first_ns, self._ack_timeout_ns // TIMEOUT_PROBES)
         self._timers.start(Timer.PROBE, now_ns + wait_ns)
-
-    def _arm_ack_delay(self) -> None:
-        deadline_ns = self._session_ack.deadline_ns
-        if deadline_ns is not None:
-            self._timers.start_if_stopped(Timer.ACK_DELAY, deadline_ns)
 
     def _on_connect_resend(self, now_ns: int) -> None:
         if self.state is State.CONNECTING:
@@ -547,8 +539,8 @@ class Session:
         self.close(CloseReason.ACK_TIMEOUT if self._opening.unconfirmed else CloseReason.CONNECT_TIMEOUT)
 
     def _on_ack_delay(self, now_ns: int) -> None:
-        self._session_ack.handle_timer(now_ns)
-        self._arm_ack_delay()
+        self.answering.handle_timer(now_ns)
+        self.answering.arm(self._timers)
 
     def _on_probe(self, now_ns: int) -> None:
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
@@ -597,6 +589,8 @@ class Session:
             self.window.expire()
         elif timer is Timer.CLEANUP:
             self._idle.expire()
+        else:
+            self.answering.expire(timer)
 
     def refresh(self, now_ns: int) -> None:
         """Whatever a timer looks back to was just now."""
@@ -618,7 +612,7 @@ class Session:
         self._timers.normalize(waits_ns, now_ns)
         self.rtt.reset()
         self._counter = counter
-        for part in (self._opening, self._probing, self._session_ack, self.window, self._store_wait):
+        for part in (self._opening, self._probing, self.answering, self.window, self._store_wait):
             part.normalize()
 
     def forget_order(self) -> None:
@@ -647,4 +641,5 @@ _EXPIRIES: dict[Timer, Callable[[Session, int], None]] = {
     Timer.CLEANUP: Session._on_cleanup,
     Timer.PACING: Session._on_pacing,
     Timer.DRAIN_LIMIT: Session._on_drain_limit,
+    Timer.STORE_ACK_DELAY: Session._on_ack_delay,
 }

@@ -81,6 +81,7 @@ WITHOUT_ACKS = frozenset({CloseReason.STORE_FAILED, CloseReason.ROLLBACK})
 
 AS_HEARD: dict[CloseReason, CloseReason] = dict.fromkeys(CloseReason, CloseReason.PEER_CLOSED) | {
     CloseReason.ROLLBACK: CloseReason.ROLLBACK,
+    CloseReason.IDLE: CloseReason.IDLE,
 }
 """Why our end is over when the peer's goodbye gives that reason. What is about both of us holds for both."""
 
@@ -113,7 +114,8 @@ MOVES: dict[State, dict[Move | CloseReason, State]] = {
     },
     State.DRAINING: {
         **dict.fromkeys(
-            _ANY_TIME | {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.DRAINED}, State.CLOSED
+            _ANY_TIME | {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.DRAINED, CloseReason.IDLE},
+            State.CLOSED,
         ),
     },
     State.CLOSED: {},

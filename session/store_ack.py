@@ -1,82 +1,64 @@
-"""The receiving half of the store acknowledgement: which packets are on our disk.
+"""The receiving half of the store acknowledgement: which packets are on our disk, and when to say so.
 
-Promise: a number is in a store ack only after the commit that holds its packet has returned. The caller reports
-commits with ``handle_stored``; nothing else adds a number.
+Promise: a number is in a store ack only after the commit that holds its packet has returned, and leaves then no later
+than its terms say (``base.ack_debt``). The caller reports commits with ``handle_stored``; nothing else adds a number.
 
-    NOTHING_OWED --stored | asked--> DUE --sent--> NOTHING_OWED
-
-Express packets never reach a disk. They are counted with ``handle_not_durable``, so that the cumulative number can
-pass them; no one waits for their store ack.
+Who asks while a packet is on its way to the disk is answered when it is there. Express packets never reach a disk. They
+are counted with ``handle_not_durable``, so that the cumulative number can pass them; no one waits for their store ack.
 """
 
-from enum import IntEnum
-
+from triack.base.ack_debt import AckDebt
+from triack.base.ack_trigger import AckTerms
 from triack.base.ranges import NumberSet
 
-__all__ = ["StoreAck", "StoreAckState"]
-
-
-class StoreAckState(IntEnum):
-    """Whether the sender has yet to hear of something on our disk."""
-
-    NOTHING_OWED = 0
-    DUE = 1
-
-
-class StoreEvent(IntEnum):
-    """What happened."""
-
-    STORED = 0
-    ASKED = 1
-    SENT = 2
-
-
-TRANSITIONS: dict[StoreAckState, dict[StoreEvent, StoreAckState]] = {
-    StoreAckState.NOTHING_OWED: {
-        StoreEvent.STORED: StoreAckState.DUE,
-        StoreEvent.ASKED: StoreAckState.DUE,
-        StoreEvent.SENT: StoreAckState.NOTHING_OWED,
-    },
-    StoreAckState.DUE: {
-        StoreEvent.STORED: StoreAckState.DUE,
-        StoreEvent.ASKED: StoreAckState.DUE,
-        StoreEvent.SENT: StoreAckState.NOTHING_OWED,
-    },
-}
+__all__ = ["StoreAck"]
 
 
 class StoreAck:
-    """Tracks what one direction of one session has on disk."""
+    """Tracks what one direction of one session has on disk.
 
-    __slots__ = ("state", "stored")
+    Args:
+        terms: when the ack is due.
 
-    def __init__(self) -> None:
+    Attributes:
+        debt: what is owed.
+        stored: the packets that are on our disk, or never will be.
+    """
+
+    __slots__ = ("_asked", "_sizes", "debt", "stored")
+
+    def __init__(self, terms: AckTerms) -> None:
+        self.debt = AckDebt(terms)
         self.stored = NumberSet()
-        self.state = StoreAckState.NOTHING_OWED
+        self._sizes: dict[int, int] = {}
+        self._asked = 0
 
-    @property
-    def due(self) -> bool:
-        """Whether a store ack must leave with the next datagram."""
-        return self.state is StoreAckState.DUE
+    def handle_packet(self, number: int, size_bytes: int, *, asks: bool) -> None:
+        """A durable packet arrived; a commit will hold it."""
+        self._sizes[number] = size_bytes
+        if asks:
+            self._asked = max(self._asked, number)
 
-    def handle_stored(self, numbers: list[int]) -> None:
+    def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these packets has returned."""
+        size_bytes = 0
         for number in numbers:
             self.stored.add(number)
-        self._move(StoreEvent.STORED)
+            size_bytes += self._sizes.pop(number, 0)
+        # Whoever asked with a packet wants to hear of those before it, too.
+        self.debt.add(len(numbers), size_bytes, now_ns, asks=min(numbers) <= self._asked)
 
     def handle_not_durable(self, number: int) -> None:
-        """An express packet arrived: pass its number without owing an ack."""
+        """No commit will ever hold this packet: pass its number without owing an ack."""
         self.stored.add(number)
+        self._sizes.pop(number, None)
 
     def handle_request(self) -> None:
-        """The peer asked; say again what is stored, in case the last store ack was lost."""
+        """The peer asked: say again what is stored, in case the last ack was lost, and at once what comes to be."""
+        self._asked = max(self._sizes, default=self._asked)
         if self.stored.highest:
-            self._move(StoreEvent.ASKED)
+            self.debt.handle_request()
 
-    def handle_sent(self) -> None:
-        """A store ack for everything stored has left."""
-        self._move(StoreEvent.SENT)
-
-    def _move(self, event: StoreEvent) -> None:
-        self.state = TRANSITIONS[self.state][event]
+    def normalize(self) -> None:
+        """For searches, which keep no session log."""
+        self.debt.normalize()

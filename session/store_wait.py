@@ -11,9 +11,9 @@ from itertools import takewhile
 
 from triack.base.ranges import Range
 from triack.base.units import MS
+from triack.session.policy import Policy
 from triack.session.rtt import RoundTrip
 from triack.session.sending import SessionPacket
-from triack.session.settings import SessionSettings
 
 __all__ = ["StoreWait"]
 
@@ -24,12 +24,16 @@ TIMEOUT_PROBES = 8
 
 
 class StoreWait:
-    """The packets of one direction of one session that wait for store acks."""
+    """The packets of one direction of one session that wait for store acks.
 
-    __slots__ = ("_delay", "_packets", "_settings")
+    Args:
+        policy: has the limits of the timeout.
+    """
 
-    def __init__(self, settings: SessionSettings) -> None:
-        self._settings = settings
+    __slots__ = ("_delay", "_packets", "_policy")
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
         self._packets: dict[int, SessionPacket] = {}
         self._delay = RoundTrip()
 
@@ -45,11 +49,8 @@ class StoreWait:
     @property
     def timeout_ns(self) -> int:
         """How long to wait for the next store ack before the session closes (MSMQ ``StoreAckTimeout``)."""
-        settings = self._settings
-        if settings.store_ack_timeout_ns is not None:
-            return settings.store_ack_timeout_ns
-        adaptive_ns = TIMEOUT_PROBES * self._delay.probe_ns
-        return min(max(adaptive_ns, settings.store_ack_timeout_min_ns), settings.ack_timeout_max_ns)
+        policy, adaptive_ns = self._policy, TIMEOUT_PROBES * self._delay.probe_ns
+        return min(max(adaptive_ns, policy.store_ack_timeout_min_ns), policy.store_ack_timeout_max_ns)
 
     def add(self, packet: SessionPacket) -> None:
         """A durable packet was sent for the first time."""

@@ -30,6 +30,8 @@ class Timer(IntEnum):
     """The pacer has credit for the next packet."""
     DRAIN_LIMIT = 9
     """Draining took too long: close."""
+    STORE_ACK_DELAY = 10
+    """What is on our disk has waited long enough: send the store ack."""
 
 
 class Timers:

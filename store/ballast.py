@@ -4,7 +4,6 @@ What it makes room for is one log of the store: all that it takes to delete mess
 """
 
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +17,8 @@ PLENTY = 4
 
 def free_bytes(folder: Path) -> int:
     """How much more the disk below a directory takes of whoever is not its administrator. Raises OSError."""
+    import shutil  # noqa: PLC0415 - it loads three compressors
+
     return shutil.disk_usage(folder).free
 
 

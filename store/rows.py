@@ -137,6 +137,7 @@ TABLES = {
             rowid=False,
         ),
         Table("state", "key TEXT", "value BLOB", rowid=False),
+        Table("addresses", "name TEXT", "address TEXT", rowid=False),
     )
 }
 """The others, whose rows are counted."""

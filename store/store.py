@@ -46,8 +46,9 @@ __all__ = ["STORE_FILE", "Store", "make_folder", "sync_folder"]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
-SCHEMA_VERSION = 5
-"""Version 5 keeps streams by the names of peers, and whose a node is (docs/decisions/0019)."""
+SCHEMA_VERSION = 6
+"""Version 6 keeps where peers say that they are; since version 5 streams are kept by the names of peers
+(docs/decisions/0019)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
@@ -118,6 +119,7 @@ class Store:
         if folder is not None and vfs is None:
             make_folder(folder)
             self._ballast.release()
+            _make_private(folder / STORE_FILE)
         with self._opening():
             self._db = apsw.Connection(self.path, vfs=vfs)
         try:
@@ -289,6 +291,7 @@ class Store:
         ]
         content.positions = [PositionRow(*row) for row in rows("positions")]
         content.state = dict(rows("state"))
+        content.addresses = dict(rows("addresses"))
         if differing := found.differing(self._tallies):
             raise StoreDamaged(f"load store {self.path}: rows of {', '.join(differing)} are lost, or old ones are back")
         return content
@@ -358,8 +361,8 @@ class Store:
             self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
         if commit.progress:
             self._replace("progress", commit.progress.items())
-        if commit.peers:
-            self._replace("peers", commit.peers.values())
+        self._replace("peers", commit.peers.values())
+        self._replace("addresses", commit.addresses.items())
         if commit.outgoing_deletes:
             self._delete("outgoing", TABLES["outgoing"].delete_range, commit.outgoing_deletes)
         if commit.message_deletes:
@@ -480,6 +483,21 @@ def make_folder(folder: Path) -> None:
         raise StoreError(f"open data directory {folder}: not a directory")
     if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise StoreError(f"open data directory {folder}: not writable")
+
+
+def _make_private(path: Path) -> None:
+    """Make a file of its owner alone; SQLite makes those beside it in its likeness. One that is there stays as it is.
+
+    Raises:
+        StoreError: with the path and the cause.
+    """
+    try:
+        # Not to open what is there: to close it would take the lock of whoever has it open in this process.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
+    except OSError as cause:
+        raise StoreError(f"make {path}: {cause.strerror}") from cause
 
 
 def sync_folder(folder: Path) -> None:

@@ -51,6 +51,8 @@ CONSTANT_FOLDERS = ("base", "session", "ordering", "queues", "store", "transport
 CONSTANT = re.compile(r"_*[A-Z][A-Z0-9_]*")
 # A comment that tells something: alone on the line above (which an empty line ends here), or beside the value.
 WHY = re.compile(r"^# (?!fmt|noqa|type:)(?=.*\n\n)|  # (?!fmt|noqa|type:)", re.MULTILINE)
+IMPORTED_AS = {"nats-py": "nats", "pyzmq": "zmq"}
+"""Distributions whose names are not those of what they bring."""
 # With a dash each, so that this file does not find itself.
 LEFTOVERS = [word.replace("-", "") for word in ("TO-DO", "FIX-ME", "XX-X", "HA-CK")]
 
@@ -393,7 +395,7 @@ def mirror_rule(files: Iterable[str]) -> Iterator[str]:
     """The tests are the same tree again: each module has its file, and each file names its module.
 
     What is about a room as a whole is in ``stories/`` of the room, or in ``tests/room/test_room.py``, unless a module
-    has that name. What tests a machine of the tests themselves lies beside it.
+    has that name. What tests a machine of the tests themselves lies beside it; ``tests/attacks`` is about all of it.
     """
     files = set(files)
     folders = {file.rpartition("/")[0] for file in files}
@@ -403,7 +405,7 @@ def mirror_rule(files: Iterable[str]) -> Iterator[str]:
             test = f"tests/{folder}/test_{name}"
             if test not in files:
                 yield f"{file}:1: has no tests in {test}"
-        elif name.startswith("test_") and folder != "tests":
+        elif name.startswith("test_") and folder not in ("tests", "tests/attacks"):
             of = folder.removeprefix("tests/")
             if of.endswith("/stories") and of.removesuffix("/stories") in folders:
                 continue
@@ -452,4 +454,4 @@ def declared(extras: bool = True) -> set[str]:
         lists += [*settings["optional-dependencies"].values(), *project()["dependency-groups"].values()]
     wishes = [wanted for wants in lists for wanted in wants if isinstance(wanted, str)]
     names = {re.split(r"[^\w-]", wanted, maxsplit=1)[0] for wanted in wishes}
-    return {name.replace("-", "_") for name in names}
+    return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}

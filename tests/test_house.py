@@ -292,6 +292,7 @@ def test_mirror_rule_bites() -> None:
     fine = ["session/rtt.py", "tests/session/test_rtt.py", "tests/session/test_session.py", "tests/test_docs.py"]
     fine += ["api/__init__.py", "tests/api/test_api.py", "tests/session/pair.py", "proof/disk/run.py"]
     fine += ["tests/session/stories/test_transfer.py", "tests/fuzz/targets.py", "tests/fuzz/test_targets.py"]
+    fine += ["tests/attacks/test_gaps.py"]
     assert list(mirror_rule([*fine, "tests/proof/disk/test_run.py", "docs/plot.py"])) == []
     wrong = ["tests/session/test_wish.py", "tests/proof/test_real.py", "tests/no/stories/test_any.py"]
     assert list(mirror_rule([*fine, *wrong])) == [

@@ -1,15 +1,18 @@
 """What the documentation shows works when it is typed, and prints what the page says."""
 
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 from importlib import metadata
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+import triack
 from tests.pages import ROOT, read_blocks, type_page
 
 PAGES = sorted(
@@ -24,6 +27,25 @@ BIN = Path(sys.executable).parent
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "README.md"], ids=lambda page: page.stem)
 def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
     assert type_page(page, tmp_path, BIN) > 0
+
+
+def test_the_limits_on_the_page_on_security_are_the_defaults() -> None:
+    """Each setting that its table names, with its value."""
+    rows = re.findall(r"^\| (`[a-z_.]+`.*?) \| (.*?) \|", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
+    shown = {name: value for names, value in rows for name in re.findall(r"`((?:limits|session|max)[a-z_.]+)`", names)}
+    assert len(shown) == 11
+    for name, value in shown.items():
+        default = attrgetter(name)(triack.NodeSettings())
+        parts = (default.messages, default.size_bytes) if isinstance(default, triack.Quota) else (default,)
+        assert all(amount(part) in value for part in parts), (name, value)
+
+
+def amount(value: int) -> str:
+    """As people read it."""
+    for shift, unit in ((30, "GiB"), (20, "MiB")):
+        if not value % (1 << shift):
+            return f"{value >> shift} {unit}"
+    return f"{value:,}"
 
 
 @pytest.mark.slow

@@ -141,14 +141,21 @@ class SecureChannels:
         """Header and tag."""
         return OVERHEAD_BYTES
 
+    def knows(self, peer: str) -> bool:
+        """Whether the directory has a key of that peer that can be used."""
+        return bool(self._keys_of(peer))
+
+    def _keys_of(self, peer: str) -> list[bytes]:
+        known = self._directory.named(peer)
+        return [] if known is None else [key for key in known.keys if self._can_call(key)]
+
     def dial(self, peer: str, scheme: str) -> Channel:
         """The channel of a conversation that begins here.
 
         Raises:
             ProtocolError: ``no-key``: the directory has no key of that peer that can be used, or no such peer.
         """
-        known = self._directory.named(peer)
-        keys = [] if known is None else [key for key in known.keys if self._can_call(key)]
+        known, keys = self._directory.named(peer), self._keys_of(peer)
         if known is None or not keys:
             raise ProtocolError(DropReason.NO_KEY, peer)
         choices = [_Choice(own, key, _MacKeys.of(key)) for key in keys for own in self._own.values()]

@@ -19,6 +19,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
 from triack.node.consumer import BATCH_MESSAGES, Consumer
+from triack.node.control.arguments import check_arguments
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.host import Host
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
@@ -88,13 +89,13 @@ class Calls:
         """Messages are done, or come again: one, or as many as ``count`` says, of those that are still held."""
         first = number_of(header, "message")
         count = min(number_of(header, "count"), BATCH_MESSAGES) if "count" in header else 1
-        delay_ms = header.get("delay_ms")
+        delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
         for number in range(first, first + count):
             message = self._messages.pop(number, None)
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
-                message.reject(failed=bool(header.get("failed")), delay=None if delay_ms is None else delay_ms / 1_000)
+                message.reject(failed=bool(header.get("failed")), delay=delay)
 
     async def _answer(self, number: int, header: Header, body: bytes) -> None:
         try:
@@ -108,13 +109,13 @@ class Calls:
             self._free.release()
 
     async def _do(self, header: Header, body: bytes) -> Answer:
-        do = _VERBS.get(str(header.get("do")))
-        if do is None:
-            raise ProtocolError(DropReason.BAD_FRAME, f"do is {header.get('do')!r}")
+        verb = check_arguments(header)
         try:
-            return await do(self, header, body)
-        except (KeyError, TypeError) as cause:
-            raise ProtocolError(DropReason.BAD_FRAME, f"{header['do']}: {type(cause).__name__} {cause}") from cause
+            return await _VERBS[verb](self, header, body)
+        except TriackError:
+            raise
+        except (LookupError, TypeError, ValueError) as cause:  # what an argument holds
+            raise ProtocolError(DropReason.BAD_FRAME, f"{verb}: {type(cause).__name__} {cause}") from cause
 
     async def _end(self) -> None:
         tasks = list(self._tasks.values())
@@ -163,6 +164,14 @@ class Calls:
             raise UsageError(f"wait for a receipt: more than {RECEIPTS_MAX} came after it, and it was forgotten")
         await receipt.reached(header["stage"], header["timeout"])
         return {}, b""
+
+    async def _request(self, header: Header, body: bytes) -> Answer:
+        delivery, properties = Delivery[header["delivery"]], header["properties"]
+        return _content_of(
+            await self._node.request(
+                header["destination"], body, timeout=header["timeout"], delivery=delivery, **properties
+            )
+        )
 
     async def _flush(self, _header: Header, _body: bytes) -> Answer:
         await self._node.flush()
@@ -288,7 +297,7 @@ class Calls:
     # ---- looking and steering
 
     async def _browse(self, header: Header, _body: bytes) -> Answer:
-        after = tuple(map(int, header["after"]))
+        after = tuple(header["after"])
         page = await self._node._steering.page(header["queue"], after)
         sizes = [len(message.body) for message in page]
         return {"page": [it.describe() for it in page], "sizes": sizes}, b"".join([it.body for it in page])
@@ -324,6 +333,7 @@ def _content_of(message: Message) -> Answer:
     fields = {
         "queue": message.queue,
         "origin": origin,
+        "sender": message.sender,
         "failures": message.failures,
         "redelivered": message.redelivered,
     }
@@ -333,6 +343,7 @@ def _content_of(message: Message) -> Answer:
 _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "send": Calls._send,
     "send_many": Calls._send_many,
+    "request": Calls._request,
     "wait": Calls._wait,
     "flush": Calls._flush,
     "read": Calls._read,

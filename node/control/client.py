@@ -23,8 +23,9 @@ from triack.node.control import handover
 from triack.node.control.client_receipts import ClientReceipt, ClientReceipts
 from triack.node.control.frames import VERSION, Header, Link, cut
 from triack.node.enrolling import EnrolledPeer
-from triack.node.message import Holder, Message
+from triack.node.message import Holder, Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
+from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats, read_stats
 from triack.node.steering import as_ids
 from triack.node.transaction import ONLY_THE_TRANSACTION
@@ -212,6 +213,36 @@ class Client:
             )
             headers.append(header)
         return ClientReceipts(self, headers)
+
+    async def request(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        timeout: float = REQUEST_TIMEOUT_S,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Message:
+        """Let the node send a message and wait for the one that answers it; see ``Node.request``."""
+        body = as_bytes(destination, body)
+        check_size(destination, body)
+        name = _name_of(destination, delivery)
+        header, content = await self.call(
+            "request", body, destination=destination, delivery=name, timeout=timeout, properties=properties
+        )
+        return _message_of(header, content, _Hands(self, None))
+
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> "ClientReceipt":
+        """Answer a message; see ``Node.reply``."""
+        destination, answering = way_back(message, properties)
+        return await self.send(destination, body, delivery=delivery, **answering)
 
     async def flush(self) -> None:
         """Wait until everything accepted and acknowledged so far is on the node's disk."""
@@ -452,6 +483,18 @@ class ClientTransaction:
                 "tx_send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
             )
 
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Answer a message with the commit; see ``Transaction.reply``."""
+        destination, answering = way_back(message, properties)
+        await self.send(destination, body, delivery=delivery, **answering)
+
     async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
         """Take messages with the commit, in order; see ``Transaction.receive_many``."""
         check_most(queue, most)
@@ -495,11 +538,11 @@ class ClientTransaction:
 
 
 class _Hands:
-    """Answers for one message that the node has handed to this process."""
+    """Answers for one message that the node has handed to this process; ``number`` is None when it is done already."""
 
-    def __init__(self, client: Client, number: int) -> None:
+    def __init__(self, client: Client, number: int | None) -> None:
         self._client = client
-        self._number: int | None = number
+        self._number = number
 
     def acknowledge(self, _lease: Lease) -> None:
         """It is done."""
@@ -567,7 +610,15 @@ def _message_of(header: Header, content: bytes, holder: Holder) -> Message:
         pieces=[content],
         failures={0: header["failures"]},
     )
-    return Message(packet.open().bodies[0], str(header["queue"]), packet, 0, bool(header["redelivered"]), holder)
+    return Message(
+        packet.open().bodies[0],
+        str(header["queue"]),
+        packet,
+        0,
+        bool(header["redelivered"]),
+        holder,
+        lambda _origin: str(header["sender"]),
+    )
 
 
 def _error_of(header: Header) -> TriackError:

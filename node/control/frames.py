@@ -12,7 +12,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from triack.base.errors import ProtocolError, TriackError
+from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
 
 __all__ = ["FRAME_BYTES_MAX", "VERSION", "Header", "Link", "cut", "dial", "number_of"]
@@ -49,7 +49,7 @@ class Link:
         Raises:
             ConnectionError: the connection has ended.
             ProtocolError: what came is no frame.
-            TriackError: the other end reports an error.
+            TriackError: the other end reports an error; UsageError when it was asked for what cannot be.
         """
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
@@ -66,7 +66,8 @@ class Link:
         if not isinstance(header, dict) or not isinstance(header.get("op"), str):
             raise ProtocolError(DropReason.BAD_FRAME, "the header has no op")
         if header["op"] == "error":
-            raise TriackError(str(header.get("message")))
+            kind = UsageError if header.get("usage") is True else TriackError
+            raise kind(str(header.get("message")))
         return header, body
 
     async def close(self) -> None:

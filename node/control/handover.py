@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -58,6 +57,8 @@ def read(data: Path) -> Served | None:
 
 def make_socket_path() -> Path:
     """A path for a control socket, in a fresh directory with mode 0700."""
+    import tempfile  # noqa: PLC0415 - it loads three compressors
+
     path = Path(tempfile.mkdtemp(prefix=SOCKET_FOLDER_PREFIX)) / SOCKET_FILE
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
         path.parent.rmdir()

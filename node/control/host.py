@@ -7,10 +7,12 @@ from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
 from triack.node.consumer import AckMode, Consumer
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.message import Message
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port
 from triack.node.receipt import Receipt
 from triack.node.receipts import Receipts
+from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering
 from triack.node.transaction import Transaction
@@ -64,6 +66,17 @@ class Host(Protocol):
         **properties: Unpack[MessageProperties],
     ) -> Receipts:
         """See ``Node.send_many``."""
+
+    async def request(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        timeout: float = REQUEST_TIMEOUT_S,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Message:
+        """See ``Node.request``."""
 
     def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> Consumer:
         """See ``Node.receive``."""

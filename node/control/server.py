@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import cast
 
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError
+from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError, UsageError
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.consumer import Consumer
 from triack.node.control.calls import Calls
-from triack.node.control.description import describe
+from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.handover import Served, make_socket_path, publish, retract
 from triack.node.control.host import Host
@@ -122,7 +122,7 @@ class ControlServer:
             operator_log.info(f"control socket: a conversation ended: {error}")
         except TriackError as error:
             with contextlib.suppress(OSError):
-                await link.send("error", message=str(error))
+                await link.send("error", message=str(error), usage=isinstance(error, UsageError))
         except OSError as error:
             operator_log.info(f"control socket: a conversation ended: {error}")
         finally:
@@ -196,6 +196,7 @@ class _Receiving:
         self._node = node
         self._link = link
         self._queue = str(hello.get("queue"))
+        self._create = hello.get("create") is True
         self._with_properties = hello.get("about") is True
         self._out: deque[Message] = deque()
         self._out_bytes = 0
@@ -205,9 +206,10 @@ class _Receiving:
         self._to_confirm = asyncio.Event()
 
     async def run(self) -> None:
-        queues = list(self._node.queue_lengths())
+        if not self._create:
+            check_queue(self._node, self._queue)
         async with self._node.receive(self._queue, ack="manual") as consumer:
-            await self._link.send("welcome", v=VERSION, queues=queues)
+            await self._link.send("welcome", v=VERSION)
             await first_of(self._hand_out(consumer), self._take_acks(), self._confirm())
 
     async def _hand_out(self, consumer: Consumer) -> None:

@@ -67,6 +67,13 @@ def _arrived(lie: Lie, log: Log, packet: int) -> tuple[object, ...]:
     return ()
 
 
+def _is_on_disk(lie: Lie, log: Log) -> bool:
+    """Whether what a store ack says too much was refused before as a duplicate: it was on the disk by then."""
+    top = _arrived(lie, log, max([lie.said["cumulative"], *(last for _, last in lie.said["ranges"])]))
+    before = (it for it in log[lie.start][: lie.at] if it["event"] == "rejected" and it["reason"] == "duplicate")
+    return any(_place(it) == top for it in before)
+
+
 def _place(record: Record) -> tuple[object, ...]:
     return record["origin"], record["lane"], record["sequence"], record["number"]
 
@@ -130,6 +137,10 @@ HARMLESS: dict[str, Kind] = {
         "What was acknowledged may be acknowledged again.",
         lambda lie, _: lie.event in (*ACKS_IN, *ACKS_OUT) and lie.kind == "repeat",
     ),
+    "on-disk": Kind(
+        "A store ack of what was on the disk already; it might have said so.",
+        lambda lie, log: (lie.event, lie.kind) == ("store_ack_sent", "raise") and _is_on_disk(lie, log),
+    ),
     "given": Kind(
         "The peer did give an ack of that; that it had not arrived here, no other record says.",
         lambda lie, _: lie.event in ACKS_IN and lie.kind in ("raise", "other"),
@@ -171,8 +182,8 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.event == "committed" and lie.kind == "drop",
     ),
     "uncounted": Kind(
-        "How many messages packets hold that no other record counts.",
-        lambda lie, _: lie.field in ("count", "counts"),
+        "How many messages packets hold, or packets a store ack newly covers, that no other record counts.",
+        lambda lie, _: lie.field in ("count", "counts") or (lie.event, lie.field) == ("store_ack_sent", "pending"),
     ),
     "careful": Kind(
         "A mark too many: an application is told that it may have seen what it has not.",

@@ -45,6 +45,7 @@ RIGHT: dict[str, set[str]] = {
         "order", "not_recovered", "express_twice", "order_ack_late", "previous", "rejected", "not_handed",
     },
     "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked"},
+    "purged": {"not_handed", "queue", "claims"},
     "node_started": {"claims", "node_life", "ack_timeout", "resend_tiers", "half_window", "order_ack_late", "window"},
     "node_stopped": {"node_life", "silent_end"},
     "packet_received": {
@@ -61,9 +62,11 @@ RIGHT: dict[str, set[str]] = {
     "resend_scheduled": {"resend_tiers", "claims"},
     "session_closed": {
         "claims", "silent_end", "ack_timeout", "node_life", "order_ack_late", "close_without_full_resend",
-        "resend_tiers",
+        "resend_tiers", "window",
     },
-    "session_opened": {"claims", "silent_end", "wire", "window", "ack_from_nowhere", "half_window", "idle_delay"},
+    "session_opened": {
+        "claims", "silent_end", "wire", "window", "ack_from_nowhere", "half_window", "idle_delay", "policy",
+    },
     "dropped": set(),
 }  # fmt: skip
 """The checks that may find a lie about an event: those of what it says. The record as a whole has checks of its own."""

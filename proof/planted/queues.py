@@ -12,6 +12,7 @@ from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
 from triack.queues.admission import Admission
 from triack.queues.engine import Engine
+from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import Arrivals, GroupCommit
 from triack.queues.handshake import Handshakes
 from triack.queues.history import History
@@ -20,7 +21,7 @@ from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.introduction import HistoryPoint
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Mailbox, QueuedPacket, Run
-from triack.queues.outbox import Outbox, _GivenUp
+from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Unpacked
 
@@ -50,7 +51,7 @@ def _path(patch: Patch) -> None:
 @BUGS.by_both("the store ack leaves before the commit returns", PLAIN, "store ack")
 def _early_store_ack(patch: Patch) -> None:
     def hasty(self: Arrivals, conversation: Conversation, packet: int) -> None:
-        conversation.session.handle_stored([packet])
+        conversation.session.handle_stored([packet], 0)
 
     patch.setattr(Arrivals, "store_ack", hasty)
 
@@ -145,7 +146,7 @@ def _whole_packet(patch: Patch) -> None:
 def _no_dead_letter(patch: Patch) -> None:
     dead_letter = Outbox._dead_letter
 
-    def forget(self: Outbox, item: _GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
+    def forget(self: Outbox, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
         dead_letter(self, item, replace(content, bodies=[]), group, now_ms)
 
     patch.setattr(Outbox, "_dead_letter", forget)

@@ -1,11 +1,17 @@
 """Mistakes of ``session/`` and of how sessions are opened."""
 
+from math import ceil
+
 from proof.planted.bug import Bugs, Patch
+from proof.planted.stories import POLICIES
 from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
+from triack.base.ack_debt import AckDebt
+from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Header
 from triack.queues.handshake import Handshakes
 from triack.queues.link import Link
 from triack.session import session
+from triack.session.policy import Policy
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import SessionAck
 from triack.session.states import State
@@ -36,6 +42,34 @@ def _session_ack(patch: Patch) -> None:
         return handle_packet(self, number, size_bytes, counter=counter, asks=asks, now_ns=now_ns)
 
     patch.setattr(SessionAck, "handle_packet", generous)
+
+
+@BUGS.by_search("a third of the window is rounded up", POLICIES, "a third of 50 packets: acknowledged")
+def _round_up(patch: Patch) -> None:
+    def threshold(self: AckTrigger, window: int) -> int | None:
+        return None if self.window_share is None else ceil(self.window_share * window)
+
+    patch.setattr(AckTrigger, "threshold", threshold)
+
+
+@BUGS.by_search("an ack does not end the interval", POLICIES, "an interval of a second: acknowledged")
+def _interval(patch: Patch) -> None:
+    begin = AckDebt._begin
+
+    def once(self: AckDebt, now_ns: int, *, fresh: bool) -> None:
+        first_ns = self._first_at_ns
+        begin(self, now_ns, fresh=fresh)
+        self._first_at_ns = first_ns or now_ns
+
+    patch.setattr(AckDebt, "_begin", once)
+
+
+@BUGS.by_search("a policy is taken as it is stated", POLICIES, "patience for two: acknowledged")
+def _unbounded(patch: Patch) -> None:
+    def trustful(self: Policy, other: Policy) -> Policy:
+        return self
+
+    patch.setattr(Policy, "bounded", trustful)
 
 
 @BUGS.by_search("a packet is sent again under a new number", LOSSY, "sent again as packet")
@@ -81,8 +115,8 @@ def _connection_id(patch: Patch) -> None:
 def _reconnect(patch: Patch) -> None:
     handle_closed = Link.handle_closed
 
-    def never(self: Link, now_ns: int, *, unanswered: bool) -> None:
-        handle_closed(self, now_ns, unanswered=unanswered)
+    def never(self: Link, now_ns: int, *, unanswered: bool, idle: bool) -> None:
+        handle_closed(self, now_ns, unanswered=unanswered, idle=idle)
         self.retry_at_ns += (now_ns << self._attempts) - now_ns
 
     patch.setattr(Link, "handle_closed", never)

@@ -5,15 +5,17 @@ Time is virtual; the disk holds a real store.
 """
 
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from proof.window import compare
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
+from triack.node.policies import AMPS, HORNETQ, SOLACE
 from triack.queues.quotas import Limits, Quota, WhenFull
 from triack.queues.settings import NodeSettings
+from triack.tools.replay.files import parse_records
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
@@ -21,7 +23,7 @@ from triack.tools.sim.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ALL", "FORBIDDEN", "FULL", "REFUSED", "REPLAYED", "Story"]
+__all__ = ["ALL", "FORBIDDEN", "FULL", "POLICIES", "REFUSED", "REPLAYED", "Story"]
 
 QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
@@ -71,13 +73,16 @@ class _Pair(NamedTuple):
         return bodies
 
 
+def _pair(when_full: WhenFull, may_send: tuple[str, ...] = ("*",)) -> AbstractContextManager[_Pair]:
+    return _hosts(NodeSettings(), NodeSettings(limits=Limits(quota=Quota(QUOTA, 1024**2, when_full))), may_send)
+
+
 @contextmanager
-def _pair(when_full: WhenFull, may_send: tuple[str, ...] = ("*",)) -> "Iterator[_Pair]":
+def _hosts(of_sender: NodeSettings, of_receiver: NodeSettings, may_send: tuple[str, ...] = ("*",)) -> "Iterator[_Pair]":
     world = World(0)
     network = Network(world)
-    settings = NodeSettings(limits=Limits(quota=Quota(QUOTA, 1024**2, when_full)))
-    sender = SimHost(world, network, "a", "udp://a:1", keys=())
-    receiver = SimHost(world, network, "b", "udp://b:1", settings=settings, keys=())
+    sender = SimHost(world, network, "a", "udp://a:1", settings=of_sender, keys=())
+    receiver = SimHost(world, network, "b", "udp://b:1", settings=of_receiver, keys=())
     receiver.identity.directory = Directory([Peer("a", addresses=(sender.address,), may_send=may_send)])
     for host in (sender, receiver):
         host.start()
@@ -127,8 +132,43 @@ def _replayed() -> str:
     return f"the window was wrong of {found.violations} of {found.counters} counters" if found.violations else ""
 
 
+def _acks(of_sender: NodeSettings, of_receiver: NodeSettings, *bursts: int) -> list[tuple[str, int, int]]:
+    """How the receiver acknowledges bursts of packets, each two seconds and a half after the one before.
+
+    Returns:
+        Of each session ack why it left, for how many, and how many milliseconds after its burst began.
+    """
+    with _hosts(of_sender, of_receiver) as pair:
+        pair.send("q", [b"opens"])
+        pair.world.run(10 * SECOND)
+        starts: list[int] = []
+        for packets in bursts:
+            starts.append(pair.world.now_ns)
+            pair.send("q", [b"%d" % number for number in range(packets)])
+            pair.world.run(5 * SECOND // 2)
+        return [
+            (record["trigger"], record["pending"], (at_ns - max(s for s in starts if s <= at_ns)) // MS)
+            for record in parse_records(bytes(pair.receiver.records[-1]))
+            if record["event"] == "ack_sent" and (at_ns := record["at_ns"]) >= starts[0]
+        ]
+
+
+def _policies() -> str:
+    """An interval twice, a third of a window, and two nodes of which one has less patience."""
+    for what, settings, bursts, expected in (
+        ("an interval of a second", (AMPS, AMPS), (3, 2), [("delay", 3, 1_005), ("delay", 2, 1_005)]),
+        ("a third of 50 packets", (SOLACE, SOLACE), (16,), [("count", 16, 20)]),
+        ("two seconds for who has patience for two", (HORNETQ, SOLACE), (5,), [("delay", 5, 1_005)]),
+    ):
+        found = _acks(*settings, *bursts)
+        if found != expected:
+            return f"{what}: acknowledged {found}, and not {expected}"
+    return ""
+
+
 FORBIDDEN = Story("a queue for others", _forbidden)
 FULL = Story("a full queue", _full)
 REFUSED = Story("a full queue that refuses", _refused)
 REPLAYED = Story("a replay window", _replayed)
-ALL = (FORBIDDEN, FULL, REFUSED, REPLAYED)
+POLICIES = Story("policies", _policies)
+ALL = (FORBIDDEN, FULL, REFUSED, REPLAYED, POLICIES)

@@ -14,8 +14,7 @@ def quick() -> triack.NodeSettings:
     return triack.NodeSettings(
         session=SessionSettings(ack_timeout_min_s=0.06, idle_ack_delay_s=0.02, drain_timeout_s=0.3),
         order=triack.OrderSettings(order_ack_idle_s=0.01, seq_resend_13_s=0.5),
-        reconnect_min_s=0.005,
-        reconnect_max_s=0.05,
+        reconnect=triack.Reconnect(first_s=0.005, most_s=0.05),
         close_timeout_s=0.3,
     )
 

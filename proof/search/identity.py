@@ -19,10 +19,12 @@ from types import MethodType
 from typing import Any
 
 from proof.search.scope import Scope
+from triack.base.ack_trigger import AckTerms, AckTrigger
 from triack.ordering.settings import OrderSettings
 from triack.queues.link import Conversation
 from triack.queues.settings import NodeSettings
-from triack.session.settings import AckTrigger, SessionSettings
+from triack.session.policy import Policy
+from triack.session.settings import SessionSettings
 
 __all__ = ["DIGEST_BYTES", "digest", "freeze", "short", "thaw"]
 
@@ -36,7 +38,7 @@ def short(data: bytes) -> bytes:
 
 # ---- copies
 
-_CONSTANTS = (Scope, NodeSettings, SessionSettings, OrderSettings, AckTrigger)
+_CONSTANTS = (Scope, NodeSettings, SessionSettings, OrderSettings, AckTrigger, AckTerms, Policy)
 _constants: list[Any] = []
 
 

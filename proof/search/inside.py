@@ -7,8 +7,8 @@ clocks that drift, jump or stand. ``settle`` takes out of a node what grows with
 
 from collections.abc import Iterator
 
+from triack.base.ack_debt import AckState
 from triack.base.units import MS, SECOND
-from triack.ordering.order_ack import OrderAckState
 from triack.queues.engine import Engine
 from triack.queues.link import Conversation
 from triack.session.timers import Timer
@@ -27,6 +27,7 @@ WAITS_NS = {
     Timer.CLEANUP: 20 * SECOND,
     Timer.PACING: 1 * MS,
     Timer.DRAIN_LIMIT: 5 * SECOND,
+    Timer.STORE_ACK_DELAY: 500 * MS,
 }
 """How long timers have still to run when a fair run begins."""
 
@@ -48,7 +49,7 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
         for timer in conversation.session.timers:
             yield ("session", connection, timer.name)
     for transfer in engine.inbox.owing:
-        if transfer.sequence.ack.state is OrderAckState.OWED:
+        if transfer.sequence.ack.state is AckState.OWED:
             yield ("order ack", transfer.lane, "idle")
     for outgoing in engine.outbox.queues:
         if outgoing.sequence.tier.deadline_ns is not None and outgoing.sequence.awaits_order_ack:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
-from triack.session.settings import AckTrigger, SessionSettings
+from triack.session.settings import SessionSettings
 
 __all__ = ["Part", "Scope", "settings_of"]
 

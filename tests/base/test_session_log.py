@@ -7,8 +7,10 @@ import pytest
 
 from tests.queues.rollbacks import both_know, deliver, pair, put_back
 from tests.queues.test_recorder import busy_world
-from tests.queues.world import SimNode
+from tests.queues.world import SimNode, World
+from triack.base.errors import NodeClosed
 from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION, SETTINGS
+from triack.base.units import SECOND
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.files import parse_records
 
@@ -35,7 +37,7 @@ def complaint(record: dict[str, Any]) -> str:
 def records() -> list[dict[str, Any]]:
     """What nodes write in worlds with everything that can happen."""
     logs = [log for seed in range(SEEDS) for log in run_seed(seed).logs.values()]
-    logs += [b"".join(node.records) for node in (*busy_world(0), *rolled_back())]
+    logs += [b"".join(node.records) for node in (*busy_world(0), *rolled_back(), purged())]
     return [record for log in logs for record in parse_records(log)]
 
 
@@ -49,6 +51,19 @@ def rolled_back() -> tuple[SimNode, SimNode]:
     a.send(b, "q", b"new")
     both_know(world, a, b)
     return a, b
+
+
+def purged() -> SimNode:
+    """A node from whose queue somebody took a message by hand."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1", b"2")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    mailbox = b.live.inbox.mailboxes["q"]
+    assert len(mailbox.withdraw([(packet.place, index) for packet, index in mailbox.waiting()][:1])) == 1
+    world.run(SECOND)
+    b.finish(b.live, NodeClosed("the test ends"), world.now_ns)
+    return b
 
 
 def test_every_record_is_as_the_schema_says(records: list[dict[str, Any]]) -> None:

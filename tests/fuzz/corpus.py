@@ -21,6 +21,8 @@ from triack.ordering.rejections import Rejections
 from triack.queues import packing
 from triack.queues.introduction import HistoryPoint, Introduction, RolledBack
 from triack.session import frames
+from triack.session.policy import Policy
+from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason
 from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
 from triack.transport.frames import frame
@@ -123,7 +125,7 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "enrolment_who", [b"\2\0\1a\0\x0audp://b:12", b"\1\0\1a\0\0"]
     yield "stream", [b"\x05" + frame([b"", b"datagram"])[1:], frame([bytes(50)] * 3)]
     yield "session_frames", session_frames()
-    yield "hello", [frames.Hello(1, 2, 3, 64, 1_200, 4, one).encode() for one in told]
+    yield "hello", [frames.Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), one).encode() for one in told]
     yield "introduction", told
     yield "ordering", sequences()
     yield "body", bodies()

@@ -20,8 +20,7 @@ def quick(**changes: Any) -> triack.NodeSettings:
     wanted: dict[str, Any] = {
         "session": SessionSettings(ack_timeout_min_s=0.2, drain_timeout_s=0.3),
         "order": OrderSettings(order_ack_idle_s=0.02, seq_resend_13_s=0.5),
-        "reconnect_min_s": 0.01,
-        "reconnect_max_s": 0.05,
+        "reconnect": triack.Reconnect(first_s=0.01, most_s=0.05),
         "close_timeout_s": 0.5,
         **changes,
     }

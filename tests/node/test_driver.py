@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from tests.node.nodes import WAIT, until
+import triack
+from tests.node.nodes import WAIT, quick, until
 from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, QueueOverQuota, StoreLow
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, PeerUnknown, QueueOverQuota, StoreLow
 from triack.base.reasons import DropReason
 from triack.node.driver import Driver
 from triack.node.platform import Platform, ThreadWorker
@@ -21,6 +22,7 @@ from triack.queues.effects import Effect, Release, Send, StartJob, Tell, Vouch, 
 from triack.queues.engine import Engine
 from triack.store.store import Store
 from triack.transport.inbox import Received, Trouble, tell_nobody
+from triack.transport.tcp import VOUCH_TIMEOUT_SECONDS
 
 HERE = "memory://here"
 
@@ -283,6 +285,7 @@ EVENTS = [
     (StoreLow(True, 5), logging.ERROR, NO_ROOM),
     (StoreLow(False, 10**9), logging.INFO, "the disk has room again"),
     (PeerSilent("udp://b:1", "cannot resolve b"), logging.WARNING, "cannot resolve b; trying on"),
+    (PeerUnknown("b", "this node trusts no b"), logging.WARNING, "this node trusts no b; what is for it waits"),
     (PeerHalted("0b", "peer", "it is older"), logging.ERROR, "rollback detected: it is older"),
 ]
 
@@ -304,6 +307,24 @@ async def test_what_a_transport_says_of_an_address_reaches_the_engine() -> None:
         it.place.on_trouble("memory://b", "nobody listens at memory://b")
         await it.driver.progress()
     assert ("trouble", "memory://b", "nobody listens at memory://b") in it.engine.told
+
+
+@pytest.mark.slow
+async def test_a_connection_with_a_session_stays_longer_than_strangers_may() -> None:
+    """A real one over TCP, with real waits; what is sent then goes by the same session, in both directions."""
+    settings = quick()
+    async with (
+        triack.open("a", data=None, listen="tcp://127.0.0.1:0", settings=settings) as a,
+        triack.open("b", data=None, listen="tcp://127.0.0.1:0", settings=settings) as b,
+    ):
+        await a.trust("b", b.key, b.address)
+        await b.trust("a", a.key)
+        await (await a.send("b/q", b"before")).ordered(WAIT)
+        await asyncio.sleep(VOUCH_TIMEOUT_SECONDS + 1)
+        await (await a.send("b/q", b"after")).ordered(WAIT)
+        await (await b.send("a/q", b"back")).ordered(WAIT)
+        assert (a.stats().links["b"].sessions, a.stats().closes, b.stats().closes) == (1, {}, {})
+        assert "not-vouched" not in b.stats().drops
 
 
 async def test_the_last_records_are_the_last_of_all(tmp_path: Path) -> None:

@@ -26,12 +26,20 @@ class Holder:
         self.told.append((lease.index, failed, delay_ms))
 
 
-def message(properties: dict[str, object] | None = None, holder: Holder | None = None) -> Message:
+def message(properties: dict[str, object] | None = None, holder: Holder | None = None, sender: str = "shop") -> Message:
     """The second of two messages, the first of which has the ordinal 7."""
     packed, _ = pack([Outgoing(b"first"), Outgoing(b"body", properties)], 1_000, 7, 123)
     packet = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 2, 9, [packed[0].body], failures={1: 3})
     lease = Lease(packet, 1, redelivered=True)
-    return Message(lease.body, "q", lease.packet, lease.index, lease.redelivered, holder or Holder())
+    name_of = {ORIGIN: sender}.__getitem__
+    return Message(lease.body, "q", lease.packet, lease.index, lease.redelivered, holder or Holder(), name_of)
+
+
+def test_a_bare_reply_to_is_a_queue_of_the_sender() -> None:
+    """Another is taken as it is; and what this node has sent itself has no sender."""
+    assert message({"reply_to": "answers"}).reply_to == "shop/answers"
+    assert message({"reply_to": "udp://127.0.0.1:1/q"}).reply_to == "udp://127.0.0.1:1/q"
+    assert message({"reply_to": "answers"}, sender="").reply_to == "answers"
 
 
 def test_a_message_says_what_it_is() -> None:

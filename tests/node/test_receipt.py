@@ -9,6 +9,7 @@ import pytest
 
 import triack
 from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
+from triack.node.node import port_of
 
 NOWHERE = "udp://127.0.0.1:9/q"
 LAST = {triack.RECOVERABLE: "stored", triack.TRANSACTIONAL: "ordered"}
@@ -111,6 +112,17 @@ async def test_what_does_not_reach_the_queue_in_time_is_dead(alone: triack.Node)
     assert dead.properties["dead_maybe_delivered"] is False
 
 
+async def test_what_nobody_can_read_in_time_is_dead_on_its_way(alone: triack.Node) -> None:
+    """``time_to_be_received`` ends while a message waits for its peer: its letter says so, and stays."""
+    receipt = await alone.send(NOWHERE, b"x", time_to_be_received=0.05, time_to_reach_queue=60)
+    with pytest.raises(triack.DeliveryFailed) as failure:
+        await receipt.ordered(WAIT)
+    assert failure.value.reason == "receive-timeout"
+    dead = await alone.receive("dead-letter").get(WAIT)
+    assert dead.properties["dead_reason"] == "receive-timeout"
+    assert dead.properties["dead_destination"] == NOWHERE
+
+
 async def test_many_failed_messages_all_say_so(alone: triack.Node) -> None:
     """Thousands that expired: no receipt claims delivery, whenever it is asked."""
     receipts = [await alone.send(NOWHERE, b"x" * 700, time_to_reach_queue=0.3) for _ in range(2_500)]
@@ -200,3 +212,24 @@ async def test_keys_have_a_limit() -> None:
         with pytest.raises(triack.TooManyKeys, match="keeps as many keys as it may; the eldest is over in 86"):
             await node.send("q", b"x", key="l")
         assert (await node.send("q", b"x", key="k")).id == first.id
+
+
+async def test_what_was_accepted_with_its_key_needs_no_room() -> None:
+    """The same send again finds its message, though nothing new would be accepted: full queues, a full disk."""
+    limits = triack.Limits(queue_quota={"q": triack.Quota(messages=1, when_full="reject")})
+    async with make(settings=quick(limits=limits, pending_limit_bytes=100)) as node:
+        first = await node.send("q", b"1", key="k")
+        await first.ordered(WAIT)
+        with pytest.raises(triack.QueueFull):
+            await node.send("q", b"2", key="other")
+        assert (await node.send("q", b"1", key="k")).id == first.id
+        far = node.send_nowait(NOWHERE, b"x" * 200, key="k")
+        with pytest.raises(triack.WouldBlock):
+            node.send_nowait(NOWHERE, b"y", key="other")
+        assert node.send_nowait(NOWHERE, b"x" * 200, key="k").id == far.id
+        port_of(node)._engine.inbox.admission.handle_room(-1)  # noqa: SLF001 - as when the disk is full
+        with pytest.raises(triack.NoRoom):
+            await node.send("p", b"1")
+        assert (await node.send("q", b"1", key="k")).id == first.id
+        async with node.transaction() as tx:
+            await tx.send("q", b"1", key="k")

@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 
 import triack
-from tests.node.nodes import WAIT, make, until
+from tests.node.nodes import WAIT, make, quick, until
 
 
 async def test_a_queue_has_depth_bytes_and_age() -> None:
@@ -55,6 +55,30 @@ async def test_what_waits_and_what_ended_is_counted() -> None:
         assert (stats.links[address].session, stats.links[address].sessions) == (None, 1)
         await a.send("memory://nobody/q", b"x")
         await until(lambda: a.stats().drops.get("unreachable", 0) > 0)
+
+
+async def test_a_link_says_what_its_messages_wait_for() -> None:
+    """Trust, a call of the peer, an answer; each in its turn, and nothing once the peer has them."""
+    async with (
+        triack.open("a", data=None, listen="udp://127.0.0.1:0", settings=quick()) as a,
+        triack.open("b", data=None, listen="udp://127.0.0.1:0", settings=quick()) as b,
+    ):
+
+        def waits_for() -> str | None:
+            return a.stats().links["b"].waits_for
+
+        await a.trust("b", b.key)
+        receipt = await a.send("b/q", b"x")
+        await until(lambda: waits_for() == "address")
+        events = a.events()
+        await a.revoke("b")
+        await until(lambda: waits_for() == "key")
+        assert isinstance(await asyncio.wait_for(anext(events), WAIT), triack.PeerUnknown)
+        await a.trust("b", b.key, b.address)
+        await until(lambda: waits_for() == "answer")
+        await b.trust("a", a.key)
+        await receipt.ordered(WAIT)
+        assert waits_for() is None
 
 
 def test_every_name_is_explained() -> None:

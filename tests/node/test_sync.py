@@ -38,6 +38,25 @@ def test_a_script_of_five_lines_ends_when_its_message_has_arrived(tmp_path: Path
     assert len(script.strip().splitlines()) == 5
 
 
+def test_questions_and_answers(tmp_path: Path) -> None:
+    """The one that asks waits in a thread of its own, and listens nowhere."""
+    with open_node("oracle", tmp_path, listen=True) as oracle, open_node("asker") as asker:
+        answers = list[bytes]()
+
+        def ask() -> None:
+            for body in (b"1", b"2"):
+                answers.append(asker.request(f"{oracle.address}/questions", body, timeout=WAIT).body)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        with oracle.transaction() as tx:
+            tx.reply(tx.receive("questions", WAIT), b"one")
+        with oracle.receive("questions") as questions:
+            oracle.reply(questions.get(WAIT), b"two").ordered(WAIT)
+        asking.join()
+        assert answers == [b"one", b"two"]
+
+
 def test_send_receive_and_transactions(tmp_path: Path) -> None:
     """As in the README, line by line."""
     with open_node("plant-b", tmp_path, listen=True) as b, open_node("plant-a") as a:

@@ -2,7 +2,7 @@
 
 from tests.ordering.pair import StreamPair
 from triack.base.units import MS, SECOND
-from triack.ordering.order_ack import TRANSITIONS, OrderAck, OrderAckEvent, OrderAckState
+from triack.ordering.order_ack import OrderAck
 from triack.ordering.settings import OrderSettings
 
 SETTINGS = OrderSettings()
@@ -56,21 +56,7 @@ def test_due_at_once_when_asked() -> None:
         ack.handle_packet(1, asks=False)
         assert ack.due
         ack.handle_sent()
-        assert ack.state is OrderAckState.NOTHING_OWED
-
-
-def test_a_timer_without_need_does_nothing() -> None:
-    """A spurious wake-up owes nothing."""
-    ack = OrderAck(SETTINGS)
-    ack.handle_timer(10**18)
-    assert not ack.due
-
-
-def test_the_table_is_whole() -> None:
-    """Every state has an answer to every event, and sending always settles the debt."""
-    for state in OrderAckState:
-        assert set(TRANSITIONS[state]) == set(OrderAckEvent)
-        assert TRANSITIONS[state][OrderAckEvent.SENT] is OrderAckState.NOTHING_OWED
+        assert not ack.owed
 
 
 # ---- in a stream
@@ -118,16 +104,3 @@ def test_a_duplicate_brings_the_order_ack_again() -> None:
     assert pair.order_acks == [(510 * MS, 1), (30 * SECOND + 10 * MS, 1)]
     assert not pair.out.entries
     assert pair.delivered == [b"1"]
-
-
-def test_a_search_ends_the_wait_or_begins_it_again() -> None:
-    """Whatever was said of the times of packets."""
-    ack = OrderAck(SETTINGS)
-    ack.handle_packet(SECOND, asks=False)
-    ack.refresh(60 * SECOND)
-    ack.handle_timer(60 * SECOND)
-    assert not ack.due
-    assert ack.deadline_ns == 60 * SECOND + 500 * MS
-    ack.expire()
-    ack.handle_timer(60 * SECOND)
-    assert ack.due

@@ -72,4 +72,4 @@ def test_recorded_packets_change_nothing_years_later() -> None:
     """Across restarts of the receiver."""
     found = replays([SECOND, DAY_NS, 3_650 * DAY_NS])
     assert found["duplicates"] == 0
-    assert found["copies"] > 20
+    assert found["copies"] > 15

@@ -4,6 +4,7 @@ import json
 from random import Random
 from typing import Any
 
+from tests.queues.keyed import KeyedChannels
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory
@@ -19,14 +20,14 @@ from triack.transport.insecure import InsecureChannels
 
 
 class Bare:
-    """One engine at ``memory://name``, and the bodies that its commits have held.
+    """One engine at ``memory://name``, with a key or without, and the bodies that its commits have held.
 
     Attributes:
         job: what the store has in hand.
         effects: everything that the engine has wanted since its start.
     """
 
-    def __init__(self, name: str = "a", settings: NodeSettings | None = None) -> None:
+    def __init__(self, name: str = "a", settings: NodeSettings | None = None, *, keyed: bool = False) -> None:
         self.address = f"memory://{name}"
         self.directory = Directory()
         self.now_ns = SECOND
@@ -39,7 +40,7 @@ class Bare:
             address=self.address,
             settings=settings or NodeSettings(),
             queues=None,
-            channels=InsecureChannels(),
+            channels=KeyedChannels(name, self.directory) if keyed else InsecureChannels(),
             directory=self.directory,
             random=Random(name),
             now_ns=self.now_ns,

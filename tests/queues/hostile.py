@@ -3,18 +3,22 @@
 from random import Random
 from typing import NamedTuple
 
-from tests.queues.world import SimNode, World
+from tests.queues.world import PlainWorld, SimNode, World
 from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
-from triack.base.units import MS
+from triack.base.units import SECOND
 from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_order_ack
 from triack.queues.introduction import Introduction
 from triack.queues.packing import Outgoing, pack
+from triack.queues.settings import NodeSettings
 from triack.session.frames import Hello, PacketFrame, decode_frames, encode_packet, encode_ping
+from triack.session.policy import Policy
+from triack.session.settings import SessionSettings
 from triack.transport.insecure import InsecureChannel
 
 CHANNEL = InsecureChannel()
 ORIGIN = b"\xee" * 16
+POLICY = Policy.of(SessionSettings(idle_ack_delay_s=0.001))
 
 
 class Opened(NamedTuple):
@@ -50,13 +54,15 @@ def make_connect(introduction: Introduction, session_id: int, counter: int = 1) 
 
 def make_hello(introduction: Introduction, session_id: int, connection_id: int = 6) -> Hello:
     """A hello that says what the test wants said, and else what most say."""
-    return Hello(session_id, connection_id, 0, 64, 1_200, MS, introduction.encode())
+    return Hello(session_id, connection_id, 0, 1_200, POLICY, introduction.encode())
 
 
 class Hostile:
     """An open session with a victim, whose frames are written by hand. It never acknowledges anything by itself."""
 
-    def __init__(self, world: World, victim: SimNode, name: str = "evil", session_id: int = 77) -> None:
+    def __init__(
+        self, world: World, victim: SimNode, name: str = "evil", session_id: int = 77, dialled: str = ""
+    ) -> None:
         self.world = world
         self.victim = victim
         self.address = f"udp://{name}:1"
@@ -64,7 +70,7 @@ class Hostile:
         self.packets = 0
         self._counter = 0
         world.network.tap = self._listen
-        hello = make_hello(Introduction(ORIGIN, name, "", victim.address), session_id, 4_242)
+        hello = make_hello(Introduction(ORIGIN, name, "", dialled or victim.address), session_id, 4_242)
         self.datagram(Kind.CONNECT, hello.encode(), 0)
         accepts = [opened for opened in self.heard() if opened[0] is Kind.ACCEPT]
         self.connection_id = Hello.decode(accepts[0][1]).connection_id
@@ -152,3 +158,22 @@ def mangle(datagram: bytes, random: Random) -> bytes:
         flipped[at // 8] ^= 1 << at % 8
         return bytes(flipped)
     return datagram + random.randbytes(random.randrange(1, 40))
+
+
+def victim(settings: NodeSettings | None = None, queues: list[str] | None = None) -> tuple[World, SimNode, Hostile]:
+    world = PlainWorld(1)
+    node = world.node("b", settings, queues)
+    return world, node, Hostile(world, node)
+
+
+def still_works(world: World, node: SimNode) -> None:
+    """An honest peer is served as ever."""
+    honest = world.node("honest")
+    honest.send(node, "honest", b"hello")
+    assert world.run(10 * SECOND, lambda: not honest.busy)
+    assert node.read_all("honest") == [b"hello"]
+
+
+def answers_waiting(node: SimNode) -> int:
+    """Order acks and rejections that wait in any session."""
+    return max(len(conversation.control) for conversation in node.live.handshakes.conversations.values())

@@ -74,6 +74,10 @@ class KeyedChannels:
         self.retries = 0
         self._draw = count(int.from_bytes(key_of(name)[:6]) << 12)
 
+    def knows(self, peer: str) -> bool:
+        known = self.directory.named(peer)
+        return known is not None and bool(known.keys)
+
     def dial(self, peer: str, scheme: str) -> Keyed:
         known = self.directory.named(peer)
         if known is None or not known.keys:

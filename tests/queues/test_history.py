@@ -151,3 +151,14 @@ def test_what_was_checked_covers_what_is_remembered(
 def test_what_is_known_begins_with_nothing() -> None:
     """A peer that was never met has no point."""
     assert KnownPeer(A).point == NO_POINT
+
+
+def test_where_a_peer_listens_is_kept_when_it_is_new() -> None:
+    """Also that it listens nowhere any more; and that it never did needs no commit."""
+    peers, kept = Peers([], {"b": "udp://b:1"}), []
+    for name, address in (("b", "udp://b:1"), ("b", "udp://b:2"), ("b", "udp://b:2"), ("c", ""), ("b", "")):
+        commit = Commit()
+        peers.learn(name, address, commit)
+        kept.append(commit.addresses)
+    assert kept == [{}, {"b": "udp://b:2"}, {}, {}, {"b": ""}]
+    assert peers.addresses == {"b": ""}

@@ -13,7 +13,7 @@ from triack.queues import link as link_module
 from triack.queues.control import Control
 from triack.queues.link import QUEUE_TURN_PACKETS, Link
 from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.settings import NodeSettings
+from triack.queues.reconnect import Reconnect
 from triack.queues.stages import Stage
 
 EXPRESS, TRANSACTIONAL = Delivery.EXPRESS, Delivery.TRANSACTIONAL
@@ -22,7 +22,7 @@ ERROR = RollbackDetected("a copy", peer="ee", rolled_back="peer")
 
 def make_link() -> tuple[Link, dict[Link, None]]:
     awake: dict[Link, None] = {}
-    return Link("udp://b:1", NodeSettings(), Random(1), awake), awake
+    return Link("udp://b:1", Reconnect(), Random(1), awake), awake
 
 
 def filled(link: Link, packets: int) -> OutgoingQueue:
@@ -163,7 +163,7 @@ def test_a_connect_without_an_answer_was_a_wait_already() -> None:
 def test_jitter_keeps_nodes_from_calling_in_step() -> None:
     moments = set()
     for seed in range(10):
-        link = Link("udp://b:1", NodeSettings(), Random(seed))
+        link = Link("udp://b:1", Reconnect(), Random(seed))
         link.handle_closed(0, unanswered=False)
         moments.add(link.retry_at_ns)
     assert len(moments) == 10

@@ -418,7 +418,9 @@ def test_messages_with_properties_are_looked_at_before_each_is_handed_out() -> N
     node = world.node("a")
     outgoing = node.live.outgoing_queue("", "q", Delivery.TRANSACTIONAL)
     for seconds in (60, 1, 60):
-        node.live.submit(outgoing, Outgoing(b"x", {"receive_by_ms": world.now_ms + seconds * 1_000}), 1)
+        # The other time is the earlier one, so that they share a packet.
+        message = Outgoing(b"x", {"receive_by_ms": world.now_ms + seconds * 1_000}, world.now_ms + 500)
+        node.live.submit(outgoing, message, 1)
     node.drain()
     world.run(100 * MS)
     box = node.live.make_queue("q")

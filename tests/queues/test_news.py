@@ -1,8 +1,9 @@
 """The engine tells of links what programs can use, once."""
 
 from tests.queues.bare import Bare, settle
+from tests.queues.keyed import peer
 from triack.base.delivery import Delivery
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent, PeerUnknown
 from triack.base.peers import Peer
 from triack.base.units import SECOND
 from triack.queues.effects import Tell
@@ -63,3 +64,17 @@ def test_silence_is_told_after_a_second_or_two() -> None:
             a.finish_job()
         assert a.now_ns < began_ns + 60 * SECOND
     assert a.now_ns - began_ns < 3 * SECOND
+
+
+def test_messages_for_a_peer_that_is_not_trusted_are_told_once_each_time() -> None:
+    """And again when its trust was withdrawn again."""
+    a, known = Bare("a", keyed=True), peer("b", "memory://b")
+    unknown = PeerUnknown("b", "this node trusts no b, or has no key of it")
+    for wanted in ([unknown], [], [unknown]):
+        a.engine.handle_directory_changed(a.now_ns)
+        a.submit("b", b"x", b"y", delivery=Delivery.EXPRESS)
+        for _ in range(20):
+            a.poll(100_000_000)
+        assert [event for event in told(a) if isinstance(event, PeerUnknown)] == wanted
+        a.effects.clear()
+        a.directory.replace([] if a.directory.named("b") else [known])

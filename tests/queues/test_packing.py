@@ -11,6 +11,7 @@ from triack.base.errors import ProtocolError
 from triack.queues.packing import (
     MAX_BODY_BYTES,
     MAX_PROPERTIES_BYTES,
+    PIECE_MIN_BYTES,
     USER_PROPERTIES_BYTES,
     Outgoing,
     Packed,
@@ -61,7 +62,7 @@ def unpack_all(packed: list[Packed]) -> list[tuple[int, bytes, dict[str, Any]]]:
     return found
 
 
-@given(MESSAGES, st.integers(200, 1_200), st.integers(0, 1 << 60))
+@given(MESSAGES, st.integers(320, 1_200), st.integers(0, 1 << 60))
 def test_messages_come_back_as_they_were(messages: list[bytes | Outgoing], limit_bytes: int, ordinal: int) -> None:
     """Bodies, properties and ordinals survive, in order, whatever mixture of batches and fragments they became."""
     packed, next_ordinal = pack(messages, limit_bytes, ordinal, 1_700_000_000_000)
@@ -69,7 +70,7 @@ def test_messages_come_back_as_they_were(messages: list[bytes | Outgoing], limit
     assert unpack_all(packed) == [(ordinal + index, *content_of(message)) for index, message in enumerate(messages)]
 
 
-@given(MESSAGES, st.integers(200, 1_200))
+@given(MESSAGES, st.integers(320, 1_200))
 def test_packets_keep_to_the_limit_and_count_right(messages: list[bytes | Outgoing], limit_bytes: int) -> None:
     """No body is over the limit, and the completed messages add up; the head tells the same as the whole."""
     packed, _ = pack(messages, limit_bytes, 1, 1)
@@ -85,7 +86,7 @@ def test_packets_keep_to_the_limit_and_count_right(messages: list[bytes | Outgoi
 def test_messages_with_different_deadlines_never_share_a_packet(messages: list[bytes | Outgoing]) -> None:
     """A packet expires as a whole."""
     packed, _ = pack(messages, 400, 1, 1)
-    deadlines = [message.reach_by_ms if isinstance(message, Outgoing) else 0 for message in messages]
+    deadlines = [message.expiry[0] if isinstance(message, Outgoing) else 0 for message in messages]
     at = 0
     for item in packed:
         assert {item.reach_by_ms} == set(deadlines[at : at + item.tickets])
@@ -206,11 +207,19 @@ def test_properties_that_are_no_object_are_refused(text: str) -> None:
         unpack(body)
 
 
+def test_only_the_last_fragment_is_small() -> None:
+    """Each takes some hundred bytes of memory beside its own."""
+    head = b"\x03\x00\x00" + bytes(16) + (1_000).to_bytes(4, "big")
+    read_fragment(head + (1_000 - 1).to_bytes(4, "big") + b"x")
+    with pytest.raises(ProtocolError, match="too small"):
+        read_fragment(head + bytes(4) + bytes(PIECE_MIN_BYTES - 1))
+
+
 def test_a_fragment_cannot_claim_more_than_the_largest_message() -> None:
     """So the memory that fragments may claim is bounded."""
     total = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + 4
     head = b"\x03\x00\x00" + bytes(16)
-    read_fragment(head + total.to_bytes(4, "big") + bytes(4) + b"x")
+    read_fragment(head + total.to_bytes(4, "big") + bytes(4) + bytes(PIECE_MIN_BYTES))
     with pytest.raises(ProtocolError):
         read_fragment(head + (total + 1).to_bytes(4, "big") + bytes(4) + b"x")
     with pytest.raises(ProtocolError):

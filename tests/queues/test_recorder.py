@@ -9,12 +9,14 @@ from tests.queues.bare import Bare, records, rest
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
+from triack.base.session_log import POLICY
 from triack.base.units import MS, SECOND
 from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
 from triack.tools.replay.files import parse_records
+from triack.tools.replay.local_engine import judge_records
 from triack.tools.sim.faults import Faults
 
 ALWAYS = {"v": int, "event": str, "node": str, "incarnation": int, "n": int, "at_ns": int, "wall_ns": int}
@@ -25,13 +27,13 @@ FIELDS = {
     "node_stopped": set(),
     "position_recovered": STREAM,
     "queued": STREAM | {"first", "last", "count", "queue", "peer_name"},
-    "session_opened": {"session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold"},
+    "session_opened": {"session", "peer", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold", *POLICY},
     "session_closed": {"session", "peer", "reason", "unacked"},
     "packet_sent": PACKET | {"resend"},
     "packet_received": PACKET | {"duplicate"},
     "ack_sent": {"session", "cumulative", "ranges", "trigger", "pending"},
     "ack_received": {"session", "ranges"},
-    "store_ack_sent": {"session", "cumulative", "ranges"},
+    "store_ack_sent": {"session", "cumulative", "ranges", "trigger", "pending"},
     "store_ack_received": {"session", "ranges"},
     "committed": STREAM | {"first", "last", "count", "queue"},
     "rejected": STREAM | {"number", "reason"},
@@ -40,10 +42,11 @@ FIELDS = {
     "resend_scheduled": {"origin", "lane", "sequence", "first", "last", "attempt", "interval_ns"},
     "removed": STREAM | {"first", "last", "count", "reason"},
     "handed": STREAM | {"queue", "number", "place", "counts", "redelivered"},
+    "purged": STREAM | {"queue", "number", "place", "counts"},
     "dropped": {"reason", "count"},
 }
 """The fields that each event has, beside those of every record."""
-TRIGGERS = {"count", "bytes", "delay", "piggyback", "gap", "duplicate", "request"}
+TRIGGERS = {"count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request"}
 
 
 def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:
@@ -291,6 +294,26 @@ def test_packets_of_a_burst_are_one_record() -> None:
     (handed,) = [record for record in other if record["event"] == "handed"]
     assert (handed["number"], handed["place"], messages(handed)) == (1, 0, 40)
     assert sum(packets for packets, _ in handed["counts"]) == packets
+
+
+def test_what_is_purged_is_no_message_left_behind() -> None:
+    """The log says what was taken out by hand, and a replay takes its word."""
+    one, other = Bare("a"), Bare("b")
+    one.submit(other.address, *numbered(0, 6, 40_000), delivery=Delivery.TRANSACTIONAL)
+    rest(one, other)
+    mailbox = other.engine.inbox.mailboxes["q"]
+    waiting = [(packet.place, at) for packet, at in mailbox.waiting()]
+    assert len(mailbox.withdraw(waiting[1:3] + waiting[4:5])) == 3
+    while other.engine.take(mailbox, other.now_ns) is not None:
+        pass
+    other.poll()
+    written = records(one.effects), records(other.effects)
+    purged = [(record["place"], messages(record)) for record in written[1] if record["event"] == "purged"]
+    assert purged == [(0, 2), (0, 1)]
+    silent = [record for record in written[1] if record["event"] != "purged"]
+    for log, left_behind in ((written[1], False), (silent, True)):
+        checks = {it.check for it in judge_records([*written[0], *log])}
+        assert ("not_handed" in checks) == left_behind
 
 
 def test_express_packets_enter_their_queue_by_the_burst() -> None:

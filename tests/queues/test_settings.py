@@ -16,7 +16,7 @@ def test_a_value_that_cannot_be_is_refused() -> None:
     ("values", "why"),
     [
         ({"stream_datagram_bytes": 65_536}, "must be 576 to 65535, not 65536"),
-        ({"reconnect_max_s": 0}, "above 0, not 0"),
+        ({"close_timeout_s": -1}, "at least 0, not -1"),
         ({"max_sessions": 0}, "at least 1, not 0"),
     ],
 )
@@ -33,6 +33,6 @@ def test_zero_where_it_has_a_meaning() -> None:
 
 def test_machines_get_nanoseconds() -> None:
     """Beside the seconds; settings that say the same are the same."""
-    settings = NodeSettings(reconnect_min_s=0.05, reconnect_max_s=2)
-    assert (settings.reconnect_min_ns, settings.reconnect_max_ns) == (50 * MS, 2_000 * MS)
-    assert settings == NodeSettings(reconnect_min_s=0.05, reconnect_max_s=2.0)
+    settings = NodeSettings(close_timeout_s=2)
+    assert settings.close_timeout_ns == 2_000 * MS
+    assert settings == NodeSettings(close_timeout_s=2.0)

@@ -4,6 +4,7 @@ import pytest
 
 from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.ordering.outgoing import Entry, EntryState
+from triack.queues import stages
 from triack.queues.stages import PRUNE_AT, STAGES, Stage, StageTracker
 
 STAGE_OF = {Ack.SESSION: Stage.RECEIVED, Ack.STORE: Stage.STORED, Ack.ORDER: Stage.ORDERED}
@@ -161,3 +162,30 @@ def test_packets_someone_waits_for_are_known() -> None:
     book = Book(3, tickets=4)
     book.wait(5)
     assert [book.book.awaits(entry) for entry in book.entries] == [False, True, False]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_large_message_is_looked_at_once_for_each_of_its_packets(
+    monkeypatch: pytest.MonkeyPatch, *, backwards: bool
+) -> None:
+    """In whatever order they are acknowledged."""
+    reached, looked = stages._reached, []  # noqa: SLF001 - what is counted
+
+    def count(entry: Entry, stage: Stage) -> bool:
+        looked.append(entry)
+        return reached(entry, stage)
+
+    monkeypatch.setattr(stages, "_reached", count)
+    book = StageTracker()
+    fragments = [Entry(number, b"", 0, int(number == 500), 0, 1) for number in range(1, 501)]
+    for fragment in fragments:
+        book.add(fragment)
+    book.handle_queued(1)
+    said: list[str | None] = []
+    book.wait(0, Stage.RECEIVED, said.append)
+    for fragment in reversed(fragments) if backwards else fragments:
+        assert not said
+        fragment.received = True
+        book.handle_progress(fragment)
+    assert said == [None]
+    assert len(looked) <= 2 * len(fragments)

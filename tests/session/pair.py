@@ -189,7 +189,7 @@ class Pair:
             self.unacked[name].difference_update(packet.number for packet in event.packets)
         elif isinstance(event, PacketArrived) and event.delivery in DURABLE and self.store_ns is not None:
             number = event.number
-            self.world.at(self.store_ns, lambda: self.ends[name].handle_stored([number]))
+            self.world.at(self.store_ns, lambda: self.ends[name].handle_stored([number], self.world.now_ns))
 
     def _carry(self, name: str, transmit: Transmit) -> None:
         if self.lose is None or not self.lose(name, transmit):

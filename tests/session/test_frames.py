@@ -23,6 +23,7 @@ from triack.session.frames import (
     StoreAckFrame,
     decode_frames,
 )
+from triack.session.policy import Policy
 from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason
 
@@ -34,7 +35,8 @@ DATAGRAM = (
     + frames.encode_close(CloseReason.DRAINED)
     + frames.encode_packet(9, Delivery.TRANSACTIONAL, True, b"body")
 )
-HELLO = Hello(2**64 - 1, 2, 3, 64, 1_200, 6, b"introduction")
+POLICY = Policy.of(SessionSettings())
+HELLO = Hello(2**64 - 1, 2, 3, 1_200, POLICY, b"introduction")
 
 
 def ack_bytes(*ranges: tuple[int, int], kind: int = 2) -> bytes:
@@ -194,23 +196,24 @@ def test_a_hello_reads_back() -> None:
 
 def test_the_layout_of_a_hello_is_as_documented() -> None:
     """Fields one after the other, then the introduction."""
-    assert Hello(1, 2, 3, 4, 1_200, 6, b"\xff").encode().hex() == (
-        "00000000000000010000000000000002000000000000000300000004000004b00000000000000006ff"
+    assert Hello(1, 2, 3, 1_200, POLICY, b"\xff").encode().hex() == (
+        f"000000000000000100000000000000020000000000000003000004b0{POLICY.encode().hex()}ff"
     )
 
 
 def test_a_hello_says_what_its_settings_are() -> None:
-    """The window, the largest datagram and the delay are what the peer must know of them."""
+    """The largest datagram and the policy are what the peer must know of them."""
     settings = SessionSettings(max_unacked_packet=5, max_datagram_bytes=600, idle_ack_delay_s=0.000000007)
     hello = Hello.of(settings, session_id=1, connection_id=2, sent_at_ns=3, introduction=b"x")
-    assert hello == Hello(1, 2, 3, 5, 600, 7, b"x")
+    assert hello == Hello(1, 2, 3, 600, Policy.of(settings), b"x")
 
 
 @pytest.mark.parametrize(
     "hello",
     [
-        replace(HELLO, window=0),
-        replace(HELLO, window=0x10000),
+        replace(HELLO, policy=replace(POLICY, window=0)),
+        replace(HELLO, policy=replace(POLICY, window=0x10000)),
+        replace(HELLO, policy=replace(POLICY, ack_timeout_min_ns=0)),
         replace(HELLO, max_datagram_bytes=511),
         replace(HELLO, connection_id=0),
     ],

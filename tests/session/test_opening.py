@@ -50,7 +50,7 @@ def test_something_new_is_said_at_once() -> None:
     assert opening.due
     after = opening.say(7)
     assert (before.introduction, after.introduction) == (b"node-1", b"something else")
-    assert (after.session_id, after.connection_id, after.window) == (7, 1, 64)
+    assert (after.session_id, after.connection_id, after.policy) == (7, 1, before.policy)
 
 
 def test_for_a_search_only_the_wait_is_forgotten() -> None:

@@ -16,6 +16,7 @@ from tests.session.pair import (
     make_session,
     reasons,
 )
+from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import DATAGRAM_MIN_BYTES
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -232,11 +233,12 @@ def test_a_full_window_stops_until_an_ack() -> None:
     assert len(pair.backlog["a"]) == 5
 
 
-def test_a_full_window_asks_only_with_its_last_packet() -> None:
-    """The packet that closes the window does not wait for the receiver's delay; the others leave it its own pace."""
-    pair = Pair.opened(udp=False)
-    pair.send("a", 64)
-    assert asks(pair) == [64]
+def test_a_full_window_asks_only_if_nothing_else_brings_an_ack() -> None:
+    """Half of it has made the peer acknowledge already; a policy without a number leaves that to the last packet."""
+    for share, asked in ((1 / 2, []), (None, [64])):
+        pair = Pair.opened(SessionSettings(ack_trigger=AckTrigger(window_share=share)), udp=False)
+        pair.send("a", 64)
+        assert asks(pair) == asked
 
 
 def test_below_the_window_nobody_asks() -> None:
@@ -478,7 +480,7 @@ def test_progress_on_the_disk_starts_its_timeout_again() -> None:
     pair.send("a", 4, Delivery.RECOVERABLE)
     for number in (1, 2, 3):
         pair.run(2 * SECOND)
-        pair.b.handle_stored([number])
+        pair.b.handle_stored([number], pair.now_ns)
         pair.drain()
     pair.run(10 * MS)
     start_ns = pair.now_ns
@@ -512,7 +514,7 @@ def test_a_packet_and_both_acks_share_or_split_datagrams_within_the_limit() -> N
     pair = Pair.opened(store_ns=None)
     for number in range(2, 129, 2):
         pair.inject("b", encode_packet(number, Delivery.RECOVERABLE, False, b""))
-    pair.b.handle_stored(list(range(2, 129, 2)))
+    pair.b.handle_stored(list(range(2, 129, 2)), pair.now_ns)
     pair.b.send_packet(Delivery.EXPRESS, bytes(content_limit_bytes(1_200, OVERHEAD_BYTES)), None)
     pair.drain()
     sent = [transmit for _, transmit in pair.sent["b"][1:]]

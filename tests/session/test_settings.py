@@ -3,8 +3,9 @@
 import pytest
 
 from tests.base.refusals import refuse_wrong_values
+from triack.base.ack_trigger import AckTrigger
 from triack.base.errors import UsageError
-from triack.session.settings import AckTrigger, SessionSettings
+from triack.session.settings import SessionSettings
 
 
 @pytest.mark.parametrize("kind", [AckTrigger, SessionSettings])

@@ -2,6 +2,7 @@
 
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
+from triack.session.policy import Policy
 from triack.session.sending import PacketState, SessionPacket
 from triack.session.settings import SessionSettings
 from triack.session.store_wait import StoreWait
@@ -16,7 +17,7 @@ def sent(number: int, at_ns: int = 0, sends: int = 1) -> SessionPacket:
 
 
 def waiting(*packets: SessionPacket, settings: SessionSettings | None = None) -> StoreWait:
-    wait = StoreWait(settings or SessionSettings())
+    wait = StoreWait(Policy.of(settings or SessionSettings()))
     for packet in packets:
         wait.add(packet)
     return wait

@@ -57,6 +57,7 @@ def full_commit() -> Commit:
         positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"")},
         state={"key": b"value"},
         peers={ORIGIN: PeerRow(ORIGIN, 77, 5)},
+        addresses={"b": "udp://b:1"},
         serial=1,
     )
 
@@ -81,7 +82,7 @@ def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
     assert content.queues == [(1, "orders")]
     assert content.positions == list(commit.positions.values())
     assert content.state == {"key": b"value"}
-    assert content.peers == commit.peers
+    assert (content.peers, content.addresses) == (commit.peers, commit.addresses)
     (message,) = content.messages
     assert (message.key, message.number, message.head, message.progress) == (1, 7, BODY[:HEAD_BYTES], b"half")
     read = Read("messages", [1, 2])
@@ -215,11 +216,11 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
 def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
     """Afterwards it opens again."""
     Store(tmp_path).close()
-    for version in (1, 2, 3, 4, 99):
+    for version in (1, 2, 3, 4, 5, 99):
         edit(tmp_path, f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 5"):
+        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 6"):
             Store(tmp_path)
-    edit(tmp_path, "PRAGMA user_version = 5")
+    edit(tmp_path, "PRAGMA user_version = 6")
     Store(tmp_path).close()
 
 
@@ -233,6 +234,21 @@ def test_a_store_that_version_2_wrote_is_refused_and_left_as_it_was(tmp_path: Pa
             Store(tmp_path)
     assert (tmp_path / STORE_FILE).read_bytes() == VERSION_2.read_bytes()
     assert not (tmp_path / LOG_FILE).read_bytes()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no modes of files")
+def test_what_a_store_writes_is_its_owners_alone_in_any_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        store = Store(tmp_path)
+        store.load(bytes(16), 1)
+        names = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert {STORE_FILE, f"{STORE_FILE}-wal"} <= set(names)
+    assert set(names.values()) == {0o600}
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -76,12 +76,53 @@ def test_too_few_messages_are_a_failure(server: Server) -> None:
 
 
 @pytest.mark.parametrize("served", [True, False])
-def test_a_queue_that_never_was_is_named(tmp_path: Path, served: bool) -> None:
-    """Nothing came, and nothing was there: most likely the name is wrong."""
-    with Server(tmp_path / "b") if served else nullcontext():
-        got = triack("receive", "oders", "--data", tmp_path / "b", "--timeout", "0.2", "--insecure")
-    assert got.returncode == 2
-    assert message_of(got) == "queue oders did not exist and nothing came for it in 0.2 s; there are dead-letter"
+def test_a_queue_that_is_not_there_is_made_only_when_that_is_said(tmp_path: Path, served: bool) -> None:
+    """Most likely its name is wrong; what may have been meant is said, and nothing is waited for."""
+    b = tmp_path / "b"
+    assert triack("send", "orders", "--data", b, "--insecure", stdin=b"1\n").returncode == 0
+    with Server(b) if served else nullcontext():
+        for typed, hint in (
+            ("oders", "did you mean orders?"),
+            ("x", "there is dead-letter, orders; --create makes it"),
+        ):
+            got = triack("receive", typed, "--data", b, "--insecure")
+            assert (got.returncode, message_of(got)) == (2, f"receive from {typed}: node b has no such queue; {hint}")
+        got = triack("receive", "oders", "--data", b, "--timeout", "0.2", "--insecure", "--create")
+        assert (got.returncode, got.stdout) == (0, b"")
+        assert triack("receive", "oders", "--data", b, "--timeout", "0.2", "--insecure").returncode == 0
+
+
+def test_a_directory_without_a_node_is_made_one_only_when_that_is_said(tmp_path: Path) -> None:
+    """A typo leaves nothing behind, and is answered with the nearest name."""
+    assert triack("send", "orders", "--data", tmp_path / "plant", "--insecure", stdin=b"1\n").returncode == 0
+    for typed, hint in (("plnt", f"did you mean {tmp_path / 'plant'}?"), ("x", "--create makes one")):
+        got = triack("receive", "orders", "--data", tmp_path / typed, "--insecure")
+        assert (got.returncode, message_of(got)) == (
+            2,
+            f"receive from {tmp_path / typed}: there is no node in it; {hint}",
+        )
+        assert not (tmp_path / typed).exists()
+    got = triack("receive", "orders", "--data", tmp_path / "x", "--insecure", "--create", "--timeout", "0.2")
+    assert (got.returncode, got.stderr) == (0, b"")
+    assert (tmp_path / "x").exists()
+
+
+def test_a_sender_whose_node_went_away_says_so_in_one_line(tmp_path: Path) -> None:
+    """It goes on with the next process that serves the directory, and would seem to hang without a word."""
+    with Server(tmp_path / "a") as server:
+        sender = start("send", "orders", "--data", server.data, "-v", stdin=subprocess.PIPE)
+        assert sender.stdin is not None
+        assert sender.stderr is not None
+        sender.stdin.write(b"1\n")
+        sender.stdin.flush()
+        assert b"sending through the process" in sender.stderr.readline()
+        server.kill()
+        told = sender.stderr.readline().decode()
+        assert "warning" in told
+        assert f"the node of {server.data} went away; waiting for it" in told
+        with Server(server.data):
+            sender.communicate(timeout=20)
+    assert sender.returncode == 0
 
 
 def test_what_a_lost_reader_did_not_get_comes_again(server: Server) -> None:
@@ -109,7 +150,7 @@ def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> Non
     assert last == f"triack: lines 1-2 not yet ordered: not after 2 s; {STORED}"
     assert f"stored until it is opened again: 2 messages for {address}/orders" in warnings[-1]
     with Server(tmp_path / "b", listen=address), Server(tmp_path / "s"):
-        got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "20")
+        got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "20", "--create")
     assert got.stdout == b"1\n2\n"
 
 
@@ -144,8 +185,8 @@ def test_a_queue_that_does_not_exist_is_told(tmp_path: Path, through: str) -> No
         sent = triack("send", f"{server.address}/bills", "--data", data, "--insecure", stdin=b"1\n2\n3\n")
         got = triack("receive", "bills", "--data", server.data)
     assert (sent.returncode, message_of(sent)) == (1, "lines 1-3 not ordered: queue-not-found")
-    assert got.returncode == 1
-    assert message_of(got).startswith("queue bills does not exist on node b")
+    assert got.returncode == 2
+    assert message_of(got).startswith("receive from bills: node b has no such queue; there is dead-letter, orders")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +275,8 @@ def test_a_store_that_fails_ends_the_server_and_the_sender_goes_on_at_the_next(t
         assert complaints.splitlines()[-1].startswith("triack: commit store ")
     with Server(tmp_path / "b") as server:
         _, complaint = sender.communicate(timeout=20)
-        assert (sender.returncode, complaint) == (0, b"")
+        assert sender.returncode == 0
+        assert [b"went away; waiting for it" in line for line in complaint.splitlines()] == [True]
         assert triack("receive", "orders", "--data", server.data, "--count", "20").stdout == text(lines)
         assert triack("receive", "orders", "--data", server.data, "--timeout", "0.2").stdout == b""
 
@@ -273,7 +315,10 @@ def test_send_does_not_wait_for_the_end_of_its_input(server: Server) -> None:
     assert sender.stdin is not None
     sender.stdin.write(b"first\n")
     sender.stdin.flush()
-    assert triack("receive", "orders", "--data", server.data, "--count", "1", "--timeout", "10").stdout == b"first\n"
+    assert (
+        triack("receive", "orders", "--data", server.data, "--count", "1", "--timeout", "10", "--create").stdout
+        == b"first\n"
+    )
     sender.communicate(b"second\n", timeout=20)
     assert sender.returncode == 0
 

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from random import Random
 
+from triack.base.ack_trigger import AckTrigger
 from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
+from triack.queues.reconnect import Reconnect
 from triack.queues.settings import NodeSettings
-from triack.session.settings import AckTrigger, SessionSettings
+from triack.session.settings import SessionSettings
 from triack.tools.chaos.plan import HostPlan, StreamPlan
 
 __all__ = ["draw_host", "draw_stream", "draw_streams"]
@@ -28,13 +30,31 @@ def draw_host(random: Random, name: str, scheme: str) -> HostPlan:
     )
 
 
+def _draw_trigger(random: Random) -> AckTrigger | None:
+    """How an end wants to be acknowledged; no two are alike but by chance."""
+    return random.choice(
+        [
+            None,
+            None,
+            AckTrigger(window_share=1 / 3, delay_s=1.0, piggyback_after=None),
+            AckTrigger(count=1),
+            AckTrigger(window_share=None, bytes_=random.choice([500, 20_000]), delay_s=2.0),
+            AckTrigger(window_share=None, delay_s=1.0, piggyback_after=0.75),
+            AckTrigger(window_share=None, delay_s=5.0, idle_s=0.1),
+            AckTrigger(delay_rtts=8, delay_s=0.05, delay_max_s=2.0),
+        ]
+    )
+
+
 def _draw_settings(random: Random) -> NodeSettings:
     window = random.choice([1, 2, 3, 8, 64, 64])
-    trigger = random.choice([None, None, AckTrigger(count=max(1, window // 3), delay_s=1.0), AckTrigger(count=1)])
     session = SessionSettings(
         max_unacked_packet=window,
         idle_ack_delay_s=random.choice([0.001, 0.05, 0.5]),
-        ack_trigger=trigger,
+        ack_trigger=_draw_trigger(random),
+        store_ack_trigger=_draw_trigger(random),
+        ack_timeout_s=random.choice([None, None, None, 0.3, 6.0]),
+        store_ack_timeout_s=random.choice([None, None, 3.0]),
         ack_timeout_min_s=random.choice([0.2, 2.0]),
         ack_timeout_max_s=random.choice([5.0, 20.0]),
         connect_timeout_s=random.choice([2.0, 10.0]),
@@ -53,7 +73,7 @@ def _draw_settings(random: Random) -> NodeSettings:
     return NodeSettings(
         session=session,
         order=order,
-        reconnect_min_s=random.choice([0.01, 0.1]),
+        reconnect=Reconnect(first_s=random.choice([0.01, 0.1])),
         pending_limit_bytes=random.choice([5_000, 4 * 1024 * 1024]),
         body_cache_bytes=random.choice([0, 4_000, 32 * 1024 * 1024]),
         close_timeout_s=random.choice([0.1, 5.0]),

@@ -41,6 +41,7 @@ __all__ = [
     "suite_option",
     "tls_ca_option",
     "verbose_option",
+    "write_table",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -235,3 +236,11 @@ async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
         if not came:
             return code
     return EXIT_SIGNAL + came[0] if came else 1
+
+
+def write_table(head: tuple[str, ...], rows: list[list[str]]) -> None:
+    """Write columns, each as wide as what is in it."""
+    table = [list(head), *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
+    for row in table:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

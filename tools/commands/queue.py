@@ -17,7 +17,7 @@ import triack
 from triack.base.errors import QueueNotFound, StoreInUse
 from triack.node.control import handover
 from triack.node.node import open_at_rest
-from triack.tools.commands.common import data_option, json_option, run, verbose_option
+from triack.tools.commands.common import data_option, json_option, run, verbose_option, write_table
 
 __all__ = ["queue"]
 
@@ -56,9 +56,19 @@ def list_queues(*, data: Path, as_json: bool) -> int:
             for row in rows:
                 click.echo(json.dumps(row, ensure_ascii=False))
             return 0
-        _write_table(
-            ("QUEUE", "", "MESSAGES", "BYTES", "OLDEST"),
-            [[it["queue"], it["kind"], str(it["messages"]), str(it["bytes"]), _age(it["oldest_s"])] for it in rows],
+        write_table(
+            ("QUEUE", "", "MESSAGES", "BYTES", "OLDEST", "WAITS FOR"),
+            [
+                [
+                    it["queue"],
+                    it["kind"],
+                    str(it["messages"]),
+                    str(it["bytes"]),
+                    _age(it["oldest_s"]),
+                    it["waits_for"] or "-",
+                ]
+                for it in rows
+            ],
         )
         return 0
 
@@ -96,7 +106,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
         oldest = f", the oldest for {_age(shown['oldest_s'])}" if shown["waiting"] else ""
         click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
         if dead:
-            _write_table(
+            write_table(
                 ("REASON", "DESTINATION", "MESSAGES"),
                 [[it["reason"], it["destination"], str(it["messages"])] for it in dead],
             )
@@ -226,16 +236,22 @@ async def _steer(done: str, ids: tuple[str, ...], work: Awaitable[int]) -> int:
 
 
 def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
-    rows: dict[str, dict[str, Any]] = {
-        name: {"queue": name, "kind": "in", "messages": it.messages, "bytes": it.bytes, "oldest_s": it.oldest_s}
+    rows = {
+        name: _row(name, "in") | {"messages": it.messages, "bytes": it.bytes, "oldest_s": it.oldest_s}
         for name, it in stats.queues.items()
     }
     for it in stats.outgoing:
         name = f"{it.peer}/{it.queue}"
-        row = rows.setdefault(name, {"queue": name, "kind": "out", "messages": 0, "bytes": 0, "oldest_s": None})
+        row = rows.setdefault(name, _row(name, "out"))
         row["messages"] += it.messages
         row["bytes"] += it.bytes
+        if it.messages:
+            row["waits_for"] = stats.links[it.peer].waits_for
     return list(rows.values())
+
+
+def _row(name: str, kind: str) -> dict[str, Any]:
+    return {"queue": name, "kind": kind, "messages": 0, "bytes": 0, "oldest_s": None, "waits_for": None}
 
 
 def _as_json(message: triack.BrowsedMessage) -> str:
@@ -269,10 +285,3 @@ def _age(seconds: float | None) -> str:
         if seconds >= length:
             return f"{seconds / length:.1f}{unit}"
     return f"{seconds:.0f}s"
-
-
-def _write_table(head: tuple[str, ...], rows: list[list[str]]) -> None:
-    table = [list(head), *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
-    for row in table:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -11,16 +11,25 @@ from typing import Any
 import click
 
 import triack
-from triack.base.errors import ProtocolError, QueueNotFound, StoreInUse, TriackError, UsageError, WaitTimeout
-from triack.base.names import check_name
+from triack.base.errors import ProtocolError, StoreInUse, TriackError, UsageError, WaitTimeout
+from triack.base.names import check_name, nearest
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control import handover
-from triack.node.control.description import describe
+from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.tasks import first_of
-from triack.tools.commands.common import json_option, name_for, node_options, run
+from triack.store.store import STORE_FILE
+from triack.tools.commands.common import (
+    json_option,
+    name_for,
+    node_options,
+    read_tls,
+    run,
+    suite_option,
+    tls_ca_option,
+)
 from triack.tools.commands.pipes import LineSink
 
 __all__ = ["receive"]
@@ -43,10 +52,21 @@ class _Order:
     name: str
     log: Path | None
     insecure: bool
+    suite: str
+    tls: triack.Tls | None
     as_json: bool = False
+    create: bool = False
 
     def open(self) -> triack.Node:
-        return triack.open(self.name, data=self.data, listen=self.listen, log=self.log, insecure=self.insecure)
+        return triack.open(
+            self.name,
+            data=self.data,
+            listen=self.listen,
+            log=self.log,
+            insecure=self.insecure,
+            suite=self.suite,
+            tls=self.tls,
+        )
 
 
 class _OutputLost(Exception):
@@ -58,14 +78,13 @@ class _NodeGone(WaitTimeout):
 
 
 class _Output:
-    """Standard output, how many messages still go there, and the queues that there were at first."""
+    """Standard output, and how many messages still go there."""
 
     def __init__(self, count: int | None) -> None:
         self._sink = LineSink(STDOUT)
         self._count = count
         self._cancelled = False
         self.written = 0
-        self.queues: list[str] | None = None
 
     @property
     def left(self) -> int | None:
@@ -106,6 +125,9 @@ class _Output:
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds."
 )
+@suite_option
+@tls_ca_option
+@click.option("--create", is_flag=True, help="Make the queue, and the node, if they do not exist; so does --listen.")
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
 @json_option
 @node_options
@@ -115,6 +137,9 @@ def receive(
     listen: str | None,
     count: int | None,
     timeout: float | None,
+    suite: str,
+    tls_ca: Path | None,
+    create: bool,
     name: str | None,
     as_json: bool,
     data: Path,
@@ -122,6 +147,8 @@ def receive(
     insecure: bool,
 ) -> int:
     """Write each message of QUEUE as a line on standard output; it leaves the queue after that.
+
+    A queue or a directory that does not exist is refused, unless --create, or --listen, says that it is to be made.
 
     Ends with 0 when --count messages were written, or after --timeout seconds without one if there is no --count. If
     another process serves the data directory, its queue is read, and no message is written twice even if that process
@@ -131,7 +158,18 @@ def receive(
     With --json a line is an object: the body, as "body" when it is UTF-8 and as "body_base64" when it is not, the id,
     the properties, and when it was sent.
     """
-    order = _Order(check_name(queue), data, listen, name_for(name, data), log, insecure, as_json)
+    order = _Order(
+        check_name(queue),
+        data,
+        listen,
+        name_for(name, data),
+        log,
+        insecure,
+        suite,
+        read_tls(authority=tls_ca),
+        as_json,
+        create or listen is not None,
+    )
     return run(_receive(order, count, timeout))
 
 
@@ -141,11 +179,6 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
         await _transfer(order, output, timeout)
     except WaitTimeout as error:
         gone = ", and the node went away" if isinstance(error, _NodeGone) else ""
-        if not output.written and output.queues is not None and order.queue not in output.queues:
-            others = ", ".join(output.queues)
-            raise QueueNotFound(
-                f"queue {order.queue} did not exist and nothing came for it in {timeout:g} s; there are {others}"
-            ) from None
         if count is None:
             return 0
         raise WaitTimeout(
@@ -160,6 +193,8 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
 
 async def _transfer(order: _Order, output: _Output, timeout: float | None) -> None:
     link = await handover.find(order.data)
+    if link is None and not order.create:
+        _check_node(order.data)
     if link is None:
         try:
             await _receive_here(order, output, timeout)
@@ -176,10 +211,21 @@ async def _transfer(order: _Order, output: _Output, timeout: float | None) -> No
     await _HandedOver(order, output, timeout).run(link)
 
 
+def _check_node(data: Path) -> None:
+    """Raises UsageError when there is no node in a directory."""
+    if (data / STORE_FILE).exists():
+        return
+    others = [path.name for path in data.parent.glob("*") if (path / STORE_FILE).exists()]
+    meant = nearest(data.name, others)
+    what = f"did you mean {data.parent / meant}?" if meant else "--create makes one"
+    raise UsageError(f"receive from {data}: there is no node in it; {what}")
+
+
 async def _receive_here(order: _Order, output: _Output, timeout: float | None) -> None:
     """Receive at a node of our own."""
     async with order.open() as node:
-        output.queues = list(node.queue_lengths())
+        if not order.create:
+            check_queue(node, order.queue)
         if node.address:
             click.echo(f"listening {node.address}", err=True)
 
@@ -227,6 +273,7 @@ class _HandedOver:
         self._doubtful: set[str] = set()
         self._unconfirmed: dict[str, int] = {}
         self._idle_since = 0.0
+        self._begun = False
         self._ending = False
 
     async def run(self, link: Link) -> None:
@@ -244,7 +291,7 @@ class _HandedOver:
                 break
             finally:
                 await link.close()
-            operator_log.info(f"the node of {self._order.data} went away; looking for it")
+            operator_log.warning(f"the node of {self._order.data} went away; waiting for it")
             link = await self._find_again()
         if self._output.left != 0:
             raise WaitTimeout("no message came")
@@ -269,12 +316,12 @@ class _HandedOver:
             raise _NodeGone("no message came, and the node went away") from None
 
     async def _converse(self, link: Link) -> None:
-        await link.send("hello", v=VERSION, do="receive", queue=self._order.queue, about=self._order.as_json)
+        order, create = self._order, self._order.create or self._begun
+        await link.send("hello", v=VERSION, do="receive", queue=order.queue, about=order.as_json, create=create)
         welcome, _ = await link.receive()
         if welcome.get("v") != VERSION:
             raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
-        if self._output.queues is None:
-            self._output.queues = [str(name) for name in welcome.get("queues", [])]
+        self._begun = True
         operator_log.info(f"receiving through the process that serves {self._order.data}")
         while not (self._ending and not self._unconfirmed and not self._doubtful):
             try:

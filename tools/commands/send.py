@@ -20,7 +20,18 @@ from triack.node.control.tasks import first_of
 from triack.node.outgoing_message import MessageProperties, with_properties
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.queues.stages import STAGES
-from triack.tools.commands.common import json_option, name_for, node_options, peer_option, read_pairs, read_peers, run
+from triack.tools.commands.common import (
+    json_option,
+    name_for,
+    node_options,
+    peer_option,
+    read_pairs,
+    read_peers,
+    read_tls,
+    run,
+    suite_option,
+    tls_ca_option,
+)
 from triack.tools.commands.pipes import FileSource, LineSource
 from triack.tools.commands.tally import Tally
 from triack.transport.address import Destination
@@ -52,13 +63,17 @@ class _Order:
     insecure: bool
     files: list[Path]
     properties: MessageProperties
+    suite: str
+    tls: triack.Tls | None
 
     @property
     def durable(self) -> bool:
         return self.delivery is not triack.EXPRESS
 
     def open(self) -> triack.Node:
-        return triack.open(self.name, data=self.data, log=self.log, insecure=self.insecure)
+        return triack.open(
+            self.name, data=self.data, log=self.log, insecure=self.insecure, suite=self.suite, tls=self.tls
+        )
 
     def source(self) -> LineSource | FileSource:
         return FileSource(self.files, MAX_BODY_BYTES) if self.files else LineSource(STDIN, MAX_BODY_BYTES)
@@ -104,6 +119,8 @@ class _Order:
 )
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
 @peer_option
+@suite_option
+@tls_ca_option
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
 @json_option
 @node_options
@@ -120,6 +137,8 @@ def send(
     key: str | None,
     headers: tuple[str, ...],
     peers: tuple[str, ...],
+    suite: str,
+    tls_ca: Path | None,
     name: str | None,
     as_json: bool,
     data: Path,
@@ -129,7 +148,8 @@ def send(
     """Send each line of standard input, without its newline, as a message to DEST, such as plant-b/orders.
 
     --label, --ttl, --reply-to and --header hold for each of the messages. If another process serves the data
-    directory, the lines go through it, once each even if that process is killed and started again meanwhile.
+    directory, the lines go through it, once each even if that process is killed and started again meanwhile; it has
+    settings of its own.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
     ends with 3 when all of them are on the disk of the node by then: they are sent when it runs, and must not be sent
@@ -151,7 +171,19 @@ def send(
         key=key,
     )
     with_properties(destination, b"", properties, 0)  # what cannot be sent is told before anything is read
-    order = _Order(destination, delivery, until, data, name_for(name, data), log, insecure, list(files), properties)
+    order = _Order(
+        destination,
+        delivery,
+        until,
+        data,
+        name_for(name, data),
+        log,
+        insecure,
+        list(files),
+        properties,
+        suite,
+        read_tls(authority=tls_ca),
+    )
     return run(_send(order, timeout, as_json=as_json))
 
 
@@ -256,7 +288,7 @@ class _HandedOver:
                 return
             finally:
                 await link.close()
-            operator_log.info(f"the node of {self._order.data} went away; looking for it")
+            operator_log.warning(f"the node of {self._order.data} went away; waiting for it")
             link = await handover.wait(self._order.data)
 
     async def _converse(self, link: Link) -> None:

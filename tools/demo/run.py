@@ -18,7 +18,7 @@ from triack.node.private_files import PrivateFiles
 from triack.tools.demo.child import Report
 from triack.tools.demo.relay import Relay, rough
 
-__all__ = ["Plan", "Transfer", "transfer"]
+__all__ = ["Child", "Plan", "Transfer", "make_key", "transfer"]
 
 STALLED_S = 60.0
 END_S = 15.0
@@ -80,7 +80,7 @@ class Transfer:
         return self.delivered / self.seconds if self.seconds else 0.0
 
 
-class _Child:
+class Child:
     """One of the two processes."""
 
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
@@ -88,12 +88,13 @@ class _Child:
         self.name = name
 
     @classmethod
-    async def start(cls, name: str, options: Report) -> "_Child":
+    async def start(cls, name: str, options: Report, module: str | None = None) -> "Child":
+        """Start a process of the demo, or of another module that reports in the same way."""
         # A session of its own keeps the terminal's Ctrl-C away; the end of standard input ends it in any case.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            f"triack.tools.demo.{name}",
+            module or f"triack.tools.demo.{name}",
             json.dumps(options),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -161,10 +162,10 @@ async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
         "insecure": plan.insecure,
     }
     data = {name: str(folder / name) for name in ("sender", "receiver")}
-    sender_key = "" if plan.insecure else _make_key(folder / "sender")
+    sender_key = "" if plan.insecure else make_key(folder / "sender")
     async with contextlib.AsyncExitStack() as stack:
         listen = {"listen": f"{plan.transport}://127.0.0.1:0", "is_behind_relay": plan.impaired}
-        receiver = await _Child.start(
+        receiver = await Child.start(
             "receiver", {**common, **listen, "data": data["receiver"], "sender_key": sender_key}
         )
         stack.push_async_callback(receiver.end)
@@ -181,7 +182,7 @@ async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
             stack.push_async_callback(relay.close)
             await relay.start()
             address = relay.address
-        sender = await _Child.start(
+        sender = await Child.start(
             "sender", {**common, "data": data["sender"], "address": address, "receiver_key": found.get("key")}
         )
         stack.push_async_callback(sender.end)
@@ -191,17 +192,17 @@ async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
         progress.relay = relay.counters if relay is not None else {}
 
 
-def _make_key(data: Path) -> str:
+def make_key(data: Path) -> str:
     """The key of a node that has not started yet, so that the other one can trust it from the start."""
     return encode_key(KeyKind.PUBLIC, open_identity(PrivateFiles(data), os.urandom).public[0])
 
 
 async def _all_arrived(
-    children: tuple[_Child, ...], plan: Plan, progress: Transfer, handle: Callable[[Report], None]
+    children: tuple[Child, ...], plan: Plan, progress: Transfer, handle: Callable[[Report], None]
 ) -> None:
     arrived = asyncio.Event()
 
-    async def listen(child: _Child) -> None:
+    async def listen(child: Child) -> None:
         while (report := await child.next_report()) is not None:
             handle(report)
             if progress.first_ns and progress.last_ns:

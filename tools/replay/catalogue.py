@@ -64,10 +64,10 @@ CHECKS: Final[dict[str, Check]] = {
         "the messages",
     ),
     "not_handed": Check(
-        "What is committed is handed out before what is committed later in its lane.",
+        "What is committed is handed out, or purged, before what is committed later in its lane is handed out.",
         "A message that stays behind for ever is lost to its reader, whatever the disk says.",
         "docs/guide.md, receiving",
-        "the packets left behind, and the later one that was handed out; a purge or an expiry may be the cause",
+        "the packets left behind; older logs do not tell of a purge, which may be the cause",
     ),
     "lost": Check(
         "What the origin forgot because it was acknowledged is on disk at its destination.",
@@ -157,6 +157,12 @@ CHECKS: Final[dict[str, Check]] = {
         "MSMQ IdleAckDelay",
         "how long it took, the delay in force, and the tolerance",
     ),
+    "policy": Check(
+        "Both ends of a session have the initiator's policy in force, and hold no ack back beyond half of a timeout.",
+        "Two ends that disagree close a healthy link for ever.",
+        "MS-MQQB 2.2.2.1, 3.1.2.5",
+        "what is in force at one end, and at the other",
+    ),
     # Sessions.
     "window": Check(
         "A sender never has more unacknowledged packets than the session's window.",
@@ -229,6 +235,7 @@ CHECKS: Final[dict[str, Check]] = {
 """All checks, in the order in which the report shows them."""
 
 MACHINES: Final[dict[str, tuple[str, ...]]] = {
+    "base/ack_debt": ("half_window", "idle_delay", "order_ack_late"),
     "base/delivery": ("lost", "forgotten"),
     "ordering/duplicates": ("duplicates_delivered", "express_twice", "rejected"),
     "ordering/hold": ("rejected", "gaps"),
@@ -241,7 +248,8 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
     "session/sending": ("window", "wire", "ack_unreceived", "ack_timeout"),
     "session/session": ("silent_end", "ack_from_nowhere"),
-    "session/session_ack": ("half_window", "idle_delay", "ack_unsent", "ack_taken_back"),
+    "session/policy": ("policy",),
+    "session/session_ack": ("ack_unsent", "ack_taken_back"),
     "session/states": ("silent_end",),
     "session/store_ack": ("store_ack_unsent", "ack_taken_back"),
     "node/life": ("node_life",),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +16,9 @@ from rich.table import Table
 from triack.base.errors import ReplayError
 from triack.tools.commands.common import console_on
 from triack.tools.replay.catalogue import CHECKS
+from triack.tools.replay.follow import follow
 from triack.tools.replay.run import ENGINES, replay
-from triack.tools.replay.schema import Verdict
+from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +30,8 @@ _EXIT_ERROR: Final = 2
 """No verdict. Click takes the same number for a command line that it does not understand."""
 _FINDINGS_SHOWN: Final = 10
 """So that the numbers above them stay on a small terminal."""
+_ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
+"""The id of a node within a sentence."""
 _NUMBERS: Final = (
     "sent",
     "delivered",
@@ -46,13 +51,30 @@ _NUMBERS: Final = (
 @click.option("--master", metavar="M", help="The Spark cluster.  [default: local[*], this machine]")
 @click.option("--report", metavar="FILE", type=click.Path(path_type=Path), help="Write a page with plots.")
 @click.option("--json", "as_json", is_flag=True, help="End the output with the verdict as one line of JSON.")
-def command(directories: tuple[Path, ...], engine: str, master: str | None, report: Path | None, as_json: bool) -> None:
+@click.option("--follow", "live", is_flag=True, help="Tell violations while the logs grow, until Ctrl-C.")
+@click.option("--until-idle", metavar="S", type=click.FloatRange(min=0), help="Follow until S seconds bring nothing.")
+def command(
+    directories: tuple[Path, ...],
+    engine: str,
+    master: str | None,
+    report: Path | None,
+    as_json: bool,
+    live: bool,
+    until_idle: float | None,
+) -> None:
     """Prove from session logs that nothing was lost, repeated or reordered.
 
     DIR... are directories with the session logs of all nodes that took part. The exit status is 0 if every promise was
     kept, 1 if one was broken, 2 if the logs cannot be read, and 3 if none was seen broken but logs are missing.
     """
+    if until_idle is not None and not live:
+        raise click.UsageError("--until-idle goes with --follow")
+    if live and engine == "spark":
+        raise click.UsageError("--follow goes with the local engine")
     try:
+        if live:
+            engine = "local"
+            _follow(directories, until_idle)
         verdict = replay(list(directories), engine=engine, master=master, report=report)
     except ReplayError as error:
         click.echo(f"triack replay: {error}", err=True)
@@ -62,6 +84,21 @@ def command(directories: tuple[Path, ...], engine: str, master: str | None, repo
     else:
         show(verdict, console_on())
     sys.exit(_EXITS[verdict.verdict])
+
+
+def _follow(directories: tuple[Path, ...], until_idle_s: float | None) -> None:
+    """Print violations as they turn up, until there is nothing more, or Ctrl-C."""
+    console = console_on()
+
+    def tell(finding: Violation, timeline: Timeline) -> None:
+        moment = f"{datetime.fromtimestamp(finding.wall_ns / 1e9, UTC):%H:%M:%S.%f}"[:-3]
+        console.print(f"{moment} [red]{finding.check}[/]: {escape(describe(finding, timeline))}")
+
+    click.echo("triack replay: following the logs, Ctrl-C ends it with the verdict", err=True)
+    try:
+        follow(directories, tell, until_idle_s=until_idle_s)
+    except KeyboardInterrupt:
+        click.echo(err=True)
 
 
 def show(verdict: Verdict, console: Console) -> None:
@@ -84,25 +121,41 @@ def show(verdict: Verdict, console: Console) -> None:
     console.print(numbers)
     if verdict.torn_lines:
         console.print(f"{verdict.torn_lines} torn last lines skipped, as a crash leaves them")
+    timeline = verdict.timeline or Timeline()
     for log in verdict.missing:
-        console.print(f"[yellow]no log of {log} was given: what only it can prove is not known[/]")
-    _show_findings(verdict, console)
+        console.print(
+            f"[yellow]no log was given of {escape(timeline.told(log))}: what only it can prove is not known[/]"
+        )
+    _show_findings(verdict, timeline, console)
     if verdict.report:
         console.print(f"report: {escape(verdict.report)}")
 
 
-def _show_findings(verdict: Verdict, console: Console) -> None:
+def _show_findings(verdict: Verdict, timeline: Timeline, console: Console) -> None:
     for check, count in verdict.violations.items():
         console.print(f"[red]{check}[/] {count:,}  {CHECKS[check].sentence}")
     for finding in verdict.findings[:_FINDINGS_SHOWN]:
-        where = [f"node {finding.node[:8]}"] if finding.node else []
-        where += [f"session {finding.session}"] if finding.session else []
-        if finding.origin:
-            where.append(f"origin {finding.origin[:8]} lane {finding.lane} sequence {finding.sequence}")
-        if finding.number >= 0:
-            several = f"numbers {finding.number} to {finding.last}"
-            where.append(several if finding.last > finding.number else f"number {finding.number}")
-        where += [f"{finding.file} line {finding.line}"] if finding.file else []
-        console.print(f"  {finding.check}: {escape(', '.join(where))}: {escape(finding.evidence)}")
+        console.print(f"  {finding.check}: {escape(describe(finding, timeline))}")
     if len(verdict.findings) > _FINDINGS_SHOWN:
         console.print(f"  ... and {len(verdict.findings) - _FINDINGS_SHOWN:,} more; --report FILE writes all of them")
+
+
+def describe(finding: Violation, timeline: Timeline) -> str:
+    """Say in a line where a violation is and what shows it, with names where nodes and queues have them.
+
+    Args:
+        finding: the violation.
+        timeline: has the names.
+    """
+    where = [f"node {timeline.name(finding.node)}"] if finding.node else []
+    where += [f"session {finding.session}"] if finding.session else []
+    if finding.origin:
+        queue = timeline.lanes.get((finding.origin, finding.lane))
+        stream = f"origin {timeline.name(finding.origin)} lane {finding.lane} sequence {finding.sequence}"
+        where.append(f"{stream} to queue {queue}" if queue is not None else stream)
+    if finding.number >= 0:
+        several = f"numbers {finding.number} to {finding.last}"
+        where.append(several if finding.last > finding.number else f"number {finding.number}")
+    where += [f"{finding.file} line {finding.line}"] if finding.file else []
+    evidence = _ID.sub(lambda id_: timeline.name(id_[0]), finding.evidence)
+    return f"{', '.join(where)}: {evidence}"

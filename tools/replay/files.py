@@ -15,12 +15,14 @@ from typing import Any, Final
 
 from triack.base.errors import ReplayError
 from triack.base.log_lines import LineReader
-from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION, SETTINGS, Event
+from triack.base.session_log import COMMON, EVENTS, FIELDS, LACKING, SCHEMA_VERSION, Event
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, TRANSACTIONAL
 from triack.tools.replay.version1 import VERSION as VERSION_1
 from triack.tools.replay.version1 import modernize
 
-_SUFFIXES: Final = (".jsonl", ".jsonl.open")
+OPEN_SUFFIX: Final = ".open"
+"""What the name of a segment that is being written ends in, behind its name to be."""
+_SUFFIXES: Final = (".jsonl", ".jsonl" + OPEN_SUFFIX)
 _TAIL_BYTES: Final = 65_536
 """A torn line is looked for in so much of a file's end: longer ones are rare, and cost a look at the whole file."""
 
@@ -59,7 +61,7 @@ def find_logs(paths: list[Path]) -> list[LogFile]:
     """
     found: dict[Path, LogFile] = {}
     for path in paths:
-        files = _segments_of(path)
+        files = segments_of(path)
         if not files:
             raise ReplayError(f"no session log (*.jsonl, *.jsonl.open) in {path}")
         for file in files:
@@ -75,19 +77,49 @@ def read_records(log: LogFile) -> Iterator[Record]:
     Raises:
         ReplayError: a line that does not parse, or is not as the schema says.
     """
-    return (record for _, record in _read(log.path))
+    return Tail(log.path).read()
 
 
-def _read(path: Path) -> Iterator[tuple[int, Record]]:
-    read = LineReader()
-    for number, line in _whole_lines(path):
+class Tail:
+    """Reads a segment piece by piece, as it grows.
+
+    Args:
+        path: its file; whoever follows it says when it was renamed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = LineReader()
+        self._number = 0
+        self._at_bytes = 0
+
+    def read(self) -> Iterator[Record]:
+        """Yield the records that were not read before, as today's version has them, without a torn last line.
+
+        Raises:
+            ReplayError: a line that does not parse, or is not as the schema says.
+        """
+        for line in self._whole_lines():
+            self._number += 1
+            try:
+                record = _record_of(json.loads(line), self._lines)
+            except UNREADABLE as error:
+                raise ReplayError(f"{self.path} line {self._number} is damaged: {error}") from error
+            if said := complaint(record):
+                raise ReplayError(f"{self.path} line {self._number} {said}")
+            yield record
+
+    def _whole_lines(self) -> Iterator[bytes]:
         try:
-            record = _record_of(json.loads(line), read)
-        except UNREADABLE as error:
-            raise ReplayError(f"{path} line {number} is damaged: {error}") from error
-        if said := complaint(record):
-            raise ReplayError(f"{path} line {number} {said}")
-        yield number, record
+            with self.path.open("rb", buffering=1 << 20) as file:
+                file.seek(self._at_bytes)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break
+                    self._at_bytes += len(line)
+                    yield line
+        except OSError as error:
+            raise ReplayError(f"cannot read {self.path}: {os.strerror(error.errno or 0)}") from error
 
 
 def _record_of(line: Any, reader: LineReader) -> Any:
@@ -147,7 +179,7 @@ def _judge_shape(record: Record) -> str:
 
 def _judge_fields(record: Record, event: Event) -> str:
     name, cls = record["event"], record.get("class", EXPRESS)
-    wanted = set(event.fields) - set(SETTINGS) if name == "node_started" else set(event.fields)
+    wanted = set(event.fields) - set(LACKING.get(name, ()))
     more = record.keys() - COMMON.keys() - set(event.fields)
     if wanted - record.keys() or more not in map(set, event.variants):
         return f"{name} with the fields {', '.join(sorted(record.keys() - COMMON.keys()))}"
@@ -174,16 +206,29 @@ def parse_records(log: bytes) -> list[Record]:
     return [_record_of(line, reader) for line in json.loads(b"[" + b",".join(lines) + b"]")]
 
 
-def _segments_of(path: Path) -> list[Path]:
+def segments_of(path: Path) -> list[Path]:
+    """Return the log segments under a path that have something in them.
+
+    Raises:
+        ReplayError: the path does not exist.
+    """
     if path.is_file():
         return [path]
     if not path.is_dir():
         raise ReplayError(f"no such directory: {path}")
-    return sorted(file for file in path.rglob("*.jsonl*") if file.name.endswith(_SUFFIXES) and file.stat().st_size)
+    return sorted(file for file in path.rglob("*.jsonl*") if file.name.endswith(_SUFFIXES) and _size_bytes(file))
+
+
+def _size_bytes(path: Path) -> int:
+    """Return how large a file is; 0 if it was renamed since it was listed."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _inspect(path: Path) -> LogFile:
-    for _, record in _read(path):
+    for record in Tail(path).read():
         return LogFile(path, _torn_tail(path), (record["node"], record["incarnation"], record["n"]))
     # Nothing but a torn line: its place among the segments does not matter.
     return LogFile(path, _torn_tail(path), ("", 0, 0))
@@ -198,13 +243,3 @@ def _torn_tail(path: Path) -> str:
             file.seek(0)
             tail = file.read()
     return tail.rpartition(b"\n")[2].decode("utf-8", "replace")
-
-
-def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        with path.open("rb", buffering=1 << 20) as file:
-            for number, line in enumerate(file, start=1):
-                if line.endswith(b"\n"):
-                    yield number, line
-    except OSError as error:
-        raise ReplayError(f"cannot read {path}: {os.strerror(error.errno or 0)}") from error

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from triack.tools.replay.findings import LATE_NS, Due, Output, Record
@@ -18,12 +18,33 @@ DEAD_LETTER_LANE: Final = 0
 """Dead letters are put into their queue by their own node; they were in no stream."""
 
 
+class HandedOut:
+    """What left the queue, of the packets of one sequence.
+
+    Attributes:
+        any: packets of which something was handed out.
+        whole: packets of which all was handed out as new.
+        parts: packet -> messages that were handed out as new, of the others.
+        marked: packet -> messages that were handed out as redelivered.
+        purged: packet -> messages that were taken out by hand.
+    """
+
+    __slots__ = ("any", "marked", "parts", "purged", "whole")
+
+    def __init__(self) -> None:
+        self.any = RangeSet()
+        self.whole = RangeSet()
+        self.parts: dict[int, RangeSet] = {}
+        self.marked: dict[int, RangeSet] = {}
+        self.purged: dict[int, RangeSet] = {}
+
+
 class Receiver:
     """One sequence as a node that receives it knows it."""
 
     __slots__ = (
-        "acked", "again", "arrived", "cls", "commits", "counts", "express", "handed", "held_back", "kept", "marked",
-        "on_disk", "parts", "previous", "recovered", "refused", "rejections", "settled", "unarrived", "whole",
+        "acked", "again", "arrived", "cls", "commits", "counts", "express", "held_back", "kept", "on_disk",
+        "out", "previous", "recovered", "refused", "refused_ever", "rejections", "settled", "unarrived",
     )  # fmt: skip
 
     @property
@@ -37,8 +58,8 @@ class Receiver:
         self.arrived = RangeSet()
         self.again = RangeSet()
         self.recovered = RangeSet()
-        # How often each number was refused since it last arrived.
-        self.rejections: dict[int, int] = {}
+        # Why each number was refused since it last arrived.
+        self.rejections: dict[int, str] = {}
         # Of numbers that were refused, and not as duplicates: how many arrivals were not.
         self.kept: dict[int, int] = {}
         # The lowest previous of a packet, where it is not the number before it.
@@ -51,15 +72,12 @@ class Receiver:
         self.held_back = RangeSet()
         # What was refused for ever, in this life: an ordered stream goes on past it, and a store ack may cover it.
         self.refused = RangeSet()
+        self.refused_ever = RangeSet()
         self.commits: list[tuple[Record, int, int]] = []
         # What commits hold that had not arrived before them.
         self.unarrived: list[tuple[Record, Span]] = []
         self.acked = 0
-        # What was handed out: any of a packet, all of it as new, or some messages as new; and those that were marked.
-        self.handed = RangeSet()
-        self.whole = RangeSet()
-        self.parts: dict[int, RangeSet] = {}
-        self.marked: dict[int, RangeSet] = {}
+        self.out = HandedOut()
 
     def passes_over(self, number: int) -> bool:
         """Whether a later packet arrived whose previous one is before this: its origin had given this one up."""
@@ -119,10 +137,10 @@ class Incoming:
             # What is on disk of it is in what is recovered.
             receiver.refused = RangeSet()
             if receiver.cls == EXPRESS:
-                receiver.marked.clear()
-                receiver.parts.clear()
-                receiver.whole = RangeSet()
-                receiver.handed = RangeSet()
+                receiver.out.marked.clear()
+                receiver.out.parts.clear()
+                receiver.out.whole = RangeSet()
+                receiver.out.any = RangeSet()
             for span in receiver.arrived:
                 for low, high in receiver.settled.missing(*span):
                     receiver.kept.update(dict.fromkeys(range(low, high + 1), 0))
@@ -200,8 +218,11 @@ class Incoming:
         for low, high in receiver.arrived.missing(number, number):
             self._at(record, "rejected", "rejected but not arrived", sequence=record["sequence"], number=low, last=high)
         reason, sequence = record["reason"], record["sequence"]
-        receiver.rejections[number] = receiver.rejections.get(number, 0) + 1
-        if receiver.rejections[number] > 1:
+        before = receiver.rejections.get(number)
+        receiver.rejections[number] = reason
+        # A copy of one that is held is refused at once, and the held one perhaps when its turn comes.
+        held = before == "duplicate" != reason and number in receiver.again
+        if before is not None and not held:
             self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
         if number in receiver.kept:
             receiver.kept[number] -= 1
@@ -223,6 +244,7 @@ class Incoming:
             receiver.held_back.add(number, number)
         elif reason in FOR_EVER:
             receiver.refused.add(number, number)
+            receiver.refused_ever.add(number, number)
 
     def handle_committed(self, record: Record) -> None:
         """Packets are on disk (express: in the queue)."""
@@ -326,19 +348,38 @@ class Incoming:
                     self._judge_marks(record, receiver, each, place, place + messages - 1)
                     place = 0
             else:
-                receiver.whole.add(first, first + packets - 1)
+                receiver.out.whole.add(first, first + packets - 1)
             first += packets
-        receiver.handed.add(number, last)
+        receiver.out.any.add(number, last)
         if record["class"] == TRANSACTIONAL:
             self._judge_handed_order(record, last)
+
+    def handle_purged(self, record: Record) -> None:
+        """Somebody took messages out by hand; if the node dies before that is on disk, they are there again."""
+        if self._lane == DEAD_LETTER_LANE:
+            return
+        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
+        last = number + sum(packets for packets, _ in record["counts"]) - 1
+        for low, high in receiver.settled.missing(number, last):
+            self._at(record, "queue", "purged but not committed", sequence=sequence, number=low, last=high)
+        place = record["place"]
+        for packets, messages in record["counts"]:
+            for each in range(number, number + packets):
+                receiver.out.purged.setdefault(each, RangeSet()).add(place, place + messages - 1)
+                place = 0
+            number += packets
 
     def _is_new(self, receiver: Receiver, record: Record, first: int, last: int, messages: int) -> bool:
         """Whether these are whole packets, so many messages each, of which nothing was handed out before."""
         if record["redelivered"] or list(receiver.counts.within(first, last)) != [(first, last, messages)]:
             return False
-        if messages < 1 or any(receiver.whole.overlap(first, last)):
+        if messages < 1 or any(receiver.out.whole.overlap(first, last)):
             return False
-        parts = (receiver.parts.keys() | receiver.marked.keys()) if receiver.parts or receiver.marked else ()
+        parts = (
+            (receiver.out.parts.keys() | receiver.out.marked.keys())
+            if receiver.out.parts or receiver.out.marked
+            else ()
+        )
         return not any(number in parts for number in range(first, last + 1)) if parts else True
 
     def _judge_marks(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> None:
@@ -348,20 +389,20 @@ class Incoming:
             evidence = f"messages {first}..{last} of a packet with {count}"
             self._at(record, "claims", evidence, sequence=sequence, number=number)
         if record["redelivered"]:
-            receiver.marked.setdefault(number, RangeSet()).add(first, last)
+            receiver.out.marked.setdefault(number, RangeSet()).add(first, last)
             return
-        marked = receiver.marked.get(number)
+        marked = receiver.out.marked.get(number)
         if marked is not None and list(marked.overlap(first, last)):
             self._at(record, "unmarked", "handed out as new after a redelivery", sequence=sequence, number=number)
-        if number in receiver.whole:
+        if number in receiver.out.whole:
             again = last - first + 1
         else:
-            parts = receiver.parts.setdefault(number, RangeSet())
+            parts = receiver.out.parts.setdefault(number, RangeSet())
             again = size(parts.overlap(first, last))
             parts.add(first, last)
             if len(parts) == count:
-                del receiver.parts[number]
-                receiver.whole.add(number, number)
+                del receiver.out.parts[number]
+                receiver.out.whole.add(number, number)
         if again:
             self._out.count("duplicates_delivered", again)
             evidence = f"{again} messages handed out again without being marked"
@@ -389,41 +430,44 @@ class Incoming:
 
     # ---- the end
 
-    def finish(self, later: Due) -> None:
+    def finish(self, later: Due, removed: Callable[[int], RangeSet]) -> None:
         """Judge what only the whole record of this node shows.
 
         Args:
             later: holds if the node has started again after the last record seen here.
+            removed: the packets of a sequence that its origin gave up.
         """
         if self._life:
             self._end_recovery(self._life, later)
             self.finish_start(later._replace(incarnation=later.incarnation + 1))
         for sequence, receiver in self.sequences.items():
             if receiver.cls != EXPRESS:
-                self._judge_unread(sequence, receiver)
+                self._judge_unread(sequence, receiver, removed(sequence))
 
-    def _judge_unread(self, sequence: int, receiver: Receiver) -> None:
+    def _judge_unread(self, sequence: int, receiver: Receiver, removed: RangeSet) -> None:
         """Report messages that were passed over when those of a later commit were handed out."""
         last_read = -1
         for at, (_, first, last) in enumerate(receiver.commits):
-            if list(receiver.handed.overlap(first, last)):
+            if list(receiver.out.any.overlap(first, last)):
                 last_read = at
         for at, (record, first, last) in enumerate(receiver.commits[: last_read + 1]):
-            top = receiver.handed.lasts[-1] - 1 if at == last_read else last
+            top = receiver.out.any.lasts[-1] - 1 if at == last_read else last
             for number in self._unread(receiver, first, min(last, top)):
-                evidence = (
-                    "committed and not handed out, though later ones were; unless whoever may purge the queue took them"
-                )
+                if number in removed:
+                    # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
+                    continue
+                evidence = "committed and neither handed out nor purged, though later ones were handed out"
                 self._at(record, "not_handed", evidence, sequence=sequence, number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
-        """Yield the packets of which some message was not handed out."""
-        for low, high in receiver.whole.missing(first, last):
+        """Yield the packets of which some message was neither handed out nor purged."""
+        for low, high in receiver.out.whole.missing(first, last):
             for number in range(low, high + 1):
                 count = receiver.counts.get(number)
                 # What was refused each time it came was given up by its origin: the commit went past it.
                 if count and receiver.kept.get(number, 1) > 0 and not self._lacks_parts(receiver, number):
-                    read = RangeSet([*receiver.parts.get(number, ()), *receiver.marked.get(number, ())])
+                    known = receiver.out.parts.get(number, ()), receiver.out.marked.get(number, ())
+                    read = RangeSet(span for spans in (*known, receiver.out.purged.get(number, ())) for span in spans)
                     if list(read.overlap(0, count - 1)) != [(0, count - 1)]:
                         yield number
 
@@ -443,6 +487,6 @@ class Incoming:
         return self._early
 
 
-def _keys_within(counts: dict[int, int], first: int, last: int) -> list[int]:
+def _keys_within(counts: Mapping[int, object], first: int, last: int) -> list[int]:
     """Which of the numbers from first to last are in a dictionary; usually it is empty."""
     return [number for number in range(first, last + 1) if number in counts] if counts else []

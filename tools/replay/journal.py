@@ -61,22 +61,26 @@ class Journal:
     Args:
         path: its file, or empty.
         out: takes what is found.
+
+    Attributes:
+        path: as given; the file of a segment is renamed when the next one begins.
+        records: how many there were so far.
     """
 
     def __init__(self, path: str, out: Output) -> None:
-        self._path = path
+        self.path = path
+        self.records = 0
         self._out = out
         self._charts = Charts(out)
         self._first: Record = {}
         self._last: Record = {}
         self._life: Record = {}
-        self._records = 0
         self._ready = False
         self._stopped = False
         self._met: set[Unit] = set()
 
     def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
-        """Check the records as they come, and yield them with whom they go to."""
+        """Check the next records as they come, and yield them with whom they go to."""
         for record in records:
             self._check(record)
             self._charts.see(record)
@@ -88,18 +92,18 @@ class Journal:
 
     def segment(self) -> Segment | None:
         """Return what was read as a whole; None if it was empty."""
-        if not self._records:
+        if not self.records:
             return None
         first, last = self._first, self._last
         return Segment(
-            first["node"], first["incarnation"], self._path, first["n"], last["n"], first["at_ns"], last["at_ns"],
+            first["node"], first["incarnation"], self.path, first["n"], last["n"], first["at_ns"], last["at_ns"],
             first["wall_ns"] - first["at_ns"], first["event"] == "node_started", self._stopped, self._ready,
-            self._life.get("name", ""), self._records,
+            self._life.get("name", ""), self.records,
         )  # fmt: skip
 
     def _check(self, record: Record) -> None:
         last, event = self._last, record["event"]
-        self._records += 1
+        self.records += 1
         if not last:
             self._begin(record)
         else:

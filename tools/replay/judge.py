@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from copy import deepcopy
 
 from triack.tools.replay.conclusion import World, conclude
 from triack.tools.replay.findings import Output, Record
@@ -33,37 +34,52 @@ def judge_unit(unit: Unit, records: Iterable[Record], out: Output) -> None:
 
 
 class Judge:
-    """Judges what fits into memory.
+    """Judges what fits into memory, as often as is wished while more comes in.
 
     Args:
         engine: what the verdict is to call it.
     """
 
     def __init__(self, engine: str = "local") -> None:
-        self._out = Output()
+        self._engine = engine
+        # What was found while reading.
+        self._read = Output()
         self._units: defaultdict[Unit, list[Record]] = defaultdict(list)
-        self.segments: list[Segment] = []
-        self.verdict = Verdict(engine=engine)
+        self._journals: list[Journal] = []
 
-    def read(self, path: str, records: Iterable[Record]) -> None:
-        """Take the records of one segment."""
-        journal = Journal(path, self._out)
+    @property
+    def segments(self) -> list[Segment]:
+        """What was read, as wholes."""
+        return [segment for journal in self._journals if (segment := journal.segment()) is not None]
+
+    def begin(self, path: str) -> Journal:
+        """Take a new segment, which has no records yet."""
+        journal = Journal(path, self._read)
+        self._journals.append(journal)
+        return journal
+
+    def take(self, journal: Journal, records: Iterable[Record]) -> int:
+        """Take the next records of a segment, and return how many."""
+        before = journal.records
         for unit, record in journal.read(records):
             self._units[unit].append(record)
-        segment = journal.segment()
-        if segment is not None:
-            self.segments.append(segment)
+        return journal.records - before
+
+    def read(self, path: str, records: Iterable[Record]) -> None:
+        """Take all records of one segment."""
+        self.take(self.begin(path), records)
 
     def finish(self) -> Verdict:
-        """Judge everything."""
-        out = self._out
+        """Judge everything that was read."""
+        verdict, out = Verdict(engine=self._engine), deepcopy(self._read)
         lives = join_segments(self.segments, out)
+        facts: defaultdict[Unit, list[Record]] = defaultdict(list)
         for kind in ("session", "lane"):
-            for unit in [unit for unit in self._units if unit[0] == kind]:
-                judge_unit(unit, sorted(self._units.pop(unit), key=order_of), out)
+            for unit in [unit for unit in {**self._units, **facts} if unit[0] == kind]:
+                judge_unit(unit, sorted(self._units.get(unit, []) + facts.pop(unit, []), key=order_of), out)
             for fact in out.facts:
-                self._units[("lane", fact["origin"], str(fact["lane"]))].append(fact)
+                facts[("lane", fact["origin"], str(fact["lane"]))].append(fact)
             out.facts.clear()
-        conclude(self.verdict, out.findings, World(lives, out.openings), out.numbers, out.series)
-        self.verdict.time(out.begin_ns, out.end_ns)
-        return self.verdict
+        conclude(verdict, out.findings, World(lives, out.openings), out.numbers, out.series)
+        verdict.time(out.begin_ns, out.end_ns)
+        return verdict

@@ -59,6 +59,7 @@ class LaneJudge:
             "order_ack_received": self._on_order_ack_received,
             "resend_scheduled": self._on_scheduled,
             "handed": self._on_handed,
+            "purged": self._on_purged,
             "~acked": self._on_freed,
             "~stored": self._on_freed,
             "~store_acked": self._on_store_acked,
@@ -88,7 +89,7 @@ class LaneJudge:
             self._on_life(record)
             return
         self._last[node] = record
-        if self._lane == DEAD_LETTER_LANE and event != "handed":
+        if self._lane == DEAD_LETTER_LANE and event not in ("handed", "purged"):
             self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
             return
         if event[0] != "~":
@@ -206,6 +207,9 @@ class LaneJudge:
     def _on_handed(self, record: Record) -> None:
         self._receiver(record["node"]).handle_handed(record)
 
+    def _on_purged(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_purged(record)
+
     # ---- what sessions tell
 
     def _on_freed(self, record: Record) -> None:
@@ -233,7 +237,7 @@ class LaneJudge:
         for node, sender in self._senders.items():
             sender.finish(self._later(node))
         for node, receiver in self._receivers.items():
-            receiver.finish(self._later(node))
+            receiver.finish(self._later(node), lambda sequence: self._stories[sequence].given_up)
             self._judge_receiver(receiver, forwards=node in self._senders and self._senders[node].passes_on)
         self._judge_order_acks()
         self._measure()
@@ -276,7 +280,7 @@ class LaneJudge:
                 self._at(record, "store_ack_before_commit", evidence, record["sequence"], **more)
 
     def _judge_arrived(self, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
-        removed = RangeSet((first, last) for first, last, _ in story.removed)
+        removed = story.given_up
         for record, (first, last) in known.unarrived:
             # Between the ends of a range may be numbers that the origin had given up.
             ends = first == record["first"] or last == record["last"]
@@ -287,7 +291,7 @@ class LaneJudge:
 
     def _judge_counts(self, sequence: int, known: Receiver, story: Story) -> None:
         """See that commits hold as many messages as their packets."""
-        removed = RangeSet((first, last) for first, last, _ in story.removed)
+        removed = story.given_up
         for record, first, last in known.commits:
             packets, messages = known.counts.total(first, last)
             if packets == last - first + 1 and not list(removed.overlap(first, last)) and messages != record["count"]:
@@ -297,8 +301,8 @@ class LaneJudge:
     def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
         sequence = record["sequence"]
         story = self._stories[sequence]
-        removed = RangeSet((low, high) for low, high, _ in story.removed)
-        for span in known.refused:
+        removed = story.given_up
+        for span in known.refused_ever:
             removed.add(*span)
         wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
         if wanted:
@@ -306,7 +310,7 @@ class LaneJudge:
             self._at(record, "gaps", evidence, sequence, number=record["first"])
             return
         previous = known.previous.get(record["first"], record["first"] - 1)
-        behind = max([first - 1, *(high for _, high in known.refused.overlap(first, last))])
+        behind = max([first - 1, *(high for _, high in known.refused_ever.overlap(first, last))])
         if record["first"] in known.arrived and previous > behind:
             evidence = f"{record['first']} was accepted behind {behind}, its previous is {previous}"
             self._at(record, "previous", evidence, sequence, number=record["first"])

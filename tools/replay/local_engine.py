@@ -28,8 +28,8 @@ def replay_local(logs: list[LogFile]) -> Verdict:
     judge = Judge()
     for log in logs:
         judge.read(str(log.path), read_records(log))
-        judge.verdict.torn_lines += bool(log.torn)
     verdict = judge.finish()
+    verdict.torn_lines = sum(bool(log.torn) for log in logs)
     place(verdict.findings, judge.segments)
     return verdict
 

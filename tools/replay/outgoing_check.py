@@ -55,6 +55,9 @@ class Outgoing:
         self._carried: dict[str, dict[int, RangeSet]] = {}
         self._again: dict[int, RangeSet] | None = None
         self._last_closed: Record | None = None
+        # What the next hop had when a session ended as idle, by sequence: it waits for its resend tier.
+        self._parked: dict[int, RangeSet] = {}
+        self._idle = False
 
     @property
     def is_origin(self) -> bool:
@@ -90,6 +93,8 @@ class Outgoing:
         self._end_recovery(record)
         self._again = {}
         self._carried.clear()
+        self._parked.clear()
+        self._idle = False
         self._last_closed = record
         self._tiers.handle_restart()
         for sender in self.sequences.values():
@@ -148,6 +153,8 @@ class Outgoing:
         sender, first, last = self._sequence(record), record["first"], record["last"]
         for low, high in sender.queued.missing(first, last):
             self._at(record, "queue", "removed but not queued", record["sequence"], number=low, last=high)
+        for low, high in sender.removed.overlap(first, last) if sender.cls == EXPRESS else ():
+            self._at(record, "claims", "given up again", record["sequence"], number=low, last=high)
         # Of a large message some parts may have arrived already.
         if sender.cls != EXPRESS and last not in sender.wanted:
             evidence = "given up, and was not wanted any more"
@@ -191,8 +198,9 @@ class Outgoing:
         top = carried.lasts[-1] if carried else 0
         if first > top + 1:
             for low, high in sender.wanted.overlap(1, first - 1):
-                for span in carried.missing(low, high):
-                    sender.skipped.append((record, session, span))
+                for begin, end in carried.missing(low, high):
+                    parked = self._parked.get(sequence, RangeSet())
+                    sender.skipped += [(record, session, span) for span in parked.missing(begin, end)]
 
     # ---- what frees
 
@@ -230,12 +238,24 @@ class Outgoing:
 
     def handle_opened(self, record: Record) -> None:
         """A session that carries packets of the lane opened."""
-        if self.is_origin:
+        idle, self._idle = self._idle, False
+        if not self.is_origin:
+            return
+        if idle:
+            self._tiers.handle_resumed(record)
+        else:
             self._tiers.handle_opened(record, outstanding=any(sender.wanted for sender in self.sequences.values()))
 
     def handle_closed(self, record: Record) -> None:
         """A session that carried packets of the lane is over."""
-        self._carried.pop(record["session"], None)
+        carried = self._carried.pop(record["session"], {})
+        self._idle = record["reason"] == "idle"
+        if not self._idle:
+            self._parked.clear()
+        for sequence, numbers in carried.items() if self._idle else ():
+            parked = self._parked.setdefault(sequence, RangeSet())
+            for first, last in numbers:
+                parked.add(first, last)
         if record["reason"] in FAILURE_REASONS or self._last_closed is None:
             self._last_closed = record
 

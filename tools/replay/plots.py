@@ -35,12 +35,12 @@ _BLUE, _RED, _AMBER, _GREY, _GREEN, _VIOLET, _TEAL = (
     "#7c3aed",
     "#0d9488",
 )
-_CYCLE: Final = (_BLUE, _AMBER, _GREEN, _VIOLET, _TEAL, _RED, _GREY)
+CYCLE: Final = (_BLUE, _AMBER, _GREEN, _VIOLET, _TEAL, _RED, _GREY)
 _INK, _EDGE, _GRID = "#475569", "#cbd5e1", "#eef2f7"
 _VARIABLES: Final = {
     colour: f"var(--{name})"
     for colour, name in zip(
-        (*_CYCLE, _INK, _EDGE, _GRID),
+        (*CYCLE, _INK, _EDGE, _GRID),
         ("blue", "amber", "green", "violet", "teal", "red", "grey", "ink", "edge", "grid"),
         strict=True,
     )
@@ -119,6 +119,19 @@ def draw_latency(timeline: Timeline) -> str:
         return _svg(figure)
 
 
+def drawn(height_inches: float, paint: Callable[[Axes], None]) -> str:
+    """One plot in the same style, as SVG.
+
+    Args:
+        height_inches: of the figure.
+        paint: draws on its axes.
+    """
+    with mpl.rc_context(_STYLE):
+        figure = _figure(height_inches)
+        paint(figure.add_subplot())
+        return _svg(figure)
+
+
 def _figure(height_inches: float) -> Figure:
     figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
     FigureCanvasSVG(figure)
@@ -161,7 +174,7 @@ def _unacked(axes: Axes, timeline: Timeline) -> None:
     for at, ((node, session), counts) in enumerate(busiest[:_LINES_MAX]):
         times = [_seconds(timeline, bucket) for bucket in counts]
         label = _plain(f"{timeline.name(node)} to {timeline.name(peers.get((node, session), ''))}, {session[-6:]}")
-        style: Any = {"color": _CYCLE[at % len(_CYCLE)], "linestyle": "-" if at < len(_CYCLE) else "--"}
+        style: Any = {"color": CYCLE[at % len(CYCLE)], "linestyle": "-" if at < len(CYCLE) else "--"}
         marker = "." if len(times) == 1 else ""
         axes.plot(times, list(counts.values()), linewidth=1, label=label, marker=marker, **style)
     if timeline.window:
@@ -176,7 +189,7 @@ def _stack(axes: Axes, timeline: Timeline, parts: Mapping[str, dict[int, int]]) 
         times = [_seconds(timeline, bucket) for bucket in counts]
         bottoms = [below.get(bucket, 0) for bucket in counts]
         label = _plain(f"{name}: {sum(counts.values()):,}")
-        colour = _CYCLE[at % len(_CYCLE)]
+        colour = CYCLE[at % len(CYCLE)]
         width = timeline.bucket_ns / 1e9
         axes.bar(times, list(counts.values()), width, bottoms, align="edge", color=colour, label=label)
         for bucket, count in counts.items():

@@ -72,7 +72,7 @@ def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
         broken=sum(verdict.violations.values()),
         timeline=timeline,
         command=command,
-        missing=[_missing(said, timeline) for said in verdict.missing],
+        missing=[timeline.told(said) for said in verdict.missing],
         judged=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         ran=_moment(timeline.start_ns) if timeline.start_ns else "",
         numbers=[
@@ -110,12 +110,6 @@ def _shown(findings: list[Violation]) -> list[Violation]:
         if counts[finding.check] <= _FINDINGS_SHOWN:
             shown.append(finding)
     return shown
-
-
-def _missing(said: str, timeline: Timeline) -> str:
-    """What the verdict says of a log that is not there, and the node's name if others told it."""
-    name = timeline.names.get(said.rpartition(" ")[2])
-    return f"{said}, which is called {name}" if name else said
 
 
 def _moment(wall_ns: int) -> str:

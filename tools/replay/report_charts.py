@@ -56,8 +56,8 @@ class Charts:
     """Follows one segment of a log.
 
     The names of its numbers are parts with tabs between them: ``link NODE SESSION WHAT``, ``queue WHAT PLACE QUEUE``,
-    ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. Who is at the other end of a session, the
-    conclusion knows.
+    ``lane ORIGIN LANE QUEUE``, ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. Who is at the
+    other end of a session, the conclusion knows.
 
     Args:
         out: takes the series and the numbers.
@@ -149,11 +149,16 @@ class Charts:
         self._out.chart(f"tiers {tier_of(record['attempt'])}", record["wall_ns"], packets)
         self._out.chart("resend_wait", record["wall_ns"], record["interval_ns"], "max")
 
+    def _lane(self, record: Record) -> None:
+        self._out.count(f"lane\t{record['origin']}\t{record['lane']}\t{record['queue']}", 1)
+
     def _queued(self, record: Record) -> None:
+        self._lane(record)
         if not record.get("recovered"):
             self._queue(record, "queued", record["peer_name"], record["count"])
 
     def _committed(self, record: Record) -> None:
+        self._lane(record)
         self._queue(record, "committed", record["node"], record["count"])
 
     def _handed(self, record: Record) -> None:

@@ -38,6 +38,9 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             meant = called.get(place, {place})
             node = next(iter(meant)) if len(meant) == 1 else place
             _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
+        elif what == "lane":
+            origin, lane, *queue = rest
+            timeline.lanes[(origin, int(lane))] = "\t".join(queue)
     for line in timeline.sessions:
         link = timeline.links.setdefault((line.node, line.peer), {})
         _add(link, "sessions", 1)

@@ -74,7 +74,7 @@ def _size_bytes(logs: list[LogFile]) -> int:
 
 
 def _on_spark(logs: list[LogFile], master: str | None) -> Verdict:
-    _require_spark()
+    require_spark()
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -99,7 +99,7 @@ def _on_spark(logs: list[LogFile], master: str | None) -> Verdict:
                 spark.stop()
 
 
-def _require_spark() -> None:
+def require_spark() -> None:
     """Raise if PySpark or Java is missing, with what to install."""
     if importlib.util.find_spec("pyspark") is None:
         raise ReplayError("replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local")

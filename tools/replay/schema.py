@@ -196,6 +196,7 @@ class Timeline:
         names: node id -> name.
         links: (from, to) -> what -> how many; both are node ids.
         queues: (node's name, queue) -> what -> messages.
+        lanes: (origin, lane) -> the queue that its messages are for; both are as in the records.
     """
 
     start_ns: int = 0
@@ -215,7 +216,13 @@ class Timeline:
     names: dict[str, str] = field(default_factory=dict)
     links: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     queues: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    lanes: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def name(self, node: str) -> str:
         """Return what a node is called: its name, or the begin of its id."""
         return self.names.get(node) or node[:8]
+
+    def told(self, said: str) -> str:
+        """Return what is said of a node whose id comes last, with its name if that is known."""
+        name = self.names.get(said.rpartition(" ")[2])
+        return f"{said}, which is called {name}" if name else said

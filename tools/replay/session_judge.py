@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from triack.tools.replay.findings import LATE_MOMENTS, LATE_NS, Due, Opening, Output, Record
+from triack.tools.replay.policy_check import judge_policy
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, Runs, packets_of
 from triack.tools.replay.schema import CLOSE_REASONS, FAILURE_REASONS, RECOVERABLE
@@ -156,14 +157,8 @@ class SessionJudge:
         own = end.life.get("max_unacked_packet", record["window"])
         if record["window"] > own:
             self._report(record, "claims", f"a window of {record['window']}, {own} is the node's setting")
-        self._judge_policy(end, record)
         for sent in end.early:
             self._judge_window(end, *sent)
-
-    def _judge_policy(self, end: End, record: Record) -> None:
-        for name in ("idle_ack_delay_ns", "ack_threshold"):
-            if name in end.life and end.life[name] != record[name]:
-                self._report(record, "claims", f"{name} {record[name]}, {end.life[name]} is the node's setting")
 
     def _on_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
@@ -185,9 +180,8 @@ class SessionJudge:
                 f"{record['unacked']} packets unacknowledged when it closed, the window is {end.opened['window']}"
             )
             self._report(record, "window", evidence)
-        if record["reason"] in ("drained", "idle") and end.unacked:
-            evidence = f"closed as {record['reason']} with {end.unacked} packets unacknowledged"
-            self._report(record, "claims", evidence)
+        if record["reason"] == "drained" and end.unacked:
+            self._report(record, "claims", f"closed as drained with {end.unacked} packets unacknowledged")
         if record["reason"] == "ack-timeout":
             self._judge_ack_timeout(end, record)
         self._tell_lanes(end, record)
@@ -416,7 +410,9 @@ class SessionJudge:
             peer = self.ends.get(end.opened["peer"]) if end.opened else None
             if end.opened:
                 self._join(end, end.opened["peer"], peer)
+                self._judge_idle(end, peer)
         self._judge_roles()
+        judge_policy(self._session, self.ends, self._out)
         if any(end.closed and end.closed["reason"] in FAILURE_REASONS for end in self.ends.values()):
             self._out.count("sessions_closed", 1)
 
@@ -465,6 +461,15 @@ class SessionJudge:
                     evidence = f"{ACK_EVENTS[kind]} that {peer} did not send"
                     self._report(end.opened, "ack_from_nowhere", evidence, due, number=low, last=high)
 
+    def _judge_idle(self, end: End, other: End | None) -> None:
+        """An end that has something unacknowledged can only have heard that the other one was idle."""
+        closed = end.closed
+        if closed is None or closed["reason"] != "idle" or not end.unacked:
+            return
+        if other is None or other.closed is None or other.closed["reason"] != "idle":
+            evidence = f"closed as idle with {end.unacked} packets unacknowledged"
+            self._report(closed, "claims", evidence, Due("has_log", closed["peer"]))
+
     def _judge_roles(self) -> None:
         opened = [end.opened for end in self.ends.values() if end.opened]
         for one in opened:
@@ -477,7 +482,7 @@ class SessionJudge:
             self._report(opened[-1], "silent_end", f"{len(self.ends)} nodes speak of it")
 
 
-_TRIGGERS: Final = ("count", "bytes", "delay", "piggyback", "gap", "duplicate", "request")
+_TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
 
 
 def _lacking(spans: list[Span], runs: Runs) -> Iterator[Span]:

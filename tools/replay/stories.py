@@ -37,6 +37,11 @@ class Story:
         self.stored = RangeSet()
         self.weights = Weights()
 
+    @property
+    def given_up(self) -> RangeSet:
+        """What its origin removed."""
+        return RangeSet((first, last) for first, last, _ in self.removed)
+
     def weigh(self, number: int) -> int:
         """Return a packet's messages: as its own record says, else an even share of a range that has it."""
         known = self.weights.get(number)

@@ -1,8 +1,8 @@
 """The resend tiers of one lane, judged by the settings in force and the times, never by what a record says of itself.
 
 The wait before a resend begins with the first packet that is sent, begins again with each resend, and starts at the
-first tier after progress or with a new session. A wait that ends with nothing to send again passes without a record, so
-a resend may come a whole number of waits later, but at no other time.
+first tier after progress or with a new session, unless the one before it ended as idle. A wait that ends with nothing
+to send again passes without a record, so a resend may come a whole number of waits later, but at no other time.
 """
 
 from __future__ import annotations
@@ -61,6 +61,11 @@ class Tiers:
 
     def _begin(self, now_ns: int, *, outstanding: bool = True) -> None:
         self._begun_ns = self._earliest_ns = now_ns if outstanding else 0
+
+    def handle_resumed(self, record: Record) -> None:
+        """A session opened after one that ended as idle: what waits goes on waiting."""
+        if not self._begun_ns:
+            self._earliest_ns = record["at_ns"]
 
     def handle_opened(self, record: Record, *, outstanding: bool) -> None:
         """A new session starts the first tier again."""

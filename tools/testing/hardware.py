@@ -1,5 +1,6 @@
 """A simulated machine without what runs on it: its disk, its clock, its addresses."""
 
+from triack.base.checks import LONGEST_LIFE_S, check_between
 from triack.base.units import SECOND
 from triack.testing.ground import Ground
 from triack.tools.sim.disk import Disk, DiskFaults
@@ -16,7 +17,6 @@ class Hardware:
         name: what it is called.
         random: its chance.
         disk: its disk; ``disk.faults`` says how it misbehaves.
-        disk_delay: how long the disk takes for a commit, in seconds: up to half of it more or less.
         logs_begun: how many session logs its processes have begun.
     """
 
@@ -25,9 +25,19 @@ class Hardware:
         self.name = name
         self.random = world.time.chance(f"machine {name}")
         self.disk = Disk(world.time.chance(f"disk {name}"))
-        self.disk_delay = 0.001
+        self._disk_delay = 0.001
         self.logs_begun = 0
         self._wall_offset_ns = WALL_NS
+
+    @property
+    def disk_delay(self) -> float:
+        """How long the disk takes for a commit, in seconds: up to half of it more or less."""
+        return self._disk_delay
+
+    @disk_delay.setter
+    def disk_delay(self, seconds: float) -> None:
+        check_between(f"disk_delay of machine {self.name}, in seconds,", seconds, 0, LONGEST_LIFE_S)
+        self._disk_delay = seconds
 
     def wall_ns(self) -> int:
         """Its wall clock in nanoseconds."""
@@ -38,7 +48,12 @@ class Hardware:
         return self.wall_ns() / SECOND
 
     def jump_clock(self, seconds: float) -> None:
-        """Set its wall clock forward, or back. Virtual time goes on as before."""
+        """Set its wall clock forward, or back. Virtual time goes on as before.
+
+        Raises:
+            UsageError: that is no number of seconds, or more than a century.
+        """
+        check_between(f"jump_clock of machine {self.name}: seconds", seconds, -LONGEST_LIFE_S, LONGEST_LIFE_S)
         self.world.tell(f"{self.name}: clock jumps by {seconds:g} s")
         self._wall_offset_ns += round(seconds * SECOND)
 

@@ -7,6 +7,7 @@ from contextvars import Token
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from triack.base.checks import check_timeout
 from triack.base.errors import UsageError
 from triack.node import platform as real
 from triack.node.stats import NodeStats
@@ -33,7 +34,6 @@ class Machine(Hardware):
     Attributes:
         name: what it is called.
         disk: its disk; ``disk.faults`` says how it misbehaves.
-        disk_delay: how long the disk takes for a commit, in seconds: up to half of it more or less.
         services: what runs on it, in the order of their start.
     """
 
@@ -104,7 +104,9 @@ class Machine(Hardware):
 
         Raises:
             TimeoutError: they took longer.
+            UsageError: the machine is down, or this is no number of seconds.
         """
+        check_timeout(f"stop the services of machine {self.name}", timeout)
         self._check_up("stop the services")
         self.world.tell(f"{self.name}: stop")
         running = [work for work in self.works if not work.outcome.done()]
@@ -166,10 +168,18 @@ class Machine(Hardware):
 
         An effect is a datagram sent, a change of the disk or a sync, or records added to the session log. To try each
         possible moment, run the test with 0, 1, 2, ... until it ends with the machine still up.
+
+        Raises:
+            UsageError: the machine is down, or this is no number of effects.
         """
         self._check_up("plan a crash")
-        self._process.effects.left = -1 if effects is None else effects
+        self._process.effects.left = -1 if effects is None else self._as_count(effects)
         self._process.on_end = self.lose_power if power else self.crash
+
+    def _as_count(self, effects: object) -> int:
+        if isinstance(effects, bool) or not isinstance(effects, int) or effects < 0:
+            raise UsageError(f"crash_after of machine {self.name}: effects must be a whole number, not {effects!r}")
+        return effects
 
     def _die(self, how: str, end_disk: Callable[[], None]) -> None:
         self.world.tell(f"{self.name}: {how}")

@@ -5,13 +5,12 @@ import gc
 import types
 import warnings
 from collections.abc import Callable, Coroutine
-from math import inf
 from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from triack.base.checks import check_between
+from triack.base.checks import LONGEST_LIFE_S, check_between, check_timeout
 from triack.base.errors import UsageError, WaitTimeout
 from triack.base.names import nearest
 from triack.base.units import SECOND
@@ -120,7 +119,7 @@ class World(Ground):
 
     async def advance(self, seconds: float) -> None:
         """Let time pass. Raises UsageError for a time that is none."""
-        check_between("advance: seconds", seconds, 0, inf)
+        check_between("advance: seconds", seconds, 0, LONGEST_LIFE_S)
         await asyncio.sleep(seconds)
 
     async def until(self, holds: Callable[[], object], timeout: float = UNTIL_SECONDS) -> None:
@@ -132,7 +131,9 @@ class World(Ground):
 
         Raises:
             WaitTimeout: it is still not true; with what each node has in hand.
+            UsageError: the timeout is no number of seconds.
         """
+        check_timeout("until", timeout)
         __tracebackhide__ = True
         try:
             async with asyncio.timeout(timeout):
@@ -168,8 +169,8 @@ class World(Ground):
 
     def set_delay(self, seconds: float, *, jitter: float = 0.0) -> None:
         """How long a datagram takes, one way, and up to how much more."""
-        check_between("delay", seconds, 0, inf)
-        check_between("jitter", jitter, 0, inf)
+        check_between("set_delay: seconds", seconds, 0, LONGEST_LIFE_S)
+        check_between("set_delay: jitter, in seconds,", jitter, 0, LONGEST_LIFE_S)
         self._set(delay_ns=round(seconds * SECOND), jitter_ns=round(jitter * SECOND))
 
     def _set(self, **faults: float) -> None:

@@ -30,11 +30,16 @@ async def link(tmp_path: Path) -> AsyncIterator[Link]:
     ("fields", "reason"),
     [
         ({"do": "dance"}, "bad-frame: do is 'dance'"),
-        ({"do": "send"}, "bad-frame: send: KeyError 'delivery'"),
-        ({"do": "send", "delivery": "GOLDEN"}, "bad-frame: send: KeyError 'GOLDEN'"),
-        ({"do": "send", "delivery": "EXPRESS", "destination": "q", "properties": 5}, "bad-frame: send: TypeError"),
-        ({"do": "wait", "receipt": [1], "stage": "queued", "timeout": 1}, "bad-frame: wait: TypeError"),
-        ({"do": "wait", "receipt": 5, "stage": "queued", "timeout": 1}, "it was forgotten"),
+        ({"do": "send"}, "bad-frame: send: destination is missing"),
+        (
+            {"do": "send", "destination": "q", "delivery": "GOLDEN", "properties": {}},
+            "bad-frame: send: KeyError 'GOLDEN'",
+        ),
+        ({"do": "send", "delivery": "EXPRESS", "destination": "q", "properties": 5}, "bad-frame: send: properties"),
+        ({"do": "wait", "receipt": [1], "at": None, "stage": "queued", "timeout": 1}, "bad-frame: wait: receipt"),
+        ({"do": "read", "queue": "q", "redelivery": {"soon": 1}}, "bad-frame: read: TypeError"),
+        ({"do": "trust", "name": "b", "key": 5, "addresses": [], "send": None, "psk": None}, "trust: key must be text"),
+        ({"do": "wait", "receipt": 5, "at": None, "stage": "queued", "timeout": 1}, "it was forgotten"),
         ({"do": "get", "reader": 5, "timeout": 1}, "this reader is closed"),
         ({"do": "commit", "transaction": 5}, "this transaction has ended"),
     ],
@@ -63,6 +68,6 @@ async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch)
         receipts.append((await link.receive())[0]["receipt"])
     answers = []
     for receipt in receipts:
-        await link.send("call", n=9, do="wait", receipt=receipt, stage="stored", timeout=5)
+        await link.send("call", n=9, do="wait", receipt=receipt, at=None, stage="stored", timeout=5)
         answers.append((await link.receive())[0]["op"])
     assert answers == ["failed", "done", "done"]

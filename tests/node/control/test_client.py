@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, make, quick
+from tests.node.nodes import SOON, WAIT, make, quick, until
 from tests.tools.commands.serving import serving
 from triack.node.control.client import Client
 from triack.node.control.frames import Link
@@ -114,6 +115,28 @@ async def test_a_wait_that_is_given_up_takes_no_message_along(node: triack.Node,
         assert node.queue_lengths()["q"] == 0
 
 
+async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path: Path) -> None:
+    """One process asks, another answers; what is cancelled here is cancelled there."""
+    async with triack.connect(tmp_path / "a") as other:
+        asking = asyncio.create_task(client.request("questions", b"1", timeout=WAIT, label="l"))
+        async with client.transaction() as tx:
+            question = await tx.receive("questions", WAIT)
+            assert (question.label, question.sender) == ("l", "")
+            await tx.reply(question, b"one")
+        answer = await asking
+        answer.ack()  # it is done already
+        assert answer.body == b"one"
+        asking = asyncio.create_task(client.request("questions", b"2", timeout=WAIT))
+        question = await other.receive("questions").get(WAIT)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await client.flush()
+        await other.reply(question, b"two")
+        await until(lambda: node.stats().drops.get("late-answer") == 1)
+        with pytest.raises(triack.RequestTimeout, match="no answer to a request to nobody after"):
+            await client.request("nobody", b"3", timeout=0.05)
+
+
 async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client) -> None:
     await node.send("orders", b"12 valves")
 
@@ -180,6 +203,19 @@ async def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
             await (await client.send("tcp://127.0.0.1:9/q", b"x")).ordered(0.05)
         with pytest.raises(triack.UsageError, match="stages are"):
             await receipt.reached("eaten")
+
+
+async def test_an_argument_of_a_wrong_type_is_named_and_nothing_waits_for_ever(client: Client) -> None:
+    any_client: Any = client
+    for call in (
+        any_client.trust("b", 5),
+        any_client.revoke(5),
+        any_client.invite(["b"]),
+        any_client.recall(5),
+        any_client.enrol(5, "udp://127.0.0.1:1"),
+    ):
+        with pytest.raises(triack.TriackError, match="must be text, not"):
+            await asyncio.wait_for(call, WAIT)
 
 
 async def test_nobody_there_is_said(tmp_path: Path) -> None:

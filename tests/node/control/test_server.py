@@ -89,6 +89,6 @@ async def test_lines_that_do_not_follow_are_refused(
 
 @pytest.mark.parametrize(("op", "serial"), [("ack", 1), ("nack", 0)])
 async def test_an_acknowledgement_of_what_was_not_handed_out_is_refused(control: Path, op: str, serial: int) -> None:
-    link = await greet(control, {"v": VERSION, "do": "receive", "queue": "orders"})
+    link = await greet(control, {"v": VERSION, "do": "receive", "queue": "orders", "create": True})
     await link.send(op, serial=serial)
     assert await complaint(link) == f"bad-frame: op {op} with serial {serial}"

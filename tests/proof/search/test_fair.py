@@ -60,7 +60,7 @@ def test_what_is_never_said_again_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     first, second, _ = opened(RECEIVER_DIES)
     second.act(("crash", False))
     assert fair(first, second) is None
-    monkeypatch.setattr(OutgoingSequence, "handle_session_closed", lambda self: None)
+    monkeypatch.setattr(OutgoingSequence, "handle_session_closed", lambda self, **_: None)
     assert fair(first, second) == "a still waits for acknowledgements"
 
 

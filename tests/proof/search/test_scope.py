@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from proof.search.scope import Part, Scope, settings_of
-from triack.session.settings import AckTrigger
+from triack.base.ack_trigger import AckTrigger
 
 SCOPE = Scope("one", "a message", (Part(ready=1), Part()), window=2, ack_count=3)
 

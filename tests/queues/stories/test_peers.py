@@ -8,6 +8,7 @@ from triack.base.delivery import Delivery
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.queues.calling import WaitsFor
 from triack.queues.stages import Stage
 from triack.tools.sim.faults import Faults
 
@@ -252,6 +253,24 @@ def test_a_node_id_is_one_peers_also_after_a_restart() -> None:
     assert world.run(5 * SECOND, lambda: b.length("q") == 2)
 
 
+def test_where_a_peer_said_that_it_is_outlives_a_restart() -> None:
+    """Of a peer that called once and is not called by anything that it sends; the newest is what counts."""
+    world = PlainWorld(1)
+    a, b = named(world, "a", peer("b", B)), named(world, "b", peer("a"))
+    a.post("b", b"1", delivery=Delivery.EXPRESS)
+    assert world.run(SECOND, lambda: b.length("q") == 1)
+    a.move(A2)
+    a.post("b", b"2", delivery=Delivery.EXPRESS)
+    assert world.run(5 * SECOND, lambda: b.length("q") == 2)
+    world.run(SECOND)
+    a.crash()
+    b.restart()
+    b.post("a", b"3")
+    world.run(5 * SECOND)
+    a.start()
+    assert world.run(5 * SECOND, lambda: a.length("q") == 1)
+
+
 def test_a_revoked_peer_is_cut_off_and_its_messages_wait() -> None:
     """Its session ends at once, in both directions; when it is trusted again everything arrives, in order."""
     world, a, b = couple()
@@ -265,7 +284,8 @@ def test_a_revoked_peer_is_cut_off_and_its_messages_wait() -> None:
     b.post("a", b"2")
     world.run(20 * SECOND)
     assert (a.length("q"), b.length("q")) == (1, 1)
-    assert b.live.drops[DropReason.NO_KEY] > 0
+    assert b.live.drops[DropReason.NO_KEY] == 1
+    assert b.live.handshakes.waits_for(b.live.outbox.links["a"]) == WaitsFor.KEY
     b.tell(peer("a", A))
     assert world.run(5 * SECOND, lambda: (a.length("q"), b.length("q")) == (2, 2))
 

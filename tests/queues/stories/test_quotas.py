@@ -8,6 +8,7 @@ from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.news import QueueOverQuota, StoreLow
 from triack.base.units import MS, SECOND
+from triack.ordering.settings import OrderSettings
 from triack.queues.admission import Admission
 from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
@@ -16,6 +17,7 @@ from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery.EXPRESS, Delivery.RECOVERABLE, Delivery.TRANSACTIONAL
 DURABLE = [RECOVERABLE, TRANSACTIONAL]
+TIERS = ("seq_resend_13_s", "seq_resend_46_s", "seq_resend_79_s", "seq_resend_10_s")
 
 
 def small(messages: int = 10, size_bytes: int = 1024**2, **more: object) -> NodeSettings:
@@ -63,6 +65,31 @@ def test_what_waits_costs_the_network_a_probe_now_and_then() -> None:
     before = len(a.log("packet_sent"))
     world.run(600 * SECOND)
     assert len(a.log("packet_sent")) - before <= 125
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_a_queue_that_is_read_slowly_is_not_sent_a_window_each_time(delivery: Delivery) -> None:
+    """As many packets as it took last leave, and two for each that it takes."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", small())
+    for body in numbered(0, 150, 900):
+        a.send(b, "q", body, delivery=delivery)
+    read_slowly(world, b, "q")
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert len(a.log("packet_sent")) < 4 * 150
+
+
+@pytest.mark.parametrize("resend_s", [0.2, 30.0])
+def test_what_came_too_early_does_not_all_come_again_at_once(resend_s: float) -> None:
+    """A destination that holds one packet, and a link that reorders: a resend tier, or a session, begins slowly."""
+    world = World(1, Faults(reorder=0.3, delay_ns=5 * MS))
+    order = OrderSettings(max_held_packets=1, **dict.fromkeys(TIERS, resend_s))  # type: ignore[arg-type]
+    a, b = world.node("a", NodeSettings(order=order)), world.node("b", NodeSettings(order=order))
+    for body in numbered(0, 90, 900):
+        a.send(b, "q", body)
+    assert world.run(900 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 90, 900)
+    assert len(a.log("packet_sent")) < 8 * 90
 
 
 @pytest.mark.parametrize("delivery", DURABLE)

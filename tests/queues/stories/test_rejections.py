@@ -10,8 +10,9 @@ from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
 from triack.queues.admission import Admission
 from triack.queues.inbox import Inbox
+from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
-from triack.queues.stages import STAGES
+from triack.queues.stages import STAGES, Stage
 from triack.tools.sim.faults import Faults
 
 RECOVERABLE, TRANSACTIONAL = Delivery.RECOVERABLE, Delivery.TRANSACTIONAL
@@ -134,6 +135,19 @@ def test_an_order_ack_does_not_speak_of_what_its_origin_does_not_know(
     monkeypatch.undo()
     assert world.run(60 * SECOND, lambda: not a.busy)
     assert letters(a) == numbered(1, 2)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+@pytest.mark.parametrize("sent", ["large small", "small large small", "small large large small", "large large small"])
+def test_order_acks_behind_a_refusal_wait_for_no_resend_tier(sent: str, loss: float) -> None:
+    """The packet after it goes out again as soon as its origin has the refusal: no half minute passes."""
+    world = World(1, Faults(loss=loss, reorder=0.2, delay_ns=5 * MS))
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(queue_quota={"q": Quota(100, 5_000)})))
+    bodies = [bytes(20_000) if size == "large" else b"small" for size in sent.split()]
+    said = [a.watch(a.send(b, "q", body), Stage.ORDERED) for body in bodies]
+    assert world.run(3 * SECOND, lambda: all(said))
+    assert said == [["too-large"] if len(body) > 5 else [None] for body in bodies]
+    assert not a.log("resend_scheduled")
 
 
 def test_nothing_from_outside_reaches_the_queues_of_the_node_itself() -> None:

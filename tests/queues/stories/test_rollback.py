@@ -130,7 +130,8 @@ def test_a_disk_that_lied_is_noticed(victim: str, lost: int) -> None:
         a.send(b, "q", b"%d" % number)
         world.run(37 * MS)
         copies[rolled.stored] = rolled.copy_store()
-    world.run(50 * MS)
+    # Acks that wait for company have left.
+    world.run(SECOND)
     put_back(rolled, list(copies.values())[-1 - lost])
     a.send(b, "q", b"new")
     both_know(world, rolled, other)

@@ -40,8 +40,12 @@ def test_dead_letters_are_looked_at_sent_again_and_removed(tmp_path: Path, *, ru
     node, at = fill(tmp_path), ("--data", tmp_path)
     if not running:
         node.close()
-    listed = {words[0]: words[1:3] for words in map(str.split, run("list", *at)[1:])}
-    assert listed == {"dead-letter": ["in", "2"], "orders": ["in", "1"], NOBODY: ["out", "1"]}
+    listed = {words[0]: [*words[1:3], words[-1]] for words in map(str.split, run("list", *at)[1:])}
+    assert listed == {
+        "dead-letter": ["in", "2", "-"],
+        "orders": ["in", "1", "-"],
+        NOBODY: ["out", "1", "answer"],
+    }
     assert {json.loads(line)["queue"] for line in run("list", "--json", *at)} == set(listed)
     first, second = run("browse", "dead-letter", *at)
     assert "attempts 1  max-redeliveries orders" in first

@@ -15,6 +15,7 @@ import pytest
 import triack
 from tests.tools.commands.serving import serving
 from triack.base.errors import ProtocolError, StoreInUse, TriackError, WaitTimeout
+from triack.node.access import DEFAULT_SUITE
 from triack.node.control import handover
 from triack.node.control.frames import VERSION, Link
 from triack.store.store import Store
@@ -36,7 +37,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 async def run(data: Path, *, count: int | None = None, timeout: float | None = None) -> int:
     """The command, without its process."""
-    order = receive._Order("orders", data, None, "b", None, insecure=True)  # noqa: SLF001
+    order = receive._Order("orders", data, None, "b", None, insecure=True, suite=DEFAULT_SUITE, tls=None)  # noqa: SLF001
     async with asyncio.timeout(10):
         return await receive._receive(order, count, timeout)  # noqa: SLF001
 

@@ -10,6 +10,7 @@ import pytest
 import triack
 from tests.tools.commands.serving import serving
 from triack.base.errors import ProtocolError
+from triack.node.access import DEFAULT_SUITE
 from triack.node.control.frames import VERSION, Link
 from triack.queues.stages import STAGES
 from triack.tools.commands import send
@@ -27,7 +28,7 @@ def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 async def run(data: Path, delivery: triack.Delivery = triack.TRANSACTIONAL) -> int:
     """The command, without its process."""
-    order = send._Order("orders", delivery, STAGES[delivery], data, "a", None, True, [], {})  # noqa: SLF001
+    order = send._Order("orders", delivery, STAGES[delivery], data, "a", None, True, [], {}, DEFAULT_SUITE, None)  # noqa: SLF001
     return await send._send(order, 10)  # noqa: SLF001
 
 

@@ -99,6 +99,14 @@ class Log:
             (directory / f"{stem}-000002.jsonl.open").write_text("".join(lines[half:]))
 
 
+AGREED = {
+    "ack_bytes": 0, "store_ack_delay_ns": 500 * MS, "store_ack_threshold": 32, "store_ack_bytes": 0,
+    "ack_timeout_min_ns": 2000 * MS, "ack_timeout_max_ns": 120_000 * MS, "store_ack_timeout_min_ns": 10_000 * MS,
+    "store_ack_timeout_max_ns": 120_000 * MS,
+}  # fmt: skip
+"""What both ends of a session have in force, beside what every story changes."""
+
+
 class World:
     """Two nodes, alpha sends to beta."""
 
@@ -119,7 +127,7 @@ class World:
         for log, peer, role in ((self.alpha, BETA, "initiator"), (self.beta, ALPHA, "acceptor")):
             log.write(
                 "session_opened", session=self.session, peer=peer, peer_name="b", role=role, address="udp://127.0.0.1:7801",
-                window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32,
+                window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32, **AGREED,
             )  # fmt: skip
         return self.session
 
@@ -181,8 +189,10 @@ class World:
         """Acknowledge session packets, which follow each other, by session ack and store ack."""
         self.acked += len(packets)
         for kind in ("ack", "store_ack") if store else ("ack",):
-            more = {"trigger": "request", "pending": len(packets)} if kind == "ack" else {}
-            self.beta.write(f"{kind}_sent", session=self.session, cumulative=packets[-1], ranges=[], **more)
+            self.beta.write(
+                f"{kind}_sent", session=self.session, cumulative=packets[-1], ranges=[],
+                trigger="request", pending=len(packets),
+            )  # fmt: skip
             self.alpha.write(f"{kind}_received", session=self.session, ranges=[[packets[0], packets[-1]]])
 
     def order_ack(self, number: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.tools.replay.builder import (
+    AGREED,
     ALPHA,
     BETA,
     CLASS_LANES,
@@ -53,7 +54,7 @@ def opened(log: Log, session: str, peer: str) -> None:
     """A node opens a session with one whose log nobody has."""
     log.write(
         "session_opened", session=session, peer=peer, peer_name="b", role="initiator", address="udp://127.0.0.1:7809",
-        window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32,
+        window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32, **AGREED,
     )  # fmt: skip
 
 

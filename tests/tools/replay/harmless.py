@@ -171,6 +171,34 @@ def refused_for_ever() -> World:
     return world
 
 
+@harmless
+def refused_when_its_turn_came() -> World:
+    """Packet 2 is held, a copy of it is a duplicate; when 1 is there, 2 is refused: alpha may not send that."""
+    world = ready()
+    numbers = world.queue(TX, 2)
+    world.send(TX, numbers, lost=(1,))
+    world.send(TX, numbers[1:])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="duplicate")
+    world.send(TX, numbers[:1])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="access-denied")
+    world.commit(TX, numbers[:1])
+    return world
+
+
+@harmless
+def held_and_given_up() -> World:
+    """Packet 3 waits at beta for 2, which is lost; both expire, and 4 says that 1 goes before it."""
+    world = ready()
+    numbers = world.queue(TX, 4)
+    world.send(TX, numbers[:3], lost=(2,))
+    world.commit(TX, numbers[:1])
+    world.alpha.write("removed", cls=TX, **place(TX), first=2, last=3, count=2 * PER_PACKET, reason="expired")
+    world.send(TX, numbers[3:], previous=1)
+    world.commit(TX, numbers[1:]).update(count=PER_PACKET)
+    world.hand(TX, numbers[::3])
+    return world
+
+
 def late_copy(world: World, number: int) -> dict[str, Any]:
     """What alpha sent as that number."""
     sent = world.alpha.all("packet_sent", number=number)[-1]
@@ -247,4 +275,25 @@ def tiers_as_they_should_be() -> World:
     world.commit(TX, range(1, 2))
     world.order_ack(1)
     scheduled(world, 1, 30 * MS, number=2)
+    return world
+
+
+@harmless
+def purged_in_its_queue() -> World:
+    """Somebody took packet 2 and a message of packet 4 out by hand; the rest was read."""
+    world = ready()
+    numbers = world.queue(TX, 5)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.order_ack(5)
+    for number, first, last in ((2, 0, PER_PACKET - 1), (4, 1, 1)):
+        world.beta.write(
+            "purged", queue="orders", **place(TX), number=number, cls=TX, place=first, counts=[[1, last - first + 1]]
+        )
+    parts = ((1, 0, PER_PACKET - 1), (3, 0, PER_PACKET - 1), (4, 0, 0), (4, 2, PER_PACKET - 1), (5, 0, PER_PACKET - 1))
+    for number, first, last in parts:
+        world.beta.write(
+            "handed", queue="orders", **place(TX), number=number, cls=TX, first=first, last=last, redelivered=False
+        )
     return world

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tests.tools.replay.builder import BETA, CLASS_LANES, PER_PACKET, SEQUENCE, World, place
-from tests.tools.replay.faults import ready
+from tests.tools.replay.faults import ready, settle
 
 TX, KEPT, FAST = "transactional", "recoverable", "express"
 LANE, KEPT_LANE, FAST_LANE = (CLASS_LANES[cls] for cls in (TX, KEPT, FAST))
@@ -104,6 +104,38 @@ def mark_forgotten(world: World) -> Expected:
     world.beta.repeat(first)
     first.update(redelivered=True)
     return {("unmarked", KEPT_LANE, SEQUENCE, 2)}
+
+
+@fault
+def another_policy_at_the_other_end(world: World) -> Expected:
+    """Beta acknowledges every 33 packets, where alpha thinks that it does after 32."""
+    world.beta.one("session_opened").update(ack_threshold=33)
+    return {("policy", -1, -1, -1)}
+
+
+@fault
+def another_share_than_the_nodes(world: World) -> Expected:
+    """Both ends acknowledge every 31 packets, where alpha's node said at its start that half of its window is 32."""
+    settle(world)
+    for log in (world.alpha, world.beta):
+        log.one("session_opened").update(ack_threshold=31)
+    return {("policy", -1, -1, -1)}
+
+
+@fault
+def a_share_of_a_smaller_window_that_is_more(world: World) -> Expected:
+    """A window of 63 makes alpha's 32 packets 33."""
+    settle(world)
+    for log in (world.alpha, world.beta):
+        log.one("session_opened").update(window=63, ack_threshold=33)
+    return {("policy", -1, -1, -1)}
+
+
+@fault
+def delay_beyond_half_of_the_timeout(world: World) -> Expected:
+    """Alpha gives up after 600 ms, and beta holds acks back for 500."""
+    world.alpha.one("session_opened").update(ack_timeout_min_ns=600_000_000)
+    return {("policy", -1, -1, -1)}
 
 
 @fault

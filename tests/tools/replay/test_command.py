@@ -4,6 +4,7 @@ import json
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
@@ -11,7 +12,7 @@ from tests.tools.replay.builder import healthy
 from tests.tools.replay.faults import FAULTS, ready
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.command import command, show
-from triack.tools.replay.schema import Verdict, Violation
+from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 
 def test_json_is_the_last_line(tmp_path: Path) -> None:
@@ -48,7 +49,7 @@ def test_what_is_missing_or_torn_is_said() -> None:
     text = shown(Verdict(torn_lines=2, missing=[f"node {'be' * 16}"], report="[red]page.html", records=1234, nodes=1))
     assert text.startswith("INCOMPLETE  1,234 records of 1 nodes, engine \n")
     assert "2 torn last lines skipped, as a crash leaves them\n" in text
-    assert f"no log of node {'be' * 16} was given" in text
+    assert f"no log was given of node {'be' * 16}: what" in text
     assert "report: [red]page.html\n" in text
 
 
@@ -64,6 +65,34 @@ def test_only_the_first_findings_are_shown() -> None:
     assert "  window: node aaaaaaaa, session 5e, number 8: [b]8\n" in text
     assert "[b]9" not in text
     assert "... and 3 more; --report FILE writes all of them\n" in text
+
+
+def test_nodes_and_queues_have_their_names() -> None:
+    """Within the evidence, too; the log that is missing is named by its id as well, because files carry no names."""
+    timeline = Timeline(names={"a" * 32: "alpha", "b" * 32: "beta"}, lanes={("b" * 32, 1): "orders"})
+    found = Violation("lost", "a" * 32, "", "b" * 32, 1, 5, 7, f"ack that {'b' * 32} and {'c' * 32} did not send")
+    verdict = Verdict(findings=[found], violations={"lost": 1}, timeline=timeline, missing=[f"node {'b' * 32}"])
+    text = shown(verdict)
+    where = "node alpha, origin beta lane 1 sequence 5 to queue orders, number 7"
+    assert f"  lost: {where}: ack that beta and cccccccc did not send\n" in text
+    assert f"no log was given of node {'b' * 32}, which is called beta: what" in text
+
+
+@pytest.mark.parametrize("options", [["--until-idle", "1"], ["--follow", "--engine", "spark"]])
+def test_what_does_not_go_together_is_refused(tmp_path: Path, options: list[str]) -> None:
+    assert CliRunner().invoke(command, [str(tmp_path), *options]).exit_code == 2
+
+
+def test_following_ends_with_the_verdict(tmp_path: Path) -> None:
+    """What was told while the log grew, and then all of it, with the same exit status."""
+    world = ready()
+    FAULTS["order_ack_too_early"](world)
+    world.save(tmp_path)
+    result = CliRunner().invoke(command, [str(tmp_path), "--follow", "--until-idle", "0.1"])
+    assert result.exit_code == 1
+    told, _, verdict = result.stdout.partition("FAIL")
+    assert " order_ack_before_commit: node beta, " in told
+    assert "order_ack_before_commit" in verdict
 
 
 def shown(verdict: Verdict) -> str:

@@ -5,9 +5,10 @@ import pytest
 from tests.tools.replay.builder import World
 from tests.tools.replay.faults import ready
 from tests.tools.replay.harmless import HARMLESS
-from tests.tools.replay.judging import verdict_of
+from tests.tools.replay.judging import plant, verdict_of
 from tests.tools.replay.rule_faults import restarted
-from triack.tools.replay.judge import order_of
+from triack.tools.replay.judge import Judge, order_of
+from triack.tools.replay.version1 import modernize
 
 
 @pytest.mark.parametrize("name", HARMLESS)
@@ -63,3 +64,12 @@ def test_records_are_sorted_by_their_node_and_serial() -> None:
     common = {"node": "a", "incarnation": 1, "n": 4}
     events = [{**common, "event": event} for event in ("~acked", "ack_received", "life")]
     assert [it["event"] for it in sorted(events, key=order_of)] == ["life", "ack_received", "~acked"]
+
+
+def test_judging_changes_nothing() -> None:
+    """A log that grows is judged again and again."""
+    world, _ = plant("lost_transactional")
+    judge = Judge()
+    for log in (world.alpha, world.beta):
+        judge.read(log.name, map(modernize, log.records))
+    assert judge.finish() == judge.finish()

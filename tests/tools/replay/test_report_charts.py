@@ -61,9 +61,22 @@ def test_resends_and_duplicates_say_why() -> None:
 def test_queues_count_messages() -> None:
     """What a start found on its disk was queued before."""
     out = charted(
-        {"event": "queued", "peer_name": "b", "queue": "q", "count": 4},
-        {"event": "queued", "peer_name": "b", "queue": "q", "count": 4, "recovered": True},
-        {"event": "committed", "queue": "q", "count": 4},
-        {"event": "handed", "queue": "q", "place": 0, "counts": [[1, 4]], "redelivered": True},
+        {"event": "queued", "peer_name": "b", "origin": "a", "lane": 1, "queue": "q", "count": 4},
+        {"event": "queued", "peer_name": "b", "origin": "a", "lane": 1, "queue": "q", "count": 4, "recovered": True},
+        {"event": "committed", "origin": "a", "lane": 1, "queue": "q", "count": 4},
+        {
+            "event": "handed",
+            "origin": "a",
+            "lane": 1,
+            "queue": "q",
+            "place": 0,
+            "counts": [[1, 4]],
+            "redelivered": True,
+        },
     )
-    assert out.numbers == {"queue\tqueued\tb\tq": 4, "queue\tcommitted\ta\tq": 4, "queue\thanded again\ta\tq": 4}
+    assert out.numbers == {
+        "queue\tqueued\tb\tq": 4,
+        "queue\tcommitted\ta\tq": 4,
+        "queue\thanded again\ta\tq": 4,
+        "lane\ta\t1\tq": 3,
+    }

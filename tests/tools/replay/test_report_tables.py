@@ -49,3 +49,8 @@ def test_percentiles_go_over_time() -> None:
     timeline = Timeline(latency={23: {0: 1, 5: 1}, 31: {5: 9}})
     assert percentiles_over_time(timeline, 0.5) == {0: 1, 5: 10}
     assert latency_totals(timeline) == {23: 2, 31: 9}
+
+
+def test_a_lane_has_the_queue_that_its_messages_are_for() -> None:
+    """Whatever the queue's name has in it."""
+    assert filled({"lane\ta\t7\tor\tders": 3}).lanes == {("a", 7): "or\tders"}

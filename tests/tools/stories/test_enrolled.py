@@ -52,7 +52,7 @@ def test_a_running_node_joins(tmp_path: Path, scheme: str) -> None:
 
 
 def test_a_node_at_rest_joins_over_tls(tmp_path: Path) -> None:
-    """With a code that nobody waits for, and another suite; then it is used up."""
+    """With a code that nobody waits for, and another suite, by which both speak then; and the code is used up."""
     certificate = make_certificate(tmp_path)
     options = ("--tls-cert", certificate, "--suite", "25519_ChaChaPoly_BLAKE2s")
     with Server(tmp_path / "b", *options, listen="tcp://127.0.0.1:0", insecure=False) as server:
@@ -61,6 +61,14 @@ def test_a_node_at_rest_joins_over_tls(tmp_path: Path) -> None:
         joined = triack(*join, "--address", "tcp://127.0.0.1:9", "--data", tmp_path / "a")
         assert joined.stdout.decode() == f"trusts b at {server.address}\n", joined.stderr
         assert peers(tmp_path / "b") == "plant-a\n  address  tcp://127.0.0.1:9\n  send     *"
+        ours = ("--tls-ca", certificate, *options[2:], "--data", tmp_path / "a")
+        assert (
+            triack("send", "plant-a/bills", "--timeout", "1", "--data", tmp_path / "b", stdin=b"due\n").returncode == 3
+        )
+        assert triack("send", "b/orders", "--timeout", "2", *ours[:2], *ours[-2:], stdin=b"no\n").returncode == 3
+        assert triack("send", "b/orders", *ours, stdin=b"12 valves\n").returncode == 0
+        assert triack("receive", "bills", "--count", "1", *ours).stdout == b"due\n"
+        assert triack("receive", "orders", "--count", "2", "--data", tmp_path / "b").stdout == b"no\n12 valves\n"
         failed = triack(*join, "--data", tmp_path / "c")
         assert failed.returncode == 1
         assert message_of(failed).startswith(f"enrol at {server.address}: no answer. The code is wrong, used or")

@@ -84,7 +84,7 @@ def test_a_sender_with_its_own_node_does_as_well(tmp_path: Path) -> None:
 def test_a_reader_stays_attached_while_both_nodes_are_killed(tmp_path: Path) -> None:
     lines = numbered(LINES)
     with Server(tmp_path / "a") as a, Server(tmp_path / "b") as b:
-        reader = attach("receive", "orders", "--data", b.data, "--count", str(LINES), "--timeout", "30")
+        reader = attach("receive", "orders", "--data", b.data, "--count", str(LINES), "--timeout", "30", "--create")
         sender = attach("send", f"{b.address}/orders", "--data", a.data)
         feed_and_kill(sender, lines, b, a)
         output, complaints = reader.communicate(timeout=60)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.processes import Finished, Server, triack
+from triack.tools.commands.tally import STORED
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,7 @@ def test_two_that_trust_each_other(tmp_path: Path) -> None:
     with Server(b, insecure=False) as server:
         trust(a, "add", "plant-b", key_of(b), "--address", server.address)
         sent = triack("send", "plant-b/orders", "--data", a, "--timeout", "1", stdin=b"too early\n")
-        assert complaint(sent) == "line 1 not ordered: not after 1 s"
+        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {STORED}"
 
         trust(b, "add", "plant-a", key_of(a), "--send", "orders")
         sent = triack("send", "plant-b/orders", "--data", a, stdin=b"1\n2\n")
@@ -44,7 +45,7 @@ def test_two_that_trust_each_other(tmp_path: Path) -> None:
         trust(b, "remove", "plant-a")
         time.sleep(1)
         sent = triack("send", "plant-b/orders", "--data", a, "--timeout", "1", stdin=b"too late\n")
-        assert complaint(sent) == "line 1 not ordered: not after 1 s"
+        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {STORED}"
         assert triack("receive", "orders", "--data", b, "--timeout", "0.5").stdout == b"by address\n"
 
 
@@ -68,4 +69,4 @@ def test_who_runs_without_keys_gets_silence(tmp_path: Path) -> None:
         sent = triack(
             *("send", f"{server.address}/q", "--data", tmp_path / "s", "--insecure", "--timeout", "1"), stdin=b"x\n"
         )
-        assert complaint(sent) == "line 1 not ordered: not after 1 s"
+        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {STORED}"

@@ -106,3 +106,24 @@ def test_the_disk_takes_about_its_time() -> None:
     for hardware in (one, other):
         hardware.disk.close()
     ground.loop.close()
+
+
+async def test_numbers_that_cannot_be_are_refused_with_their_unit(triack_world: World) -> None:
+    """A slip of units, as milliseconds or nanoseconds for seconds, is no quiet hour of waiting."""
+    a = triack_world.machine("a")
+    for delay in (-1, "1", True, float("nan"), float("inf"), 5e15):
+        with pytest.raises(triack.UsageError, match="disk_delay of machine a, in seconds, must be between 0 and"):
+            a.disk_delay = delay  # type: ignore[assignment]
+    with pytest.raises(triack.UsageError, match="jump_clock of machine a: seconds must be between -3"):
+        a.jump_clock(float("inf"))
+    for effects in (-1, 1.5, True):
+        with pytest.raises(triack.UsageError, match="crash_after of machine a: effects must be a whole number"):
+            a.crash_after(effects)  # type: ignore[arg-type]
+    with pytest.raises(triack.UsageError, match="stop the services of machine a: timeout"):
+        await a.stop(timeout=-1)
+    with pytest.raises(triack.UsageError, match="until: timeout"):
+        await triack_world.until(lambda: True, timeout=float("nan"))
+    with pytest.raises(triack.UsageError, match="set_delay: seconds must be between 0 and"):
+        triack_world.set_delay(float("inf"))
+    with pytest.raises(triack.UsageError, match="advance: seconds must be between 0 and"):
+        await triack_world.advance(float("inf"))

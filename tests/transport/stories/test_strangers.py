@@ -75,6 +75,7 @@ def test_two_nodes_with_the_same_psk_talk() -> None:
 def test_who_has_no_key_that_can_be_called_is_not_dialled(keys: tuple[bytes, ...]) -> None:
     """None at all, one that would share a secret with everybody, one of a wrong length, our own."""
     channels = node([A_KEY], [Peer("b", keys)])
+    assert not channels.knows("b")
     with pytest.raises(ProtocolError, match="no-key: b"):
         channels.dial("b", "udp")
 
@@ -82,7 +83,9 @@ def test_who_has_no_key_that_can_be_called_is_not_dialled(keys: tuple[bytes, ...
 def test_who_is_not_in_the_directory_is_not_dialled() -> None:
     """Nor who was removed from it."""
     ends = Ends()
+    assert ends.a.knows("b")
     ends.a_directory.replace([])
+    assert not ends.a.knows("b")
     with pytest.raises(ProtocolError, match="no-key: b"):
         ends.a.dial("b", "udp")
 

@@ -1,0 +1,35 @@
+"""Settings with which a node acknowledges as other systems do.
+
+async with triack.open("plant-a", settings=triack.policies.SOLACE) as node: ...
+async with triack.open("plant-b", settings=triack.policies.solace(window=255)) as node: ...
+"""
+
+from triack.node.policies import (
+    AMPS,
+    DEFAULT,
+    HORNETQ,
+    MSMQ,
+    PRESETS,
+    SOLACE,
+    Value,
+    amps,
+    hornetq,
+    msmq,
+    solace,
+    values,
+)
+
+__all__ = [
+    "AMPS",
+    "DEFAULT",
+    "HORNETQ",
+    "MSMQ",
+    "PRESETS",
+    "SOLACE",
+    "Value",
+    "amps",
+    "hornetq",
+    "msmq",
+    "solace",
+    "values",
+]

@@ -1,0 +1,178 @@
+"""What a receiver owes of one acknowledgement, and when it is due. All three acknowledgements own one of these.
+
+Promise: an acknowledgement that is owed becomes due with the first condition of its terms that holds, and never later;
+what it covered is not counted for the next one.
+
+    NOTHING_OWED --arrived--> OWED --count | bytes | delay | idle | gap | duplicate | request--> DUE
+    DUE --sent--> NOTHING_OWED
+
+It counts, and knows nothing of what it counts: neither numbers nor disks nor order. Half a window or the idle delay is
+MSMQ's rule ([MS-MQQB] 3.1.1.6.1, and ``IdleAckDelay``), a delay that begins again with each packet that of its order
+acks (3.1.5.8.6); at once for what is out of order is that of RFC 9000 section 13.2.1.
+"""
+
+from enum import IntEnum, StrEnum
+
+from triack.base.ack_trigger import AckTerms
+
+__all__ = ["TRANSITIONS", "AckDebt", "AckState", "Cause"]
+
+
+class AckState(IntEnum):
+    """What the receiver owes the sender."""
+
+    NOTHING_OWED = 0
+    OWED = 1
+    """Something arrived; the ack may still wait for company or for a packet to ride on."""
+    DUE = 2
+    """The ack must leave as soon as it can."""
+
+
+class Cause(StrEnum):
+    """What happened. All but the first and the last make an ack due; the value is the log's ``trigger``."""
+
+    ARRIVED = "arrived"
+    COUNT = "count"
+    BYTES = "bytes"
+    DELAY = "delay"
+    IDLE = "idle"
+    GAP = "gap"
+    DUPLICATE = "duplicate"
+    REQUEST = "request"
+    SENT = "sent"
+
+
+_DUE = dict.fromkeys(set(Cause) - {Cause.ARRIVED, Cause.SENT}, AckState.DUE)
+
+TRANSITIONS: dict[AckState, dict[Cause, AckState]] = {
+    AckState.NOTHING_OWED: {
+        Cause.ARRIVED: AckState.OWED,
+        Cause.SENT: AckState.NOTHING_OWED,
+        **_DUE,
+        Cause.DELAY: AckState.NOTHING_OWED,
+        Cause.IDLE: AckState.NOTHING_OWED,
+    },
+    AckState.OWED: {Cause.ARRIVED: AckState.OWED, Cause.SENT: AckState.NOTHING_OWED, **_DUE},
+    AckState.DUE: {Cause.ARRIVED: AckState.DUE, Cause.SENT: AckState.NOTHING_OWED, **_DUE},
+}
+
+
+class AckDebt:
+    """Counts what one acknowledgement has to cover.
+
+    Args:
+        terms: when it is due.
+
+    Attributes:
+        terms: the same; who agrees on others with the peer puts them here.
+        state: see ``TRANSITIONS``.
+        cause: why it is due, or what happened last.
+        pending: packets that no acknowledgement has covered yet.
+    """
+
+    __slots__ = ("_first_at_ns", "_last_at_ns", "_pending_bytes", "cause", "pending", "state", "terms")
+
+    def __init__(self, terms: AckTerms) -> None:
+        self.terms = terms
+        self.state = AckState.NOTHING_OWED
+        self.cause = Cause.ARRIVED
+        self.pending = 0
+        self._pending_bytes = 0
+        self._first_at_ns = 0
+        self._last_at_ns = 0
+
+    @property
+    def due(self) -> bool:
+        """Whether the ack must leave."""
+        return self.state is AckState.DUE
+
+    @property
+    def owed(self) -> bool:
+        """Whether an ack would say something new."""
+        return self.state is not AckState.NOTHING_OWED
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When waiting makes the ack due, or None."""
+        if self.state is not AckState.OWED:
+            return None
+        at_ns, idle_ns = self._first_at_ns + self.terms.delay_ns, self.terms.idle_ns
+        return at_ns if idle_ns is None else min(at_ns, self._last_at_ns + idle_ns)
+
+    def rides(self, now_ns: int) -> bool:
+        """Whether the ack wants to leave with a packet that leaves now."""
+        after_ns = self.terms.piggyback_ns
+        return self.owed and after_ns is not None and now_ns >= self._first_at_ns + after_ns
+
+    def add(self, packets: int, size_bytes: int, now_ns: int, *, asks: bool = False, gap: bool = False) -> None:
+        """So much more is to be acknowledged.
+
+        Args:
+            packets: how many.
+            size_bytes: of all of them.
+            now_ns: the clock.
+            asks: their sender wants the ack at once.
+            gap: something is missing before them.
+        """
+        terms = self.terms
+        self._begin(now_ns, fresh=True)
+        self.pending += packets
+        self._pending_bytes += size_bytes
+        if asks and terms.on_request:
+            self._move(Cause.REQUEST)
+        elif gap and terms.on_gap:
+            self._move(Cause.GAP)
+        elif terms.count is not None and self.pending >= terms.count:
+            self._move(Cause.COUNT)
+        elif terms.bytes_ is not None and self._pending_bytes >= terms.bytes_:
+            self._move(Cause.BYTES)
+        else:
+            self._move(Cause.ARRIVED)
+
+    def handle_duplicate(self, now_ns: int) -> None:
+        """Something came again: its sender has not seen the ack of it."""
+        self._begin(now_ns, fresh=False)
+        self._move(Cause.DUPLICATE if self.terms.on_duplicate else Cause.ARRIVED)
+
+    def handle_request(self) -> None:
+        """The peer wants the ack, whatever there is to acknowledge."""
+        self._move(Cause.REQUEST)
+
+    def handle_timer(self, now_ns: int) -> None:
+        """Waiting may have ended."""
+        deadline_ns = self.deadline_ns
+        if deadline_ns is not None and now_ns >= deadline_ns:
+            first = now_ns >= self._first_at_ns + self.terms.delay_ns
+            self._move(Cause.DELAY if first else Cause.IDLE)
+
+    def handle_sent(self) -> None:
+        """An ack for everything counted has left."""
+        self._move(Cause.SENT)
+        self.pending = 0
+        self._pending_bytes = 0
+
+    def _begin(self, now_ns: int, *, fresh: bool) -> None:
+        # What comes again does not put off what is owed for it already.
+        if self.state is AckState.NOTHING_OWED or (fresh and not self.pending):
+            self._first_at_ns = now_ns
+        self._last_at_ns = now_ns
+
+    def _move(self, cause: Cause) -> None:
+        before = self.state
+        self.state = TRANSITIONS[before][cause]
+        if before is not AckState.DUE:
+            self.cause = cause
+
+    # ---- for searches that keep the clock still
+
+    def expire(self) -> None:
+        """Whatever arrived did so long ago: the next ``handle_timer`` finds that waiting has ended."""
+        self._first_at_ns = self._last_at_ns = -self.terms.delay_ns
+
+    def refresh(self, now_ns: int) -> None:
+        """Whatever arrived did so just now."""
+        self._first_at_ns = self._last_at_ns = now_ns
+
+    def normalize(self) -> None:
+        """Why the last ack was due is asked nowhere but in the session log."""
+        self.cause = Cause.ARRIVED

@@ -1,0 +1,140 @@
+"""When a receiver owes an acknowledgement: the policy, as a user gives it, and what of it is in force.
+
+All three acknowledgements are held back and sent by the same rules, so that the policies of other systems are values of
+this, and no other code: half the window is MSMQ's, a third of it or a second Solace's, a number of bytes HornetQ's.
+"""
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import floor
+
+from triack.base.checks import check_between, check_settings
+from triack.base.errors import UsageError
+
+__all__ = ["SHARE_PARTS_MAX", "AckTerms", "AckTrigger"]
+
+SHARE_PARTS_MAX = 1_000
+"""The denominator of a share: a third is a third, and both numbers fit 16 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class AckTrigger:
+    """When a receiver owes an acknowledgement. The first condition that holds sends it.
+
+    MSMQ's policy is ``AckTrigger()``; a third of the window or one second is ``AckTrigger(window_share=1 / 3,
+    delay_s=1)``; a number of bytes alone, or two seconds, ``AckTrigger(window_share=None, bytes_=65_536, delay_s=2)``.
+
+    Attributes:
+        window_share: that part of the window that is in force, rounded down, at least one packet; None for no such
+            limit. A fraction or a number above 0 and up to 1.
+        count: packets not yet acknowledged; None for no such limit.
+        bytes_: the same in bytes.
+        delay_s: time since the first packet not yet acknowledged (MSMQ ``IdleAckDelay``).
+        idle_s: time since the last one; None for no such limit.
+        delay_rtts: let the delay be so many round trips, as the opening of the session has measured them: at least
+            ``delay_s``, at most ``delay_max_s``. None: ``delay_s`` is the delay ([MS-MQQB] 3.1.5.3.2 has 8).
+        delay_max_s: see ``delay_rtts``.
+        piggyback_after: ride on a packet that goes the other way when at least that share of the delay has passed
+            since the first packet ([MS-MQQB] 3.1.7.11 has 0.75); 0: on any packet; None: never.
+        on_gap: at once when a packet is missing.
+        on_duplicate: at once when a packet arrives twice: its sender has not seen the ack.
+        on_request: at once when the packet asks.
+    """
+
+    window_share: Fraction | float | None = Fraction(1, 2)
+    count: int | None = None
+    bytes_: int | None = None
+    delay_s: float = 0.5
+    idle_s: float | None = None
+    delay_rtts: float | None = None
+    delay_max_s: float = 120.0
+    piggyback_after: float | None = 0.0
+    on_gap: bool = True
+    on_duplicate: bool = True
+    on_request: bool = True
+    delay_ns: int = field(init=False, repr=False, compare=False)
+    idle_ns: int | None = field(init=False, repr=False, compare=False)
+    delay_max_ns: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_settings(self, may_be_zero=("delay_s", "idle_s"))
+        share = self.window_share
+        if share is not None:
+            exact = Fraction(0)
+            if not isinstance(share, bool) and 0 < share <= 1:
+                exact = Fraction(share).limit_denominator(SHARE_PARTS_MAX)
+            if not exact:
+                raise UsageError(f"AckTrigger: window_share must be above 0 and at most 1, not {share!r}")
+            object.__setattr__(self, "window_share", exact)
+        if self.piggyback_after is not None:
+            check_between("AckTrigger: piggyback_after", self.piggyback_after, 0, 1)
+        if self.delay_rtts is not None:
+            check_between("AckTrigger: delay_rtts", self.delay_rtts, 0, 1_000)
+            if self.delay_max_ns < self.delay_ns:
+                raise UsageError(f"AckTrigger: delay_s is {self.delay_s}, more than delay_max_s, {self.delay_max_s}")
+
+    @property
+    def longest_ns(self) -> int:
+        """The longest that the first packet may wait, whatever the round trip is."""
+        return self.delay_ns if self.delay_rtts is None else self.delay_max_ns
+
+    def capped(self, most_ns: int) -> "AckTrigger":
+        """The same with no delay longer than that."""
+        most_s = most_ns / 1_000_000_000
+        if self.delay_ns > most_ns:
+            return replace(self, delay_s=most_s, delay_max_s=max(most_s, 1e-9))
+        if self.longest_ns > most_ns:
+            return replace(self, delay_max_s=most_s)
+        return self
+
+    def threshold(self, window: int) -> int | None:
+        """How many packets of a window make an acknowledgement due; None: no number does."""
+        limits = [] if self.count is None else [min(self.count, window)]
+        if self.window_share is not None:
+            limits.append(max(1, floor(self.window_share * window)))
+        return min(limits, default=None)
+
+    def terms(self, window: int, rtt_ns: int = 0) -> "AckTerms":
+        """What is in force with this window and this round trip."""
+        delay_ns = self.delay_ns
+        if self.delay_rtts is not None:
+            delay_ns = min(max(round(self.delay_rtts * rtt_ns), delay_ns), self.delay_max_ns)
+        after = self.piggyback_after
+        return AckTerms(
+            count=self.threshold(window),
+            bytes_=self.bytes_,
+            delay_ns=delay_ns,
+            idle_ns=self.idle_ns,
+            piggyback_ns=None if after is None else round(after * delay_ns),
+            on_gap=self.on_gap,
+            on_duplicate=self.on_duplicate,
+            on_request=self.on_request,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AckTerms:
+    """What is in force for one acknowledgement; see ``AckTrigger``.
+
+    Attributes:
+        count: packets that make it due.
+        bytes_: bytes that do.
+        delay_ns: since the first packet.
+        idle_ns: since the last one.
+        piggyback_ns: how long the first packet has waited before the acknowledgement rides on others; None: never.
+    """
+
+    count: int | None
+    bytes_: int | None
+    delay_ns: int
+    idle_ns: int | None = None
+    piggyback_ns: int | None = None
+    on_gap: bool = True
+    on_duplicate: bool = True
+    on_request: bool = True
+
+    def reached(self, packets: int, size_bytes: int) -> bool:
+        """Whether so much makes the acknowledgement due."""
+        return (self.count is not None and packets >= self.count) or (
+            self.bytes_ is not None and size_bytes >= self.bytes_
+        )

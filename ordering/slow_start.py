@@ -1,0 +1,61 @@
+"""How fast a stream goes on after its destination had no room: as TCP does after a loss.
+
+Promise: what was refused for want of room does not all go out at once, to be refused again. As many packets leave as
+were taken last, and two for each one that is taken from then on, until it is clear that there is room.
+"""
+
+__all__ = ["FULL_SPEED", "SlowStart"]
+
+FULL_SPEED = 256
+"""A destination that has taken enough to be sent so many at once, several windows, does not lack room."""
+
+
+class SlowStart:
+    """How many packets of one stream may leave now.
+
+    Attributes:
+        credit: so many; None for no limit.
+    """
+
+    __slots__ = ("_last", "_taken", "credit")
+
+    def __init__(self) -> None:
+        self.credit: int | None = None
+        self._taken = 0
+        self._last = 0
+
+    def handle_refused(self) -> None:
+        """There was no room for some, or nobody knows: as many as were taken since the last time, or half of those."""
+        self._last = max(1, min(self._taken, FULL_SPEED) or self._last // 2)
+        self._taken = 0
+        self.credit = self._last
+
+    def handle_room(self) -> None:
+        """There is room again, nobody knows how much."""
+        self.credit = max(1, self._last)
+
+    def handle_sent(self) -> None:
+        """A packet has left."""
+        if self.credit:
+            self.credit -= 1
+
+    def handle_taken(self) -> None:
+        """A packet was taken, or is out of the way otherwise."""
+        self._taken += 1
+        if self.credit is not None:
+            self.credit += 2
+            if self.credit >= FULL_SPEED:
+                self.credit = None
+
+    def handle_session_closed(self, *, untaken: bool) -> None:
+        """All goes out again on the next session: slowly, if the last one ended as what had arrived was not stored."""
+        if untaken:
+            self.handle_refused()
+        else:
+            self.credit = None
+
+    # ---- for searches that keep the clock still
+
+    def normalize(self) -> None:
+        """How much was taken at full speed decides nothing but how fast it goes on."""
+        self._taken, self._last = min(self._taken, 1), min(self._last, 1)

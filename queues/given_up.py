@@ -1,0 +1,57 @@
+"""One outgoing message that is sent no more, on its way to the dead-letter queue: why, and what its letter says."""
+
+from dataclasses import dataclass
+
+from triack.base.reasons import DeadReason
+from triack.ordering.outgoing import Entry, EntryState
+from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.packing import Properties, Unpacked, unpack_pieces
+
+__all__ = ["GivenUp"]
+
+_EXPIRED = (DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.RECEIVE_TIMEOUT)
+
+
+@dataclass(slots=True)
+class GivenUp:
+    """The packets of one message, or the one packet of several, that will be sent no more, and why.
+
+    They wait for their bodies. Until their letter is made, their destination may still free or refuse them.
+    """
+
+    outgoing: OutgoingQueue
+    entries: list[Entry]
+    reason: str
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether they were acknowledged after all. The packets of one message are freed together."""
+        return self.entries[0].state is EntryState.DONE
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all bodies are in memory."""
+        return all(entry.body is not None for entry in self.entries)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether time ran out, and nobody is to blame."""
+        return self.reason in _EXPIRED
+
+    def open(self) -> Unpacked:
+        """What they hold. Tells, too, which of its two times ran out: only the message itself knows."""
+        content = unpack_pieces([entry.body or b"" for entry in self.entries])
+        if self.has_expired and content.is_unread_after(self.entries[0].reach_by_ms):
+            self.reason = DeadReason.RECEIVE_TIMEOUT
+        return content
+
+    @property
+    def properties(self) -> Properties:
+        """What a dead letter says. A definite rejection says that nothing was delivered, also after it was given up."""
+        rejected = self.entries[0].state is EntryState.REJECTED
+        return {
+            "dead_reason": self.reason,
+            "dead_destination": f"{self.outgoing.peer}/{self.outgoing.queue}",
+            "dead_attempts": max(entry.sends for entry in self.entries),
+            "dead_maybe_delivered": not rejected and any(entry.sends for entry in self.entries),
+        }

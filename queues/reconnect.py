@@ -1,0 +1,62 @@
+"""When a node whose session has ended, or whose connect nobody answered, tries again."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from triack.base.checks import check_between, check_settings
+from triack.base.errors import UsageError
+from triack.base.units import SECOND
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["Reconnect"]
+
+_DOUBLINGS_MAX = 30
+"""By then a millisecond has become twelve days: whatever the longest wait is, it is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """The waits between attempts to connect. Durations are given in seconds.
+
+    MSMQ's waits for a destination that cannot be found (``WaitTime``) are ``Reconnect(first_s=60, step_s=30,
+    most_s=300, unanswered_most_s=300, jitter=0)``; its plain reconnects (``TryConnectInterval``) ``Reconnect(first_s=5,
+    most_s=5, unanswered_most_s=5, jitter=0)``.
+
+    Attributes:
+        first_s: the wait after a session that was open.
+        step_s: each further wait in a row is that much longer; None: twice as long.
+        most_s: the longest wait.
+        unanswered_most_s: the longest after an attempt that nobody answered: it was a wait itself, of
+            ``connect_timeout_s``, and a peer that comes back must not wait for ours.
+        jitter: that share of each wait is drawn, so that nodes that lost the same peer do not come back in step.
+    """
+
+    first_s: float = 0.1
+    step_s: float | None = None
+    most_s: float = 1.0
+    unanswered_most_s: float = 0.1
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_between("Reconnect: jitter", self.jitter, 0, 1)
+        if self.first_s > self.most_s:
+            raise UsageError(f"Reconnect: first_s is {self.first_s}, more than most_s, {self.most_s}")
+
+    def wait_ns(self, attempts: int, random: "Random", *, unanswered: bool) -> int:
+        """How long to wait now.
+
+        Args:
+            attempts: how many waits there were in this row before.
+            random: for jitter.
+            unanswered: whether nobody has answered the last attempt.
+        """
+        if self.step_s is None:
+            wait_s = self.first_s * 2.0 ** min(attempts, _DOUBLINGS_MAX)
+        else:
+            wait_s = self.first_s + self.step_s * attempts
+        wait_s = min(wait_s, self.most_s, self.unanswered_most_s if unanswered else self.most_s)
+        drawn_ns = round(wait_s * self.jitter * SECOND)
+        return round(wait_s * SECOND) - drawn_ns + random.randrange(drawn_ns + 1)

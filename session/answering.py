@@ -1,0 +1,128 @@
+"""The acknowledgements that one end owes the other: when they leave, and in which datagram.
+
+Promise: an ack leaves with the next datagram once it is due, or rides on a packet when its terms say so. What one ack
+covers is its own machine's business (``session_ack``, ``store_ack``).
+"""
+
+from triack.base.ack_trigger import AckTerms
+from triack.base.ranges import NumberSet
+from triack.session import frames as wire
+from triack.session.events import AckSent, StoreAckSent, Transmit
+from triack.session.policy import Policy
+from triack.session.session_ack import SessionAck
+from triack.session.store_ack import StoreAck
+from triack.session.timers import Timer, Timers
+
+__all__ = ["Answering"]
+
+
+class Answering:
+    """The receiving half of both acknowledgements of one session.
+
+    Args:
+        window: our own, which every session ack tells.
+        policy: when acks are due, until ``agree`` says otherwise.
+        span: how far above the cumulative number a packet may be.
+
+    Attributes:
+        session_ack: which packets arrived.
+        store_ack: which of them are on our disk.
+    """
+
+    __slots__ = ("_window", "session_ack", "store_ack")
+
+    def __init__(self, window: int, policy: Policy, span: int) -> None:
+        self._window = window
+        self.session_ack = SessionAck(policy.session_ack.terms(policy.window), span)
+        self.store_ack = StoreAck(policy.store_ack.terms(policy.window))
+
+    def agree(self, policy: Policy, rtt_ns: int) -> None:
+        """This is in force from now on."""
+        self.session_ack.debt.terms = policy.session_ack.terms(policy.window, rtt_ns)
+        self.store_ack.debt.terms = policy.store_ack.terms(policy.window, rtt_ns)
+
+    @property
+    def terms(self) -> AckTerms:
+        """When a session ack is due."""
+        return self.session_ack.debt.terms
+
+    @property
+    def store_terms(self) -> AckTerms:
+        """When a store ack is due."""
+        return self.store_ack.debt.terms
+
+    @property
+    def received(self) -> NumberSet:
+        """The packets that have come."""
+        return self.session_ack.received
+
+    def arm(self, timers: Timers) -> None:
+        """Set the timers of what is owed and not due."""
+        for timer, debt in ((Timer.ACK_DELAY, self.session_ack.debt), (Timer.STORE_ACK_DELAY, self.store_ack.debt)):
+            deadline_ns = debt.deadline_ns
+            if deadline_ns is None:
+                timers.stop(timer)
+            else:
+                timers.start(timer, deadline_ns)
+
+    def handle_timer(self, now_ns: int) -> None:
+        """What is owed may have waited long enough."""
+        self.session_ack.debt.handle_timer(now_ns)
+        self.store_ack.debt.handle_timer(now_ns)
+
+    def leaving(self, now_ns: int, *, with_packet: bool) -> tuple[bool, bool]:
+        """Whether a session ack, and whether a store ack, leaves with the datagram that is made now."""
+        session, store = self.session_ack.debt, self.store_ack.debt
+        if with_packet:
+            return session.due or session.rides(now_ns), store.due or store.rides(now_ns)
+        return session.due, store.due
+
+    @property
+    def due_bytes(self) -> int:
+        """How many bytes the acks take that are due."""
+        owed_bytes = 0
+        if self.session_ack.debt.due:
+            owed_bytes += wire.numbers_bytes(self.received)
+        if self.store_ack.debt.due:
+            owed_bytes += wire.numbers_bytes(self.store_ack.stored)
+        return owed_bytes
+
+    def put_ack(self, transmit: Transmit, frames: list[bytes], room: int, now_ns: int) -> int:
+        """Put a session ack into a datagram, if there is room. Returns the bytes that it takes."""
+        acks, debt = self.session_ack, self.session_ack.debt
+        frame = wire.encode_ack(acks.received, self._window, acks.newest_counter, now_ns - acks.newest_at_ns)
+        if len(frame) > room:
+            return 0
+        trigger = debt.cause.value if debt.due else "piggyback"
+        ranges = acks.received.lowest_ranges(wire.MAX_ACK_RANGES)
+        transmit.ack = AckSent(acks.received.cumulative, ranges, trigger, debt.pending)
+        debt.handle_sent()
+        frames.append(frame)
+        return len(frame)
+
+    def put_store_ack(self, transmit: Transmit, frames: list[bytes], room: int, mark: int) -> int:
+        """The same for a store ack."""
+        stored, debt = self.store_ack.stored, self.store_ack.debt
+        frame = wire.encode_store_ack(stored, mark)
+        if len(frame) > room:
+            return 0
+        trigger = debt.cause.value if debt.due else "piggyback"
+        ranges = stored.lowest_ranges(wire.MAX_ACK_RANGES)
+        transmit.store_ack = StoreAckSent(stored.cumulative, ranges, trigger, debt.pending)
+        debt.handle_sent()
+        frames.append(frame)
+        return len(frame)
+
+    # ---- for searches that keep the clock still
+
+    def expire(self, timer: Timer) -> None:
+        """What a timer looks back to was long ago."""
+        if timer is Timer.ACK_DELAY:
+            self.session_ack.debt.expire()
+        elif timer is Timer.STORE_ACK_DELAY:
+            self.store_ack.debt.expire()
+
+    def normalize(self) -> None:
+        """For searches, which keep no session log."""
+        self.session_ack.normalize()
+        self.store_ack.normalize()

@@ -1,0 +1,74 @@
+"""Acknowledgements that cannot be true: of packets, order and rejections that were never sent, or are not one's own."""
+
+from tests.queues.hostile import (
+    Hostile,
+    still_works,
+    victim,
+)
+from tests.queues.world import PlainWorld
+from triack.base.delivery import Delivery
+from triack.base.ranges import NumberSet
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.session.frames import (
+    encode_ack,
+    encode_store_ack,
+)
+
+
+def test_acks_of_what_was_never_sent_close_the_session() -> None:
+    """With the reason that blames the peer; ranges beyond reason, too."""
+    for acks in (
+        encode_ack(NumberSet(1_000), 64, 0, 0),
+        encode_ack(NumberSet(0, [(5, 2**32 - 2)]), 64, 2**64 - 1, 0),
+        encode_ack(NumberSet(2**64 - 1), 64, 0, 0),
+        encode_store_ack(NumberSet(1_000)),
+        encode_store_ack(NumberSet(2**64 - 1, [])),
+    ):
+        world, node, evil = victim()
+        evil.frames(acks)
+        assert node.live.closes == {"protocol-error": 1}
+        still_works(world, node)
+
+
+def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
+    """Whoever claims it."""
+    world = PlainWorld(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.cut(a, b)
+    lane, _ = a.send(b, "q", b"2")
+    world.run(SECOND)
+    evil = Hostile(world, a)
+    for number in (3, 2**63, 2**64 - 1):
+        evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, 1, number), Delivery.EXPRESS))
+    for sequence in (0, 2, 2**64 - 1):
+        evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, sequence, 2), Delivery.EXPRESS))
+    evil.frames(evil.packet(encode_order_ack(a.live.node_id, 999, 1, 2), Delivery.EXPRESS))
+    assert a.busy
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"1", b"2"]
+
+
+def test_a_stranger_has_no_say_in_what_others_are_sent() -> None:
+    """Order acks and rejections count only from the node that the stream leads to; all others are dropped."""
+    world = PlainWorld(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    world.cut(a, b)
+    lane, _ = a.send(b, "q", b"2")
+    world.run(SECOND)
+    evil = Hostile(world, a)
+    header = SequenceHeader(a.live.node_id, lane.lane, 1, 2, 1, "q", False, b"")
+    evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, 1, 2), Delivery.EXPRESS))
+    evil.frames(evil.packet(encode_reject(header, "nonsense"), Delivery.EXPRESS))
+    world.run(SECOND)
+    assert a.live.drops[DropReason.NOT_OUR_PACKET] == 2
+    assert a.length("dead-letter") == 0
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"1", b"2"]

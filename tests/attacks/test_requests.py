@@ -1,0 +1,44 @@
+"""Requests without end: each is one byte on the wire, and must cost no more than it brings."""
+
+import pytest
+
+from tests.queues.hostile import (
+    answers_waiting,
+    still_works,
+    victim,
+)
+from triack.base.units import SECOND
+from triack.ordering.order_ack import OrderAck
+from triack.session.frames import (
+    encode_ping,
+)
+
+
+def test_pings_do_not_pile_up_order_acks() -> None:
+    """One ack for each stream is all there can be to say."""
+    world, node, evil = victim()
+    evil.frames(evil.message(1))
+    world.run(SECOND)
+    for _ in range(2_000):
+        evil.frames(encode_ping())
+    assert answers_waiting(node) <= 2
+
+
+def test_a_datagram_full_of_pings_costs_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many streams there are: each is asked once for what it owes."""
+    world, node, evil = victim()
+    for lane in range(1, 201):
+        evil.frames(evil.message(3, lane=lane))
+    world.run(SECOND)
+    asked: list[OrderAck] = []
+    ask = OrderAck.handle_request
+
+    def count(ack: OrderAck) -> None:
+        asked.append(ack)
+        ask(ack)
+
+    monkeypatch.setattr(OrderAck, "handle_request", count)
+    evil.frames(*[encode_ping()] * 500)
+    evil.frames(*[encode_ping()] * 500)
+    assert len(asked) <= 200
+    still_works(world, node)

@@ -1,0 +1,169 @@
+"""When an acknowledgement is due: the one machine that all three own."""
+
+import pytest
+
+from triack.base.ack_debt import TRANSITIONS, AckDebt, AckState, Cause
+from triack.base.ack_trigger import AckTrigger
+from triack.base.units import MS, SECOND
+
+BYTES = 100
+
+
+def debt_of(trigger: AckTrigger | None = None, window: int = 64) -> AckDebt:
+    return AckDebt((trigger or AckTrigger()).terms(window))
+
+
+def arrive(debt: AckDebt, packets: int, now_ns: int = 0) -> AckState:
+    for _ in range(packets):
+        debt.add(1, BYTES, now_ns)
+    return debt.state
+
+
+def test_due_at_exactly_half_the_window() -> None:
+    """MSMQ's rule: the 32nd packet of a window of 64 makes the ack due, the 31st does not."""
+    debt = debt_of()
+    assert arrive(debt, 31) is AckState.OWED
+    assert arrive(debt, 1) is AckState.DUE
+    assert (debt.cause, debt.pending) == (Cause.COUNT, 32)
+
+
+def test_due_at_exactly_a_third_of_the_window() -> None:
+    """Solace's: the 85th of 255."""
+    debt = debt_of(AckTrigger(window_share=1 / 3), 255)
+    assert arrive(debt, 84) is AckState.OWED
+    assert arrive(debt, 1) is AckState.DUE
+
+
+def test_the_count_starts_again_with_each_ack() -> None:
+    """What an ack covered is not counted for the next one."""
+    debt = debt_of(window=8)
+    arrive(debt, 3)
+    debt.handle_sent()
+    assert debt.state is AckState.NOTHING_OWED
+    assert arrive(debt, 3) is AckState.OWED
+    assert arrive(debt, 1) is AckState.DUE
+
+
+def test_due_after_exactly_the_delay_of_the_first_packet() -> None:
+    """Later packets do not push the ack ahead of them."""
+    debt = debt_of()
+    assert debt.deadline_ns is None
+    arrive(debt, 1, 100 * MS)
+    arrive(debt, 1, 400 * MS)
+    assert debt.deadline_ns == 600 * MS
+    debt.handle_timer(600 * MS - 1)
+    assert debt.state is AckState.OWED
+    debt.handle_timer(600 * MS)
+    assert (debt.state, debt.cause, debt.deadline_ns) == (AckState.DUE, Cause.DELAY, None)
+
+
+def test_the_delay_starts_again_with_each_ack() -> None:
+    """The first packet after an ack is the first again: an interval in which nothing came is silent."""
+    debt = debt_of()
+    arrive(debt, 1, 100 * MS)
+    debt.handle_sent()
+    debt.handle_timer(10 * SECOND)
+    assert not debt.owed
+    arrive(debt, 1, 10 * SECOND)
+    assert debt.deadline_ns == 10_500 * MS
+
+
+def test_due_so_long_after_the_last_packet() -> None:
+    """[MS-MQQB] 3.1.5.8.6: half a second after the end of a burst, at the latest 10 s after its begin."""
+    debt = debt_of(AckTrigger(window_share=None, delay_s=10, idle_s=0.5))
+    for at_ns in range(0, 9_801 * MS, 400 * MS):
+        debt.handle_timer(at_ns)
+        assert arrive(debt, 1, at_ns) is AckState.OWED
+    assert debt.deadline_ns == 10 * SECOND
+    debt.handle_timer(10 * SECOND)
+    assert debt.cause is Cause.DELAY
+    debt.handle_sent()
+    arrive(debt, 1, 20 * SECOND)
+    debt.handle_timer(20_500 * MS)
+    assert str(debt.cause) == "idle"
+
+
+def test_due_at_a_count_of_bytes() -> None:
+    """With bytes as the only limit, the packet that reaches them makes the ack due."""
+    debt = debt_of(AckTrigger(window_share=None, bytes_=3 * BYTES))
+    assert arrive(debt, 2) is AckState.OWED
+    assert arrive(debt, 1) is AckState.DUE
+    assert debt.cause is Cause.BYTES
+    debt.handle_sent()
+    assert arrive(debt, 2) is AckState.OWED
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_due_at_once_unless_the_policy_says_otherwise(on: bool) -> None:
+    """On a gap, a duplicate, and a packet that asks."""
+    trigger = AckTrigger(on_gap=on, on_duplicate=on, on_request=on)
+    state = AckState.DUE if on else AckState.OWED
+    gap, duplicate, asked = debt_of(trigger), debt_of(trigger), debt_of(trigger)
+    gap.add(1, BYTES, 0, gap=True)
+    duplicate.handle_duplicate(0)
+    asked.add(1, BYTES, 0, asks=True)
+    assert [debt.state for debt in (gap, duplicate, asked)] == [state] * 3
+    causes = [Cause.GAP, Cause.DUPLICATE, Cause.REQUEST] if on else [Cause.ARRIVED] * 3
+    assert [debt.cause for debt in (gap, duplicate, asked)] == causes
+
+
+def test_what_comes_again_does_not_put_off_what_is_owed() -> None:
+    """A duplicate has a delay of its own, from the first one; the next packet begins anew."""
+    debt = debt_of(AckTrigger(on_duplicate=False))
+    for at_ns in (0, 200 * MS, 400 * MS):
+        debt.handle_duplicate(at_ns)
+    assert (debt.pending, debt.deadline_ns) == (0, 500 * MS)
+
+
+def test_a_request_is_answered_whatever_there_is() -> None:
+    """Even when nothing new has come, and nobody reads the flags of packets."""
+    debt = debt_of(AckTrigger(on_request=False))
+    debt.handle_request()
+    assert (debt.due, debt.cause, debt.pending) == (True, Cause.REQUEST, 0)
+
+
+def test_the_first_cause_is_the_one_that_is_told() -> None:
+    """Once due, an ack is due; the log keeps why."""
+    debt = debt_of()
+    debt.add(1, BYTES, 0, gap=True)
+    debt.add(1, BYTES, 0, asks=True)
+    assert debt.cause is Cause.GAP
+
+
+@pytest.mark.parametrize(("after", "first_ns"), [(0.0, 0), (0.75, 375 * MS), (1.0, 500 * MS), (None, None)])
+def test_an_ack_rides_after_a_share_of_the_delay(after: float | None, first_ns: int | None) -> None:
+    """At once, after three quarters of the timer, or never; and never when nothing is owed."""
+    debt = debt_of(AckTrigger(piggyback_after=after))
+    assert not debt.rides(SECOND)
+    arrive(debt, 1, SECOND)
+    assert [debt.rides(SECOND + at_ns) for at_ns in (0, 374 * MS, 375 * MS, 500 * MS)] == [
+        first_ns is not None and at_ns >= first_ns for at_ns in (0, 374 * MS, 375 * MS, 500 * MS)
+    ]
+
+
+def test_a_timer_without_need_does_nothing() -> None:
+    """A spurious wake-up owes nothing."""
+    debt = debt_of()
+    debt.handle_timer(10**18)
+    assert debt.state is AckState.NOTHING_OWED
+
+
+def test_the_table_is_whole() -> None:
+    """Every state has an answer to every cause, and sending always settles the debt."""
+    for state in AckState:
+        assert set(TRANSITIONS[state]) == set(Cause)
+        assert TRANSITIONS[state][Cause.SENT] is AckState.NOTHING_OWED
+
+
+def test_a_search_ends_the_wait_or_begins_it_again() -> None:
+    """Whatever was said of the times of packets."""
+    debt = debt_of()
+    arrive(debt, 1, SECOND)
+    debt.refresh(60 * SECOND)
+    debt.handle_timer(60 * SECOND)
+    assert not debt.due
+    debt.expire()
+    debt.handle_timer(0)
+    assert debt.due
+    debt.normalize()
+    assert debt.cause is Cause.ARRIVED

@@ -1,0 +1,85 @@
+"""What a policy says of when an acknowledgement is due, and what of it is in force."""
+
+from fractions import Fraction
+
+import pytest
+
+from triack.base.ack_trigger import AckTrigger
+from triack.base.errors import UsageError
+from triack.base.units import MS, SECOND
+
+
+@pytest.mark.parametrize(("window", "count"), [(1, 1), (2, 1), (3, 1), (16, 8), (64, 32), (255, 127)])
+def test_half_of_any_window_is_at_least_one(window: int, count: int) -> None:
+    """A window of one is stop-and-wait: every packet is acknowledged."""
+    assert AckTrigger().threshold(window) == count
+
+
+@pytest.mark.parametrize("share", [1 / 3, Fraction(1, 3)])
+@pytest.mark.parametrize(("window", "count"), [(255, 85), (50, 16), (64, 21), (5, 1), (2, 1), (1, 1)])
+def test_a_third_is_rounded_down(window: int, count: int, share: float) -> None:
+    """Solace's share, whether it is written as a fraction or as a number; 1 and 2 acknowledge every packet."""
+    assert AckTrigger(window_share=share).threshold(window) == count
+
+
+def test_the_smaller_of_share_and_count_counts() -> None:
+    """And no window is too small for a count."""
+    assert AckTrigger(count=5).threshold(64) == 5
+    assert AckTrigger(count=50).threshold(64) == 32
+    assert AckTrigger(count=50, window_share=None).threshold(64) == 50
+    assert AckTrigger(count=50, window_share=None).threshold(8) == 8
+    assert AckTrigger(window_share=None).threshold(64) is None
+
+
+@pytest.mark.parametrize(
+    ("rtt_ns", "delay_ns"), [(0, 500 * MS), (62 * MS, 500 * MS), (187 * MS, 1_496 * MS), (60 * SECOND, 120 * SECOND)]
+)
+def test_a_delay_of_eight_round_trips(rtt_ns: int, delay_ns: int) -> None:
+    """Between half a second and two minutes; the capture in [MS-MQQB] 4.1.5 has 1,496 ms, of a round trip of 187 ms."""
+    assert AckTrigger(delay_rtts=8, delay_s=0.5, delay_max_s=120).terms(64, rtt_ns).delay_ns == delay_ns
+
+
+def test_a_cap_shortens_every_delay() -> None:
+    """The fixed one, and the longest that round trips may make; the rest stays."""
+    assert AckTrigger(delay_s=5).capped(3 * SECOND).terms(64).delay_ns == 3 * SECOND
+    adaptive = AckTrigger(delay_rtts=8).capped(SECOND)
+    assert (adaptive.terms(64, SECOND).delay_ns, adaptive.terms(64).delay_ns) == (SECOND, 500 * MS)
+    assert AckTrigger(delay_rtts=8).capped(100 * MS).terms(64, SECOND).delay_ns == 100 * MS
+    untouched = AckTrigger(count=3, delay_s=1)
+    assert untouched.capped(SECOND) is untouched
+
+
+def test_the_share_of_the_delay_before_an_ack_rides() -> None:
+    """Three quarters of half a second; always; never."""
+    assert AckTrigger(piggyback_after=0.75).terms(64).piggyback_ns == 375 * MS
+    assert AckTrigger().terms(64).piggyback_ns == 0
+    assert AckTrigger(piggyback_after=None).terms(64).piggyback_ns is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"window_share": 0}, "window_share must be above 0 and at most 1, not 0"),
+        ({"window_share": 1.5}, "not 1.5"),
+        ({"window_share": True}, "not True"),
+        ({"window_share": float("nan")}, "not nan"),
+        ({"window_share": 0.0001}, "not 0.0001"),
+        ({"count": 0}, "count must be a whole number of at least 1, not 0"),
+        ({"delay_s": -1}, "delay_s must be a number of seconds of at least 0, not -1"),
+        ({"piggyback_after": 2}, "piggyback_after must be between 0 and 1, not 2"),
+        ({"delay_rtts": -8}, "delay_rtts must be between 0 and 1000, not -8"),
+        ({"delay_rtts": 8, "delay_s": 5, "delay_max_s": 1}, "delay_s is 5, more than delay_max_s, 1"),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong: dict[str, float], says: str) -> None:
+    """By name and value."""
+    with pytest.raises(UsageError) as caught:
+        AckTrigger(**wrong)  # type: ignore[arg-type]
+    assert says in str(caught.value)
+
+
+def test_so_much_makes_it_due() -> None:
+    """A number of packets or of bytes, whichever is reached."""
+    terms = AckTrigger(count=3, bytes_=100, window_share=None).terms(64)
+    assert [terms.reached(packets, size) for packets, size in ((2, 99), (3, 0), (0, 100))] == [False, True, True]
+    assert not AckTrigger(window_share=None).terms(64).reached(1_000, 10**9)

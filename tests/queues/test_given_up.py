@@ -1,0 +1,93 @@
+"""Messages that are sent no more: which of their times ran out, and what is known until their letter is made."""
+
+import pytest
+
+from tests.queues.bare import Bare, events
+from triack.base.delivery import Delivery
+from triack.base.units import MS
+from triack.ordering.outgoing import Entry
+from triack.queues.given_up import GivenUp
+from triack.queues.group_commit import GroupCommit
+from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.packing import Outgoing, Properties, unpack
+
+TRANSACTIONAL = Delivery.TRANSACTIONAL
+
+
+def letters(node: Bare) -> list[Properties]:
+    """The properties of the dead letters that the commit in hand holds."""
+    assert isinstance(node.job, GroupCommit)
+    return [found for row in node.job.commit.messages for found in unpack(row.body).properties or []]
+
+
+def submitted(node: Bare, *messages: Outgoing) -> OutgoingQueue:
+    """Messages for a peer who is not there, on the disk."""
+    outgoing = node.engine.outgoing_queue("memory://nobody", "q", TRANSACTIONAL)
+    for message in messages:
+        node.engine.submit(outgoing, message, len(message.body))
+    node.poll()
+    node.finish_job()
+    return outgoing
+
+
+@pytest.mark.parametrize(
+    ("reach_ms", "receive_ms", "dies_ms", "reason"),
+    [
+        (50, None, 50, "reach-queue-timeout"),
+        (0, 70, 70, "receive-timeout"),
+        (50, 70, 50, "reach-queue-timeout"),
+        (70, 50, 50, "receive-timeout"),
+    ],
+)
+def test_a_message_dies_on_its_way_when_the_first_of_its_times_runs_out(
+    reach_ms: int, receive_ms: int | None, dies_ms: int, reason: str
+) -> None:
+    """Not a millisecond before; its letter has no time of its own."""
+    node = Bare()
+    start_ms = node.now_ns // MS
+    properties = None if receive_ms is None else {"receive_by_ms": start_ms + receive_ms}
+    submitted(node, Outgoing(b"x", properties, start_ms + reach_ms if reach_ms else 0))
+    node.poll((dies_ms - 1) * MS)
+    assert node.job is None
+    effects = node.poll(1 * MS)
+    (letter,) = letters(node)
+    assert (letter["dead_reason"], "receive_by_ms" in letter) == (reason, False)
+    assert "removed" in events(effects)
+
+
+def test_messages_of_one_moment_and_two_reasons_each_say_their_own() -> None:
+    """They share no packet, as its packet's fate is all that a receipt is told."""
+    node = Bare()
+    at_ms = node.now_ns // MS + 50
+    outgoing = submitted(node, Outgoing(b"1", None, at_ms), Outgoing(b"2", {"receive_by_ms": at_ms}))
+    assert outgoing.unacknowledged == 2
+    node.poll(50 * MS)
+    assert [letter["dead_reason"] for letter in letters(node)] == ["reach-queue-timeout", "receive-timeout"]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_refusal_that_comes_before_the_letter_is_part_of_it(refused: bool) -> None:
+    """A message that expired after it was sent may have arrived, unless its destination says that it never will."""
+    node = Bare()
+    outgoing = node.submit("memory://nobody", b"x")
+    node.poll()
+    node.finish_job()
+    (entry,) = outgoing.sequence.entries.values()
+    entry.sends = 1
+    outbox = node.engine.outbox
+    outbox.purge(outgoing)
+    if refused:
+        outbox.handle_reject(outgoing.lane, outgoing.sequence.sequence, entry.number, "queue-not-found")
+        outbox.handle_reject(outgoing.lane, outgoing.sequence.sequence, entry.number, "queue-not-found")
+    node.poll()
+    (letter,) = letters(node)
+    assert (letter["dead_reason"], letter["dead_maybe_delivered"]) == ("purged", not refused)
+
+
+def test_what_was_never_sent_was_not_delivered() -> None:
+    node = Bare()
+    entry = Entry(1, b"", 0, 1, 0, 1)
+    given_up = GivenUp(node.submit("memory://nobody"), [entry], "purged")
+    assert given_up.properties["dead_maybe_delivered"] is False
+    entry.sends = 1
+    assert given_up.properties["dead_maybe_delivered"] is True

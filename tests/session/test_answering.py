@@ -1,0 +1,96 @@
+"""Which acks leave with which datagram."""
+
+from triack.base.ack_trigger import AckTrigger
+from triack.base.units import MS, SECOND
+from triack.session.answering import Answering
+from triack.session.events import Transmit, TransmitKind
+from triack.session.frames import AckFrame, StoreAckFrame, decode_frames
+from triack.session.policy import Policy
+from triack.session.settings import SessionSettings
+from triack.session.timers import Timer, Timers
+
+
+def answering_of(session_ack: AckTrigger, store_ack: AckTrigger | None = None) -> Answering:
+    settings = SessionSettings(max_unacked_packet=8, ack_trigger=session_ack, store_ack_trigger=store_ack)
+    return Answering(8, Policy.of(settings), span=16)
+
+
+def arrive(answering: Answering, *numbers: int, now_ns: int = 0) -> None:
+    """Recoverable packets arrive, and are on the disk in the same moment."""
+    for number in numbers:
+        answering.session_ack.handle_packet(number, 100, counter=number, asks=False, now_ns=now_ns)
+        answering.store_ack.handle_packet(number, 100, asks=False)
+        answering.store_ack.handle_stored([number], now_ns)
+
+
+def test_each_ack_leaves_by_its_own_terms() -> None:
+    """Session acks at half of the window, store acks at a quarter; alone only what is due."""
+    answering = answering_of(AckTrigger(piggyback_after=None), AckTrigger(window_share=0.25, piggyback_after=None))
+    arrive(answering, 1)
+    assert answering.leaving(0, with_packet=True) == (False, False)
+    arrive(answering, 2)
+    assert answering.leaving(0, with_packet=False) == (False, True)
+    arrive(answering, 3, 4)
+    assert answering.leaving(0, with_packet=False) == (True, True)
+
+
+def test_a_packet_takes_along_what_may_ride() -> None:
+    """A session ack at any time, a store ack after three quarters of its delay."""
+    answering = answering_of(AckTrigger(), AckTrigger(piggyback_after=0.75))
+    arrive(answering, 1)
+    assert answering.leaving(0, with_packet=False) == (False, False)
+    assert answering.leaving(374 * MS, with_packet=True) == (True, False)
+    assert answering.leaving(375 * MS, with_packet=True) == (True, True)
+
+
+def test_the_earliest_wait_of_each_ack_has_a_timer() -> None:
+    """It goes when the ack is due or has left."""
+    answering, timers = answering_of(AckTrigger(), AckTrigger(delay_s=2)), Timers()
+    arrive(answering, 1, now_ns=SECOND)
+    answering.arm(timers)
+    assert timers.running == [Timer.ACK_DELAY, Timer.STORE_ACK_DELAY]
+    assert timers.next_deadline() == 1_500 * MS
+    answering.handle_timer(1_500 * MS)
+    answering.arm(timers)
+    assert (timers.running, timers.next_deadline()) == ([Timer.STORE_ACK_DELAY], 3 * SECOND)
+
+
+def test_what_a_datagram_says() -> None:
+    """Both acks, why they left, and what is new in them; one that does not fit waits for the next."""
+    answering = answering_of(AckTrigger(), AckTrigger(window_share=0.25))
+    arrive(answering, 1, 3)
+    transmit, frames = Transmit(TransmitKind.DATA, 1, 1, b""), list[bytes]()
+    assert answering.due_bytes == 64
+    assert answering.put_ack(transmit, frames, 31, 7 * MS) == answering.put_store_ack(transmit, frames, 31, 9) == 0
+    answering.put_ack(transmit, frames, 32, 7 * MS)
+    answering.put_store_ack(transmit, frames, 32, 9)
+    assert decode_frames(b"".join(frames)) == [
+        AckFrame(1, [(3, 3)], 8, 3, 7 * MS),
+        StoreAckFrame(1, [(3, 3)], 9),
+    ]
+    assert transmit.ack is not None
+    assert transmit.store_ack is not None
+    assert (transmit.ack.trigger, transmit.ack.pending) == ("gap", 2)
+    assert (transmit.store_ack.trigger, transmit.store_ack.pending) == ("count", 2)
+    assert answering.due_bytes == 0
+
+
+def test_what_was_agreed_is_in_force() -> None:
+    """Both acks take it from then on."""
+    answering = answering_of(AckTrigger())
+    answering.agree(Policy.of(SessionSettings(max_unacked_packet=3, ack_trigger=AckTrigger(delay_rtts=8))), 100 * MS)
+    assert (answering.terms.count, answering.store_terms.count) == (1, 1)
+    assert answering.terms.delay_ns == answering.store_terms.delay_ns == 800 * MS
+
+
+def test_a_search_lets_a_timer_run_out() -> None:
+    """The one that it says."""
+    answering = answering_of(AckTrigger())
+    arrive(answering, 1)
+    answering.expire(Timer.STORE_ACK_DELAY)
+    answering.handle_timer(0)
+    assert answering.leaving(0, with_packet=False) == (False, True)
+    answering.expire(Timer.ACK_DELAY)
+    answering.handle_timer(0)
+    answering.normalize()
+    assert answering.leaving(0, with_packet=False) == (True, True)

@@ -1,0 +1,65 @@
+"""A small run of outbox: counted, and in order."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.tools.bench.systems.peers import ran, whole_run
+from triack.tools.bench.systems.outbox import OutboxInlet, OutboxOutlet, _Table
+from triack.tools.bench.work import Work
+
+pytestmark = pytest.mark.slow
+
+
+async def test_a_stream_arrives(tmp_path: Path) -> None:
+    """And no more is said of it than what was seen."""
+    found = await whole_run("outbox", tmp_path)
+    assert found.guarantee == ["every message once, in order", "synced at both ends"]
+
+
+@pytest.mark.parametrize("mode", ["paced", "single"])
+async def test_other_rows_can_be_compared(tmp_path: Path, mode: str) -> None:
+    found = await ran("outbox", tmp_path, Work(messages=50, mode=mode, rate=200))  # type: ignore[arg-type]
+    assert (found.delivered, found.flaw) == (50, "")
+    assert bool(found.latencies) == (mode == "paced")
+
+
+async def test_after_a_break_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    """What was committed and not acknowledged leaves again, and what came is not handed out again."""
+    options = {"work": Work().to_json(), "data": str(tmp_path)}
+    for numbers in (range(3), range(3, 5)):
+        sink = Taken()
+        async with OutboxInlet(options) as inlet:
+            reading = asyncio.create_task(inlet.run(sink))  # type: ignore[arg-type]
+            async with OutboxOutlet({**options, "found": inlet.found()}) as outlet:
+                await outlet.put([b"%d" % number for number in numbers])
+                await outlet.settle()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        assert sink.bodies == [b"%d" % number for number in numbers]
+
+
+async def test_what_did_not_leave_is_sent_at_the_next_start(tmp_path: Path) -> None:
+    options = {"work": Work().to_json(), "data": str(tmp_path)}
+    table = _Table(tmp_path / "outbox.db")
+    await table.commit(1, [b"a", b"b"], 0)
+    table.close()
+    sink = Taken()
+    async with OutboxInlet(options) as inlet:
+        reading = asyncio.create_task(inlet.run(sink))  # type: ignore[arg-type]
+        async with OutboxOutlet({**options, "found": inlet.found()}) as outlet:
+            await outlet.settle()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    assert sink.bodies == [b"a", b"b"]
+
+
+class Taken:
+    """What was handed out."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+
+    def take(self, bodies: list[bytes]) -> None:
+        self.bodies += bodies

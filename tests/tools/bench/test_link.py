@@ -1,0 +1,36 @@
+"""T8 on a real link of two namespaces: Triack and TCP get through, in order, and the losses are counted."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tools.bench.measuring import measured
+from triack.tools.bench.link import share
+from triack.tools.bench.namespace import missing
+from triack.tools.bench.pipe import LinkPlan
+from triack.tools.bench.run import Outcome
+
+
+def test_a_full_link_is_a_hundred_percent_of_what_it_lets_through() -> None:
+    outcome = Outcome(1, 1, 1.0, 1.0, 11_250_000.0, True, [], "", {}, {}, {})
+    assert share(outcome, LinkPlan(loss=0.1)) == 100
+
+
+@pytest.mark.slow
+async def test_a_loss_has_its_figures(tmp_path: Path) -> None:
+    if missing() is not None:
+        pytest.skip(str(missing()))
+    result = await measured("T8", tmp_path, None, seconds=1)
+    assert result.verified, result.notes
+    assert "no gap, none twice, in order" in result.guarantee
+    figure = result.figures["5 % loss"]
+    assert 0 < figure.values[0] <= 100
+    assert 0 <= figure.versus_values[0] <= 100
+
+
+async def test_without_namespaces_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from triack.tools.bench import link
+
+    monkeypatch.setattr(link, "missing", lambda: "there is no ip here")
+    result = await measured("T8", tmp_path, None)
+    assert (result.notes, result.headline.values) == (["not run: there is no ip here"], [])

@@ -1,0 +1,51 @@
+"""A small run of each row of two processes: counts and guarantees, never times."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tools.bench.measuring import measured
+
+pytestmark = pytest.mark.slow
+
+ALL = ["every message once, in order", "synced at both ends", "encrypted", "recorded"]
+
+
+@pytest.mark.parametrize(
+    ("row", "messages", "guarantee"),
+    [
+        ("T1", 2_000, ALL),
+        ("T2", 1_000, ALL),
+        ("T3", 2_000, ALL),
+        ("T4", 200, ALL),
+        ("T5", 20, ALL),
+        ("T6", 2_000, [ALL[0], ALL[2], ALL[3]]),
+        ("T7", 5_000, ALL),
+        ("T10", 2_000, ALL),
+    ],
+)
+async def test_a_row_does_what_it_says(tmp_path: Path, row: str, messages: int, guarantee: list[str]) -> None:
+    """Express messages are on no disk, and so not said to be synced."""
+    result = await measured(row, tmp_path, messages)
+    assert result.verified, result.notes
+    assert result.guarantee == guarantee
+    assert result.details["messages"] == messages
+    assert all(len(figure.values) == 1 for figure in result.figures.values())
+
+
+async def test_a_peer_runs_in_turns(tmp_path: Path) -> None:
+    result = await measured("T1", tmp_path, 2_000, versus="outbox")
+    found = result.to_json()
+    assert (found["versus"], found["versus_verified"]) == ("outbox", True)
+    assert found["ratio"] == found["median"] / found["versus_median"] > 0
+
+
+async def test_a_row_without_a_peer_says_why(tmp_path: Path) -> None:
+    result = await measured("T10", tmp_path, 500, versus="outbox")
+    assert result.notes == ["no outbox beside it: no peer has a session log"]
+
+
+async def test_a_curve_has_every_point(tmp_path: Path) -> None:
+    result = await measured("WINDOWS", tmp_path, 300)
+    assert result.verified, result.notes
+    assert all(figure.values[0] > 0 for figure in result.figures.values())

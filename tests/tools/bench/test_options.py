@@ -1,0 +1,13 @@
+"""What a user chooses stands above what a row says."""
+
+from pathlib import Path
+
+from triack.tools.bench.options import Options
+from triack.tools.bench.work import Work
+
+
+def test_a_row_is_as_it_says_unless_it_is_shortened() -> None:
+    work = Work(seconds=5, window=7)
+    assert Options(Path()).shaped(work) == work
+    found = Options(Path(), seconds=1, messages=9, insecure=True).shaped(work)
+    assert (found.seconds, found.messages, found.insecure, found.window) == (1, 9, True, 7)

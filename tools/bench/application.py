@@ -1,0 +1,230 @@
+"""The two applications of a run: the one that sends, and the one that looks at what arrives.
+
+They are the same for every system: what differs is behind ``Outlet`` and ``Inlet``.
+"""
+
+import asyncio
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from math import floor, log10
+from typing import Any, Self
+
+from triack.tools.bench.work import RING, Work, index_of, make_ring, stamp_of, stamped
+
+__all__ = ["BUCKETS_PER_DECADE", "Facts", "Inlet", "Outlet", "Sink", "Source"]
+
+Facts = dict[str, Any]
+"""What a process can say of its end, as JSON."""
+
+BUCKETS_PER_DECADE = 20
+"""Of the histogram: neighbours differ by 12 %, which is finer than two runs do."""
+EARLY_S = 0.000_3
+"""A sleep ends late by about so much; the rest of the wait is given to others in turns of the loop."""
+NS = 1_000_000_000
+
+
+class Outlet(ABC):
+    """Where a system takes messages. Made inside the event loop; ``async with`` opens and closes it.
+
+    Attributes:
+        batch: messages that an expert would hand over at once.
+    """
+
+    batch = 256
+
+    @abstractmethod
+    async def put(self, bodies: Sequence[bytes]) -> None:
+        """Hand messages over; waits when too much is on its way."""
+
+    @abstractmethod
+    async def settle(self) -> None:
+        """Wait until everything put so far has come as far as the system can tell."""
+
+    def facts(self) -> Facts:
+        """What can be said of this end by now."""
+        return {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        return
+
+
+class Inlet(ABC):
+    """Where a system hands messages out."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        return
+
+    def found(self) -> Facts:
+        """What the sender has to know: addresses, keys."""
+        return {}
+
+    @abstractmethod
+    async def run(self, sink: "Sink") -> None:
+        """Hand everything that arrives to ``sink``, until cancelled."""
+
+    def facts(self) -> Facts:
+        """What can be said of this end by now."""
+        return {}
+
+
+class Source:
+    """The sending application.
+
+    Args:
+        work: what to send.
+        outlet: where.
+
+    Attributes:
+        sent: messages handed over so far.
+        first_ns: when the first was, by the monotonic clock.
+    """
+
+    def __init__(self, work: Work, outlet: Outlet) -> None:
+        self._work = work
+        self._outlet = outlet
+        self._ring = make_ring(work.size)
+        self._limit = work.messages
+        self._end_ns = 0
+        self.sent = 0
+        self.first_ns = 0
+
+    def progress(self) -> Facts:
+        """How far it is."""
+        return {"sent": self.sent}
+
+    async def run(self) -> None:
+        """Send everything, and wait until it has arrived if the work says so."""
+        self.first_ns = time.monotonic_ns()
+        self._end_ns = self.first_ns + round(self._work.seconds * NS)
+        send = {"stream": self._stream, "paced": self._paced, "single": self._single}[self._work.mode]
+        if self._work.complete:
+            await send()
+            await self._outlet.settle()
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._work.seconds or None):
+                await send()
+
+    @property
+    def _left(self) -> int:
+        """Messages still to be sent; as many as one likes while there is time."""
+        if self._limit is not None:
+            return self._limit - self.sent
+        return RING if time.monotonic_ns() < self._end_ns else 0
+
+    def _next(self, count: int) -> list[bytes]:
+        at = self.sent % RING
+        return self._ring[at : at + count]
+
+    async def _stream(self) -> None:
+        put, batch = self._outlet.put, self._outlet.batch
+        while left := self._left:
+            bodies = self._next(min(batch, left))
+            await put(bodies)
+            self.sent += len(bodies)
+
+    async def _paced(self) -> None:
+        step_ns = NS // self._work.rate
+        while self._left:
+            due_ns = self.first_ns + self.sent * step_ns
+            early_s = (due_ns - time.monotonic_ns()) / NS
+            if early_s > EARLY_S:
+                await asyncio.sleep(early_s - EARLY_S)
+            while time.monotonic_ns() < due_ns:  # noqa: ASYNC110 - a clock tells nobody
+                await asyncio.sleep(0)
+            (body,) = self._next(1)
+            await self._outlet.put([stamped(body, time.monotonic_ns())])
+            self.sent += 1
+
+    async def _single(self) -> None:
+        while self._left:
+            await self._outlet.put(self._next(1))
+            await self._outlet.settle()
+            self.sent += 1
+
+
+class Sink:
+    """The receiving application: every message is compared with the one that must come next.
+
+    Args:
+        work: what is sent.
+
+    Attributes:
+        delivered: messages that were what one of those sent was.
+        missing: messages that had not come when a later one did.
+        late: messages that came again, or behind a later one.
+        corrupt: messages that nobody sent.
+        began_ns, last_ns: when something was delivered first and last, by the monotonic clock.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._stamped = work.mode == "paced"
+        self._ring = make_ring(work.size)
+        self._at = 0
+        self._latencies_ns: list[int] = []
+        self.delivered = self.missing = self.late = self.corrupt = 0
+        self.began_ns = self.last_ns = 0
+
+    def take(self, bodies: Sequence[bytes]) -> None:
+        """Look at messages in the order in which they came."""
+        count, at = len(bodies), self._at
+        if self._stamped:
+            self._take_stamped(bodies)
+        elif count <= RING and self._ring[at : at + count] == bodies:
+            self._at = (at + count) % RING
+            self.delivered += count
+        else:
+            for body in bodies:
+                self._look(body)
+        self.last_ns = time.monotonic_ns()
+        self.began_ns = self.began_ns or self.last_ns
+
+    def _take_stamped(self, bodies: Sequence[bytes]) -> None:
+        now_ns = time.monotonic_ns()
+        for body in bodies:
+            self._latencies_ns.append(now_ns - stamp_of(body))
+            self._look(stamped(body, 0))
+
+    def _look(self, body: bytes) -> None:
+        index = index_of(body)
+        if index >= RING or body != self._ring[index]:
+            self.corrupt += 1
+            return
+        ahead = (index - self._at) % RING
+        if ahead > RING // 2:
+            self.late += 1
+            return
+        self.missing += ahead
+        self.delivered += 1
+        self._at = (index + 1) % RING
+
+    def progress(self) -> Facts:
+        """What was seen so far."""
+        names = ("delivered", "missing", "late", "corrupt", "began_ns", "last_ns")
+        return {name: getattr(self, name) for name in names}
+
+    def latencies(self) -> Facts:
+        """Milliseconds from the call that sent to the one that delivered, where they were measured.
+
+        Returns:
+            ``p50_ms``, ``p99_ms``, ``longest_ms`` and ``histogram``: (lower edge in ms, how many).
+        """
+        found = sorted(self._latencies_ns)
+        if not found:
+            return {}
+        counts = Counter(floor(log10(max(value, 1)) * BUCKETS_PER_DECADE) for value in found)
+        return {
+            "p50_ms": found[len(found) // 2] / 1e6,
+            "p99_ms": found[min(len(found) - 1, len(found) * 99 // 100)] / 1e6,
+            "longest_ms": found[-1] / 1e6,
+            "histogram": [(10 ** (at / BUCKETS_PER_DECADE) / 1e6, counts[at]) for at in sorted(counts)],
+        }

@@ -1,0 +1,95 @@
+"""T8: what comes through a link that loses packets, and what TCP gets through the same link."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from triack.base.errors import TriackError
+from triack.tools.bench.figures import Result
+from triack.tools.bench.namespace import missing
+from triack.tools.bench.options import Meter, Options
+from triack.tools.bench.pipe import BITS, LinkPlan
+from triack.tools.bench.rows import LOSSES, Row
+from triack.tools.bench.run import Outcome, Progress
+from triack.tools.bench.work import Work
+from triack.tools.demo.child import Report
+from triack.tools.demo.run import Child
+
+__all__ = ["measure_link", "share"]
+
+QUICK_LOSSES = LOSSES[1:2]
+_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+async def measure_link(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """Triack and TCP in turns, for each loss."""
+    why = missing()
+    if why is not None:
+        result.note(f"not run: {why}")
+        return
+    result.versus, result.versus_verified = "tcp", True
+    result.note("TCP beside it: the kernel's, with CUBIC, which Linux uses by itself; and with BBR where there is that")
+    if options.insecure:
+        result.note("secured all the same: a node without keys stays on loopback")
+    work = replace(options.shaped(row.work), insecure=False)
+    for number in range(options.runs):
+        for percent in QUICK_LOSSES if options.quick else LOSSES:
+            plan = LinkPlan(loss=percent / 100, seed=number + 1)
+            shares = {}
+            for system, congestion in [("triack", ""), *(("tcp", control) for control in _controls())]:
+                name = f"{row.name} {percent} % {system} {congestion}".strip() + f" {number + 1}/{options.runs}"
+                meter.begin(name, work)
+                folder = options.folder / name.replace(" ", "-").replace("/", "-")
+                outcome = await _one(system, congestion, work, plan, folder, meter)
+                shares[congestion] = share(outcome, plan)
+                rate = f"{outcome.goodput * BITS / 1e6:.1f} Mbit/s"
+                meter.say(f"{name}: {rate}, {shares[congestion]:.1f} % of (1 - loss) x link")
+                _handle(result, system, outcome)
+            _take(result, percent, shares)
+
+
+def _controls() -> list[str]:
+    """The congestion controls of TCP that are measured, as far as this kernel has them."""
+    known = _CONTROLS.read_text(encoding="ascii").split()
+    return [control for control in ("cubic", "bbr") if control in known]
+
+
+def _handle(result: Result, system: str, outcome: Outcome) -> None:
+    if system == "triack":
+        result.handle(outcome)
+    elif outcome.delivered:  # on the worst links nothing may come in time, and nothing wrong has come then
+        result.versus_verified = bool(result.versus_verified and outcome.verified)
+        result.versus_guarantee = outcome.guarantee
+
+
+def _take(result: Result, percent: int, shares: dict[str, float]) -> None:
+    """Triack's share is at "", those of TCP at its congestion control."""
+    figure = result.figures[f"{percent} % loss"]
+    figure.values.append(shares[""])
+    if "cubic" in shares:
+        figure.versus_values.append(shares["cubic"])
+        if shares["cubic"]:
+            result.figures[f"{percent} % loss, times TCP"].values.append(shares[""] / shares["cubic"])
+    if "bbr" in shares:
+        result.figures[f"{percent} % loss, TCP with BBR"].values.append(shares["bbr"])
+
+
+def share(outcome: Outcome, plan: LinkPlan) -> float:
+    """How much of what the link lets through were bodies that were delivered, in percent."""
+    return 100 * outcome.goodput * BITS / (plan.rate_bps * (1 - plan.loss))
+
+
+async def _one(system: str, congestion: str, work: Work, plan: LinkPlan, folder: Path, meter: Meter) -> Outcome:
+    progress = Progress()
+    meter.watch(progress)
+    options: Report = {"system": system, "work": work.to_json(), "folder": str(folder), "link": asdict(plan)}
+    options["congestion"] = congestion
+    child = await Child.start("link", options, "triack.tools.bench.namespace")
+    try:
+        while (report := await child.next_report()) is not None:
+            if "outcome" in report:
+                await child.finish(progress.handle)
+                return Outcome(**report["outcome"])
+            progress.handle(report)
+    finally:
+        await child.end()
+    raise TriackError("the link ended too early")

@@ -1,0 +1,143 @@
+"""Measuring a row: its runs, and those of a peer in turns with them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from triack.tools.bench.backlog import measure_backlog
+from triack.tools.bench.figures import Result
+from triack.tools.bench.idle import measure_idle
+from triack.tools.bench.link import measure_link
+from triack.tools.bench.options import Meter, Options
+from triack.tools.bench.replaying import measure_replay
+from triack.tools.bench.rows import Row
+from triack.tools.bench.run import Outcome, run_once
+from triack.tools.bench.servers import running
+from triack.tools.bench.systems.catalogue import System, system_of
+from triack.tools.bench.work import Work
+
+__all__ = ["measure"]
+
+
+async def measure(row: Row, options: Options, meter: Meter) -> Result:
+    """Measure a row.
+
+    Args:
+        row: which.
+        options: what the user chose.
+        meter: is told how far it is.
+
+    Returns:
+        The figures. A row that cannot run on this machine has none, and a note that says why.
+
+    Raises:
+        TriackError: a process failed, or a peer is not installed.
+    """
+    result = Result.of(row)
+    if options.versus and row.versus:
+        result.note(f"no {options.versus} beside it: {row.versus}")
+    await _KINDS[row.kind](row, options, meter, result)
+    return result
+
+
+def summed_up(name: str, outcome: Outcome) -> str:
+    """One line of a finished run."""
+    cpu = ", ".join(f"{end} {share:.0%}" for end, share in outcome.cpu.items())
+    if outcome.latencies:
+        figure = f"p50 {outcome.latencies['p50_ms']:.2f} ms, p99 {outcome.latencies['p99_ms']:.2f} ms"
+    else:
+        figure = f"{outcome.rate:,.0f} msg/s"
+    return f"{name}: {figure}; processors: {cpu}; {outcome.flaw or ', '.join(outcome.guarantee)}"
+
+
+async def _transfer(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """As many messages as go through, or how long each takes: rows of two processes on loopback."""
+    work, own = options.shaped(row.work), system_of("triack")
+    peer = system_of(options.versus) if options.versus else None
+    if peer is not None:
+        peer.check()
+        result.versus = peer.name
+    async with running(options.versus, options.folder / "server") as server:
+        for number in range(options.runs):
+            outcome = await _one(own, row, number, work, options, meter, {})
+            result.handle(outcome)
+            _take(result, "triack", outcome)
+            if peer is not None:
+                outcome = await _one(peer, row, number, work, options, meter, server)
+                result.versus_verified = outcome.verified and result.versus_verified is not False
+                result.versus_guarantee = outcome.guarantee
+                if outcome.flaw:
+                    result.note(f"{peer.name}: {outcome.flaw}")
+                _take(result, peer.name, outcome)
+
+
+async def _one(
+    system: System, row: Row, number: int, work: Work, options: Options, meter: Meter, server: dict[str, Any]
+) -> Outcome:
+    name = f"{row.name} {system.name} {number + 1}/{options.runs}"
+    meter.begin(name, work)
+    outcome = await run_once(system, work, _fresh(options, name), server, meter.watch)
+    meter.say(summed_up(name, outcome))
+    return outcome
+
+
+def _fresh(options: Options, name: str) -> Path:
+    return options.folder / name.replace(" ", "-").replace("/", "-")
+
+
+def _take(result: Result, name: str, outcome: Outcome) -> None:
+    """Add what a run gave to the figures."""
+    values = {"": outcome.rate}
+    if outcome.latencies:
+        values = {"p50": outcome.latencies["p50_ms"], "p99": outcome.latencies["p99_ms"]}
+        histogram = result.histograms.setdefault(name, {})
+        for edge, count in outcome.latencies["histogram"]:
+            histogram[edge] = histogram.get(edge, 0) + count
+    for figure, value in values.items():
+        found = result.figures[figure]
+        (found.values if name == "triack" else found.versus_values).append(value)
+
+
+async def _curve(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """The same at several points."""
+    for name, work in row.points.items():
+        goal = result.figures[name].goal
+        point = Result.of(replace(row, name=f"{row.name} {name}", goals=(replace(goal, name=""),)))
+        await _transfer(replace(point.row, work=work), options, meter, point)
+        result.figures[name] = replace(point.headline, goal=goal)
+        is_first = name == next(iter(row.points))
+        result.verified = point.verified and (is_first or result.verified)
+        result.guarantee = [said for said in point.guarantee if is_first or said in result.guarantee]
+        result.versus, result.versus_guarantee = point.versus, point.versus_guarantee
+        for note in point.notes:
+            result.note(f"{name}: {note}")
+
+
+async def _recording(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """The same with the log and without it, in turns."""
+    own, work = system_of("triack"), options.shaped(row.work)
+    for number in range(options.runs):
+        rates = {}
+        for log in (True, False):
+            named = replace(row, name=f"{row.name} {'with' if log else 'without'} log")
+            outcome = await _one(own, named, number, replace(work, log=log), options, meter, {})
+            rates[log] = outcome.rate
+            if log:
+                result.handle(outcome)
+            elif outcome.flaw:
+                result.verified = False
+                result.note(outcome.flaw)
+        result.headline.values.append(100 * (1 - rates[True] / rates[False]))
+
+
+_KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
+    "transfer": _transfer,
+    "latency": _transfer,
+    "curve": _curve,
+    "recording": _recording,
+    "link": measure_link,
+    "idle": measure_idle,
+    "replay": measure_replay,
+    "backlog": measure_backlog,
+}

@@ -1,0 +1,202 @@
+"""A run whose two ends are in a network namespace each, with an emulated link between them.
+
+    python -m triack.tools.bench.namespace OPTIONS
+
+enters new namespaces by ``unshare``, so it needs no privilege, and touches nothing outside them. The ends have a tunnel
+device each (tun); a thread takes every IP packet from one, keeps it for as long as the link would, and gives it to the
+other, unless it is lost. What runs over the link, UDP or TCP, is the kernel's own.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import functools
+import os
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+
+from triack.base.errors import TriackError
+from triack.tools.bench.pipe import LinkPlan, Pipe
+from triack.tools.bench.run import Progress, run_once
+from triack.tools.bench.systems.catalogue import system_of
+from triack.tools.bench.work import Work
+from triack.tools.demo.child import Report, run_child, tell, tell_regularly
+
+__all__ = ["Emulator", "missing", "wrapped"]
+
+_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+_TUN = Path("/dev/net/tun")
+_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h
+_CLONE_NEWNET = 0x40000000  # linux/sched.h
+_DEVICE = "bench0"
+RECEIVER_HOST, SENDER_HOST = "10.91.0.1", "10.91.0.2"
+"""Private addresses (RFC 1918), which nobody outside the namespaces sees."""
+MTU_BYTES = 1_500
+"""Ethernet's."""
+DEVICE_QUEUE_PACKETS = 10_000
+"""Before the thread has looked: far more than come in a turn of it, so that only the link's own queue overflows."""
+BURST_PACKETS = 64
+"""Taken from one end before the other has its turn."""
+IDLE_S = 0.05
+"""How often the thread looks whether it is to end."""
+TRY_S = 20.0
+"""Starting a namespace takes a few milliseconds."""
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name, path=_PATH)
+
+
+@functools.cache
+def missing() -> str | None:
+    """Why there can be no such link here, or None."""
+    if not sys.platform.startswith("linux"):
+        return "network namespaces need Linux"
+    for command, package in (("unshare", "util-linux"), ("ip", "iproute2")):
+        if _program(command) is None:
+            return f"there is no {command} here (Debian: apt-get install {package})"
+    if not os.access(_TUN, os.R_OK | os.W_OK):
+        return f"{_TUN} cannot be opened"
+    tried = subprocess.run([*wrapped(), "true"], capture_output=True, timeout=TRY_S, check=False)  # noqa: S603 - our own
+    return f"no network namespace here: {tried.stderr.decode().strip()}" if tried.returncode else None
+
+
+def wrapped() -> list[str]:
+    """What a command is put behind to run in namespaces of its own; all its processes end with it."""
+    return [_program("unshare") or "unshare", "-r", "-n", "-p", "-f", "--kill-child"]
+
+
+class Emulator(threading.Thread):
+    """The link.
+
+    Args:
+        ends: the file descriptors of both devices.
+        plan: of the link.
+
+    Attributes:
+        pipes: from the first end to the second, and back.
+    """
+
+    def __init__(self, ends: tuple[int, int], plan: LinkPlan) -> None:
+        super().__init__(name="triack-link", daemon=True)
+        self._ends = ends
+        self._over = threading.Event()
+        self._waiting: tuple[deque[tuple[int, bytes]], ...] = (deque(), deque())
+        self.pipes = tuple(Pipe(plan, Random(f"{plan.seed} {way}")) for way in range(2))
+
+    def run(self) -> None:
+        """Carry packets until ``end``."""
+        while not self._over.is_set():
+            heads = [waiting[0][0] for waiting in self._waiting if waiting]
+            wait_s = min([IDLE_S, *((head - time.monotonic_ns()) / 1e9 for head in heads)])
+            ready, _, _ = select.select(self._ends, [], [], max(0.0, wait_s))
+            for way, end in enumerate(self._ends):
+                if end in ready:
+                    self._take(way, end)
+                self._give(way, self._ends[1 - way])
+
+    def _take(self, way: int, end: int) -> None:
+        pipe, waiting = self.pipes[way], self._waiting[way]
+        for _ in range(BURST_PACKETS):
+            try:
+                packet = os.read(end, MTU_BYTES)
+            except BlockingIOError:
+                return
+            arrives_ns = pipe.offer(len(packet), time.monotonic_ns())
+            if arrives_ns is not None:
+                waiting.append((arrives_ns, packet))
+
+    def _give(self, way: int, end: int) -> None:
+        waiting, now_ns = self._waiting[way], time.monotonic_ns()
+        while waiting and waiting[0][0] <= now_ns:
+            with contextlib.suppress(OSError):  # the device of an end that has gone
+                os.write(end, waiting.popleft()[1])
+
+    def end(self) -> None:
+        """Stop."""
+        self._over.set()
+        self.join()
+
+    def counts(self) -> list[dict[str, int]]:
+        """The counters of both directions."""
+        names = ("offered", "passed", "lost", "overflowed", "passed_bytes")
+        return [{name: getattr(pipe, name) for name in names} for pipe in self.pipes]
+
+
+def _open_device(host: str, other: str) -> int:
+    """A tunnel device in the namespace of this thread, with an address and a way to the other end."""
+    import fcntl  # the other systems have none
+
+    device = os.open(_TUN, os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", _DEVICE.encode(), _IFF_TUN | _IFF_NO_PI))
+    ip = _program("ip") or "ip"
+    queue = str(DEVICE_QUEUE_PACKETS)
+    for words in (
+        ("addr", "add", host, "peer", other, "dev", _DEVICE),
+        ("link", "set", _DEVICE, "mtu", str(MTU_BYTES), "txqueuelen", queue, "up"),
+        ("link", "set", "lo", "up"),
+    ):
+        done = subprocess.run([ip, *words], capture_output=True, check=False)  # noqa: S603 - our own
+        if done.returncode:
+            raise TriackError(f"bench: cannot set up {_DEVICE}: {done.stderr.decode().strip()}")
+    return device
+
+
+def _enter_another() -> None:
+    """Let this thread be in a new network namespace; what it has opened stays where it is."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET):
+        number = ctypes.get_errno()
+        raise TriackError(f"bench: no second network namespace: {os.strerror(number)}")
+
+
+async def _work(options: Report, stopping: asyncio.Event) -> None:
+    system, work = system_of(options["system"]), Work(**options["work"])
+    progress = Progress()
+    first = _open_device(RECEIVER_HOST, SENDER_HOST)
+    emulators: list[Emulator] = []
+
+    async def between(found: Report) -> Report:
+        _enter_another()
+        emulators.append(Emulator((_open_device(SENDER_HOST, RECEIVER_HOST), first), LinkPlan(**options["link"])))
+        emulators[0].start()
+        return found
+
+    def watch(its: Progress) -> None:
+        nonlocal progress
+        progress = its
+
+    reporting = asyncio.create_task(
+        tell_regularly(lambda: {"sent": progress.sent, "delivered": progress.delivered}),
+    )
+    outcome = await run_once(
+        system,
+        work,
+        Path(options["folder"]),
+        {},
+        watch,
+        host=RECEIVER_HOST,
+        between=between,
+        congestion=options["congestion"],
+    )
+    reporting.cancel()
+    emulators[0].end()
+    tell({"outcome": asdict(outcome), "link": emulators[0].counts()})
+    await stopping.wait()
+
+
+if __name__ == "__main__":
+    if os.environ.get("TRIACK_BENCH_INSIDE") is None:
+        os.environ["TRIACK_BENCH_INSIDE"] = "1"
+        command = [*wrapped(), sys.executable, "-m", "triack.tools.bench.namespace", *sys.argv[1:]]
+        os.execv(command[0], command)  # noqa: S606 - the same program, in its namespaces
+    run_child(_work)

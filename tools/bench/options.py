@@ -1,0 +1,61 @@
+"""What a user can choose for all rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from triack.tools.bench.run import Progress
+from triack.tools.bench.work import Work
+
+__all__ = ["Meter", "Options"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How rows are measured.
+
+    Attributes:
+        folder: where data goes: on the disk that is to be measured.
+        runs: of each row.
+        seconds: of each run; None for those of the row.
+        messages: of each run in place of a time.
+        insecure: without keys.
+        versus: the peer to measure in turns, or "".
+        quick: whether rows of many runs make only some of them.
+    """
+
+    folder: Path
+    runs: int = 5
+    seconds: float | None = None
+    messages: int | None = None
+    insecure: bool = False
+    versus: str = ""
+    quick: bool = False
+
+    def shaped(self, work: Work) -> Work:
+        """The work of a row, as the user wants it."""
+        return replace(
+            work,
+            seconds=work.seconds if self.seconds is None else self.seconds,
+            messages=work.messages if self.messages is None else self.messages,
+            insecure=self.insecure,
+        )
+
+
+def _nothing(*_told: object) -> None:
+    """Nobody looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """Whom to tell how far it is.
+
+    Attributes:
+        begin: (what is run now, its work); called before each run.
+        watch: gets the progress of that run.
+        say: a line when a run is done.
+    """
+
+    begin: Callable[[str, Work], None] = field(default=_nothing)
+    watch: Callable[[Progress], None] = field(default=_nothing)
+    say: Callable[[str], None] = field(default=_nothing)

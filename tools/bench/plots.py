@@ -1,0 +1,85 @@
+"""The plots of a measurement: curves, and latencies as histograms. Drawn as those of the replay are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from triack.tools.bench.application import BUCKETS_PER_DECADE
+from triack.tools.bench.rows import LOSSES
+from triack.tools.replay.plots import CYCLE, drawn
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from triack.tools.bench.figures import Result
+
+__all__ = ["draw"]
+
+HEIGHT_INCHES = 3.0
+
+Painter: TypeAlias = "Callable[[Axes, Result], None]"
+
+
+def draw(results: list[Result]) -> list[tuple[str, str]]:
+    """Every plot that the results have something for, as (title, SVG)."""
+    plots = []
+    for result in results:
+        painter = _PAINTERS.get(result.row.kind) if result.is_measured else None
+        if painter is not None:
+            title = f"{result.row.name}: {result.row.text}"
+            plots.append((title, drawn(HEIGHT_INCHES, partial(_painted, painter, result))))
+    return plots
+
+
+def _painted(painter: Painter, result: Result, axes: Axes) -> None:
+    painter(axes, result)
+
+
+def _line(axes: Axes, points: dict[float, float], label: str, place: int) -> None:
+    if points:
+        axes.plot(list(points), list(points.values()), marker="o", ms=4, color=CYCLE[place], label=label)
+
+
+def _curve(axes: Axes, result: Result) -> None:
+    ours, theirs = dict[float, float](), dict[float, float]()
+    for name, figure in result.figures.items():
+        for points, value in ((ours, figure.median), (theirs, figure.versus_median)):
+            if value is not None:
+                points[float(name.replace(",", ""))] = value
+    _line(axes, ours, "triack", 0)
+    _line(axes, theirs, result.versus, 1)
+    axes.set(xscale="log", yscale="log", ylabel="messages/s")
+    _finish(axes)
+
+
+def _losses(axes: Axes, result: Result) -> None:
+    lines: dict[str, Callable[[int], float | None]] = {
+        "triack": lambda loss: result.figures[f"{loss} % loss"].median,
+        "TCP, CUBIC": lambda loss: result.figures[f"{loss} % loss"].versus_median,
+        "TCP, BBR": lambda loss: result.figures[f"{loss} % loss, TCP with BBR"].median,
+    }
+    for place, (label, of) in enumerate(lines.items()):
+        _line(axes, {loss: value for loss in LOSSES if (value := of(loss)) is not None}, label, place)
+    axes.set(xlabel="% loss each way", ylabel="% of what the link lets through", ylim=(0, None))
+    _finish(axes)
+
+
+def _latencies(axes: Axes, result: Result) -> None:
+    for place, (system, counts) in enumerate(result.histograms.items()):
+        edges = sorted(counts)
+        widths = [edge * (10 ** (1 / BUCKETS_PER_DECADE) - 1) for edge in edges]
+        style: Any = {"width": widths, "align": "edge", "color": CYCLE[place], "alpha": 0.6, "label": system}
+        axes.bar(edges, [counts[edge] for edge in edges], **style)
+    axes.set(xscale="log", xlabel="milliseconds", ylabel="messages")
+    _finish(axes)
+
+
+def _finish(axes: Axes) -> None:
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.legend(frameon=False)
+
+
+_PAINTERS: dict[str, Painter] = {"curve": _curve, "link": _losses, "latency": _latencies}

@@ -1,0 +1,74 @@
+"""Showing how far a measurement is: live on a terminal, a line for each run and now and then elsewhere."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+from triack.tools.bench.options import Meter
+from triack.tools.bench.run import Progress
+from triack.tools.bench.work import Work
+
+__all__ = ["shown"]
+
+TERMINAL_S = 0.2
+PLAIN_S = 5.0
+
+
+class _Shown:
+    """What is run now, and how fast it goes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._name = ""
+        self._progress = Progress()
+        self._at, self._delivered = time.monotonic(), 0
+
+    def begin(self, name: str, work: Work) -> None:
+        """A run begins."""
+        self._name = f"{name}, {work.size:,} B"
+        self.watch(Progress())
+
+    def watch(self, progress: Progress) -> None:
+        """This is its progress."""
+        self._progress, self._at, self._delivered = progress, time.monotonic(), 0
+
+    def say(self, line: str) -> None:
+        """A run is over."""
+        self._console.print(escape(line), soft_wrap=True)
+
+    def line(self) -> str:
+        """How far it is now."""
+        now, progress = time.monotonic(), self._progress
+        speed = (progress.delivered - self._delivered) / max(now - self._at, 1e-9)
+        self._at, self._delivered = now, progress.delivered
+        return f"{self._name}: sent {progress.sent:,}  delivered {progress.delivered:,}  {speed:,.0f}/s"
+
+
+@contextlib.asynccontextmanager
+async def shown(console: Console) -> AsyncIterator[Meter]:
+    """Show a measurement while the block runs."""
+    it = _Shown(console)
+    task = asyncio.create_task(_live(it, console) if console.is_terminal else _plain(it, console))
+    try:
+        yield Meter(it.begin, it.watch, it.say)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _live(it: _Shown, console: Console) -> None:
+    with Status("", console=console) as status:
+        while True:
+            await asyncio.sleep(TERMINAL_S)
+            status.update(escape(it.line()))
+
+
+async def _plain(it: _Shown, console: Console) -> None:
+    while True:
+        await asyncio.sleep(PLAIN_S)
+        console.print(escape(it.line()), soft_wrap=True)

@@ -1,0 +1,191 @@
+"""The rows of the table: what each does, and what it has to reach."""
+
+from dataclasses import dataclass, field, replace
+
+from triack.base.errors import UsageError
+from triack.base.names import nearest
+from triack.tools.bench.work import Work
+
+__all__ = ["CURVES", "LOSSES", "MIB", "ROWS", "Goal", "Row", "rows_of"]
+
+WINDOW = 1_024
+"""Packets: what a path of some milliseconds needs to be full. The default is MSMQ's, 64."""
+STREAM_DATAGRAM_BYTES = 65_535
+"""As large as a packet's length field lets it be."""
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A figure of a row, and what it has to reach.
+
+    Attributes:
+        name: what is measured, "" when the row says it.
+        unit: of all numbers.
+        goal, floor: to reach, and to keep in any case; None where there is none.
+        is_cost: whether less is better.
+    """
+
+    name: str
+    unit: str
+    goal: float | None
+    floor: float | None
+    is_cost: bool = False
+
+
+def _rate(goal: float, floor: float) -> tuple[Goal, ...]:
+    return (Goal("", "msg/s", goal, floor),)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row.
+
+    Attributes:
+        name: ``T1`` to ``T12``.
+        text: what is done.
+        goals: what is measured, the headline first.
+        work: of one run; what rows of another kind change of it, they say.
+        kind: how it is measured: see ``measure``.
+        versus: whether peers can do it; else why not.
+        points: of a curve: the work of each, by the name of its goal.
+    """
+
+    name: str
+    text: str
+    goals: tuple[Goal, ...]
+    work: Work = field(default_factory=Work)
+    kind: str = "transfer"
+    versus: str = ""
+    points: dict[str, Work] = field(default_factory=dict)
+
+
+_T1 = Work(window=WINDOW)
+LOSSES = (1, 5, 10, 30)
+"""Percent of the packets, each way."""
+SHARE_LOSS_MAX, RATIO_LOSS_MIN = 10, 5
+"""Up to which the link is to be filled, and from which on TCP is to be left behind."""
+SIZES = (20, 100, 300, 1_024, 4_096, 16_384, 65_536)
+WINDOWS = (4, 16, 64, 256, 1_024, 4_096)
+
+
+def _link_goals() -> tuple[Goal, ...]:
+    unit = "% of (1 - loss) x link"
+    shares = [Goal(f"{loss} % loss", unit, *((90, 45) if loss <= SHARE_LOSS_MAX else (None, None))) for loss in LOSSES]
+    ratios = [
+        Goal(f"{loss} % loss, times TCP", "x", *((10, 5) if loss >= RATIO_LOSS_MIN else (None, None)))
+        for loss in LOSSES
+    ]
+    others = [Goal(f"{loss} % loss, TCP with BBR", unit, None, None) for loss in LOSSES]
+    return (*shares, *ratios, *others)
+
+
+def _curve(name: str, text: str, points: dict[int, Work]) -> Row:
+    named = {f"{point:,}": work for point, work in points.items()}
+    return Row(name, text, tuple(Goal(point, "msg/s", None, None) for point in named), kind="curve", points=named)
+
+
+ROWS = {
+    row.name: row
+    for row in (
+        Row("T1", f"transactional, 100 B, UDP, window of {WINDOW:,}", _rate(500_000, 250_000), _T1),
+        Row("T2", f"transactional, 1 KiB, UDP, window of {WINDOW:,}", _rate(120_000, 80_000), replace(_T1, size=1_024)),
+        Row("T3", "transactional, 100 B, UDP, window of 64", _rate(300_000, 150_000), replace(_T1, window=64)),
+        Row(
+            "T4",
+            "transactional, 100 B, UDP, 2,000 a second: from send to delivered",
+            (Goal("p50", "ms", 0.8, 1.0, is_cost=True), Goal("p99", "ms", 1.3, 2.0, is_cost=True)),
+            replace(_T1, mode="paced", rate=2_000),
+            "latency",
+        ),
+        Row(
+            "T5",
+            "transactional, 100 B, UDP, each waits for ordered()",
+            _rate(1_800, 1_200),
+            replace(_T1, mode="single"),
+        ),
+        Row(
+            "T6",
+            f"express, 100 B, UDP, window of {WINDOW:,}",
+            _rate(700_000, 400_000),
+            replace(_T1, delivery="express"),
+        ),
+        Row(
+            "T7",
+            f"transactional, 100 B, TCP, packets of 64 KiB, window of {WINDOW:,}",
+            _rate(500_000, 300_000),
+            replace(_T1, transport="tcp", datagram_bytes=STREAM_DATAGRAM_BYTES),
+        ),
+        Row(
+            "T8",
+            "goodput over a link of 100 Mbit/s, 10 ms round trip, random loss each way; beside TCP",
+            _link_goals(),
+            replace(_T1, size=16_384, in_flight_bytes=2 * MIB, complete=False, seconds=10),
+            "link",
+            "TCP on the same link is always beside it",
+        ),
+        Row(
+            "T9",
+            "idle sessions in one node",
+            (Goal("memory a session", "KiB", 4, 8, is_cost=True), Goal("processor", "% of a core", 1, 3, is_cost=True)),
+            replace(_T1, messages=10_000),
+            "idle",
+            "what a connection costs a broker is another question",
+        ),
+        Row(
+            "T10",
+            "what recording the session log takes of T1",
+            (Goal("", "% of the rate", 5, 10, is_cost=True),),
+            _T1,
+            "recording",
+            "no peer has a session log",
+        ),
+        Row(
+            "T11",
+            "triack replay on Spark, local[2], all checks, logs of a run",
+            (
+                Goal("clean", "records/s", 700_000, 400_000),
+                Goal("10 % loss", "records/s", 300_000, 150_000),
+            ),
+            _T1,
+            "replay",
+            "no peer has a session log",
+        ),
+        Row(
+            "T12",
+            "a backlog on disk for a node that is away",
+            (
+                Goal("memory above idle", "MiB", 64, 128, is_cost=True),
+                Goal("drained", "msg/s", 500_000, 250_000),
+                Goal("opened again", "s", None, None, is_cost=True),
+            ),
+            replace(_T1, messages=200_000),
+            "backlog",
+            "peers keep their backlogs in a broker",
+        ),
+    )
+}
+
+CURVES = {
+    row.name: row
+    for row in (
+        _curve("SIZES", "T1 with messages of so many bytes", {size: replace(_T1, size=size) for size in SIZES}),
+        _curve("WINDOWS", "T1 with windows of so many packets", {size: replace(_T1, window=size) for size in WINDOWS}),
+    )
+}
+
+
+def rows_of(names: tuple[str, ...]) -> list[Row]:
+    """The rows and curves with these names; all rows for none.
+
+    Raises:
+        UsageError: there is no such row.
+    """
+    wanted = [name.upper() for name in names] or list(ROWS)
+    known = {**ROWS, **CURVES}
+    for name in wanted:
+        if name not in known:
+            meant = nearest(name, known)
+            advice = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+            raise UsageError(f"bench: no row {name}; {advice}")
+    return [known[name] for name in wanted]

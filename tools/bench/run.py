@@ -1,0 +1,239 @@
+"""One run: two processes, what they report, and what that proves."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from triack.base.errors import TriackError, WaitTimeout
+from triack.node.control.tasks import first_of
+from triack.tools.bench.servers import cpu_seconds
+from triack.tools.bench.systems.catalogue import System
+from triack.tools.bench.work import Work
+from triack.tools.demo.child import Report
+from triack.tools.demo.run import Child, make_key
+
+__all__ = ["CHILD", "Between", "Outcome", "Progress", "follow", "judge", "run_once"]
+
+QUIET_S = 3.0
+"""What has no guarantee and did not arrive for so long is lost."""
+STALLED_S = 60.0
+"""Nothing moves any more."""
+LOOK_S = 0.02
+"""Between two looks at how far the processes are."""
+AFTER_S = 0.25
+"""What comes again would come at the end, too: so long it is waited for."""
+CHILD = "triack.tools.bench.child"
+"""What every process of a run is."""
+
+Between = Callable[[Report], Awaitable[Report]]
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run is; complete at its end. The names are those of the reports.
+
+    Attributes:
+        sent, delivered: messages.
+        missing, late, corrupt: what the receiver saw of the wrong kind; see ``Sink``.
+        first_ns, began_ns, last_ns: monotonic clock at the first call, the first delivery and the last one.
+        sender_cpu_s, receiver_cpu_s: of each process; the processors' time, all threads.
+        sender_facts, receiver_facts: what each end says of itself.
+        latencies: see ``Sink.latencies``.
+        done: whether the sender has sent everything, and heard of it what its system tells.
+    """
+
+    sent: int = 0
+    delivered: int = 0
+    missing: int = 0
+    late: int = 0
+    corrupt: int = 0
+    first_ns: int = 0
+    began_ns: int = 0
+    last_ns: int = 0
+    sender_cpu_s: float = 0.0
+    receiver_cpu_s: float = 0.0
+    sender_facts: Report = field(default_factory=dict)
+    receiver_facts: Report = field(default_factory=dict)
+    latencies: Report = field(default_factory=dict)
+    found: Report = field(default_factory=dict)
+    done: bool = False
+
+    def handle(self, report: Report) -> None:
+        """Take a report of either process."""
+        for name, value in report.items():
+            setattr(self, name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run did, and what it proved.
+
+    Attributes:
+        seconds: from the first call that sent to the last delivery.
+        rate: messages a second over that time.
+        goodput: bytes of bodies a second.
+        verified: whether everything that was sent came once and in order.
+        guarantee: what the run was seen to do, in words.
+        flaw: what it was seen not to do, or "".
+        cpu: shares of one core by process.
+        facts: commits, datagrams, bytes and sizes, by end and name.
+        latencies: see ``Sink.latencies``.
+    """
+
+    sent: int
+    delivered: int
+    seconds: float
+    rate: float
+    goodput: float
+    verified: bool
+    guarantee: list[str]
+    flaw: str
+    cpu: dict[str, float]
+    facts: dict[str, Report]
+    latencies: Report
+
+
+async def run_once(
+    system: System,
+    work: Work,
+    folder: Path,
+    server: Report,
+    watch: Callable[[Progress], None],
+    *,
+    host: str = "127.0.0.1",
+    between: Between | None = None,
+    congestion: str = "",
+) -> Outcome:
+    """Do the work once.
+
+    Args:
+        system: what carries the messages.
+        work: what to send.
+        folder: for data and logs of both ends; new.
+        server: of the peer that needs one, as ``running`` gave it.
+        watch: gets the progress before anything happens.
+        host: where the receiver listens.
+        between: what lies between the two: gets what the receiver said of itself once that has started, and says what
+            the sender is to know of it.
+        congestion: TCP's congestion control, "" for the system's own.
+
+    Raises:
+        TriackError: a process failed.
+        WaitTimeout: nothing moved for a minute.
+    """
+    progress = Progress()
+    watch(progress)
+    common: Report = {"system": system.name, "work": work.to_json(), "server": server}
+    data = {name: str(folder / name) for name in ("sender", "receiver")}
+    keys = system.name == "triack" and not work.insecure
+    log = {"log": str(folder / "logs")}
+    async with contextlib.AsyncExitStack() as stack:
+        key = make_key(folder / "sender") if keys else ""
+        options: Report = {**common, **log, "role": "receiver", "data": data["receiver"], "sender_key": key}
+        options |= {"host": host, "is_behind": between is not None}
+        receiver = await Child.start("receiver", options, CHILD)
+        stack.push_async_callback(receiver.end)
+        found = (await receiver.next_report() or {}).get("found", {})
+        if between is not None:
+            found = await between(found)
+        options = {**common, **log, "role": "sender", "data": data["sender"], "found": found}
+        options["congestion"] = congestion
+        sender = await Child.start("sender", options, CHILD)
+        stack.push_async_callback(sender.end)
+        before_s = cpu_seconds(server["pid"]) if server else 0.0
+        await follow((sender, receiver), work, progress)
+        broker_cpu_s = cpu_seconds(server["pid"]) - before_s if server else None
+        if work.complete:
+            await sender.finish(progress.handle)
+        else:  # what is still on its way was not asked for
+            await sender.end()
+        await receiver.finish(progress.handle)
+    return judge(work, progress, broker_cpu_s)
+
+
+async def follow(children: tuple[Child, ...], work: Work, progress: Progress) -> None:
+    """Take the reports of both processes until the run is over.
+
+    Raises:
+        TriackError: a process failed, or ended.
+        WaitTimeout: nothing moved for a minute.
+    """
+
+    async def listen(child: Child) -> None:
+        while (report := await child.next_report()) is not None:
+            progress.handle(report)
+        raise TriackError(f"the {child.name} ended too early")
+
+    await first_of(_over(work, progress), *map(listen, children))
+
+
+async def _over(work: Work, progress: Progress) -> None:
+    moved, before = time.monotonic(), (0, 0)
+    while not (progress.done and (progress.delivered >= progress.sent or not work.complete)):
+        await asyncio.sleep(LOOK_S)
+        state = (progress.sent, progress.delivered)
+        if state != before:
+            moved, before = time.monotonic(), state
+        quiet_s = time.monotonic() - moved
+        if progress.done and quiet_s > QUIET_S:
+            break
+        if quiet_s > STALLED_S:
+            raise WaitTimeout(
+                f"bench given up: no progress for {STALLED_S:g} s; {state[0]} messages sent, {state[1]} delivered"
+            )
+    await asyncio.sleep(AFTER_S)
+
+
+def judge(work: Work, progress: Progress, broker_cpu_s: float | None = None) -> Outcome:
+    """What a finished run proved."""
+    seconds = max(1, progress.last_ns - progress.first_ns) / 1e9
+    if not work.complete:  # a time in which nothing came at the end counts as well
+        seconds = max(seconds, work.seconds)
+    flaw = _flaw(work, progress)
+    cpu = {"sender": progress.sender_cpu_s, "receiver": progress.receiver_cpu_s}
+    if broker_cpu_s is not None:
+        cpu["broker"] = broker_cpu_s
+    rate = progress.delivered / seconds
+    return Outcome(
+        sent=progress.sent,
+        delivered=progress.delivered,
+        seconds=seconds,
+        rate=rate,
+        goodput=rate * work.size,
+        verified=not flaw,
+        guarantee=[] if flaw else _guarantee(work, progress),
+        flaw=flaw,
+        cpu={name: used_s / seconds for name, used_s in cpu.items()},
+        facts={"sender": progress.sender_facts, "receiver": progress.receiver_facts},
+        latencies=progress.latencies,
+    )
+
+
+def _flaw(work: Work, progress: Progress) -> str:
+    lost = progress.missing + (progress.sent - progress.delivered if work.complete else 0)
+    found = {
+        f"{lost:,} messages did not come": lost > 0,
+        "nothing came": progress.delivered == 0,
+        f"{progress.late:,} messages came again or late": progress.late > 0,
+        f"{progress.corrupt:,} messages were not what was sent": progress.corrupt > 0,
+    }
+    return "; ".join(text for text, wrong in found.items() if wrong)
+
+
+def _guarantee(work: Work, progress: Progress) -> list[str]:
+    """What was seen, and no more than that."""
+    ends = (progress.sender_facts, progress.receiver_facts)
+    synced = [bool(end.get("synced")) for end in ends]
+    says = ["every message once, in order" if work.complete else "no gap, none twice, in order"]
+    if all(synced) and all(end.get("commits") for end in ends):
+        says.append("synced at both ends")
+    elif any(synced):
+        says.append("synced once")
+    if ends[0].get("looked") and not ends[0].get("plain") and not work.insecure:
+        says.append("encrypted")
+    if all(end.get("log_bytes") for end in ends):
+        says.append("recorded")
+    return says

@@ -1,0 +1,144 @@
+"""The brokers that some peers need: started on loopback with a directory of their own, and ended again."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from triack.base.errors import TriackError
+
+__all__ = ["SERVERS", "cpu_seconds", "free_port", "running"]
+
+START_S = 60.0
+"""RabbitMQ takes twenty on a busy machine."""
+END_S = 20.0
+"""Then it is killed."""
+LOOK_S = 0.05
+"""Between two attempts to connect."""
+
+Command = tuple[list[str], dict[str, str]]
+
+
+def _redis(port: int, folder: Path) -> Command:
+    # Every write is synced before it is answered. The snapshots that it would make beside that cost only time.
+    options = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--save", ""]
+    return ["redis-server", *options, "--appendonly", "yes", "--appendfsync", "always"], {}
+
+
+def _nats(port: int, folder: Path) -> Command:
+    file = folder / "nats.conf"
+    # A reader that falls behind would be cut off at 64 MiB.
+    file.write_text(f'host: "127.0.0.1"\nport: {port}\nmax_pending: 1GB\n')
+    return ["nats-server", "-c", str(file)], {}
+
+
+def _mosquitto(port: int, folder: Path) -> Command:
+    file = folder / "mosquitto.conf"
+    limits = "max_inflight_messages 0\nmax_queued_messages 0\npersistence false\nset_tcp_nodelay true\n"
+    file.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n{limits}")
+    return ["mosquitto", "-c", str(file)], {}
+
+
+def _rabbitmq(port: int, folder: Path) -> Command:
+    places = {
+        "HOME": str(folder),
+        "RABBITMQ_NODENAME": f"bench{port}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(free_port()),
+        "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(folder / "log"),
+        "RABBITMQ_PID_FILE": str(folder / "pid"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+    }
+    return ["rabbitmq-server"], places
+
+
+SERVERS: dict[str, Callable[[int, Path], Command]] = {
+    "redis": _redis,
+    "nats": _nats,
+    "mosquitto": _mosquitto,
+    "rabbitmq": _rabbitmq,
+}
+
+
+def free_port() -> int:
+    """A port that nobody listens at now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used until now; 0 where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.asynccontextmanager
+async def running(name: str, folder: Path) -> AsyncIterator[dict[str, Any]]:
+    """The server that a peer needs, while the block runs.
+
+    Args:
+        name: the peer.
+        folder: for its data; made here.
+
+    Returns:
+        ``port`` and ``pid``; nothing for a peer that needs none.
+
+    Raises:
+        TriackError: it did not start; with what it said.
+    """
+    if name not in SERVERS:
+        yield {}
+        return
+    port = free_port()
+    said, command, places = _prepare(name, port, folder)
+    with said.open("wb") as out:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=out, stderr=out, cwd=folder, env={**os.environ, **places}, start_new_session=True
+        )
+    try:
+        await _listening(process, port, said)
+        yield {"port": port, "pid": process.pid}
+    finally:
+        await _end(process)
+
+
+async def _listening(process: asyncio.subprocess.Process, port: int, said: Path) -> None:
+    end = time.monotonic() + START_S
+    while time.monotonic() < end and process.returncode is None:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            await writer.wait_closed()
+            return
+        await asyncio.sleep(LOOK_S)
+    raise TriackError(f"bench: the server of a peer did not start: {_last_line(said)}")
+
+
+def _prepare(name: str, port: int, folder: Path) -> tuple[Path, list[str], dict[str, str]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "server.out", *SERVERS[name](port, folder)
+
+
+def _last_line(said: Path) -> str:
+    lines = said.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    for end in (process.terminate, process.kill):
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                end()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), END_S)

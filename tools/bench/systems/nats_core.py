@@ -1,0 +1,69 @@
+"""NATS core: published to whoever listens at that moment, and forgotten."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Self
+
+import nats
+from nats.aio.msg import Msg
+
+from triack.tools.bench.application import Inlet, Outlet, Sink
+
+__all__ = ["NatsInlet", "NatsOutlet"]
+
+_SUBJECT = "bench"
+PENDING_BYTES = 1024 * 1024 * 1024
+"""What the reader may have waiting: the server's own limit, and so never the client's, is what drops."""
+
+
+class NatsOutlet(Outlet):
+    """Publishes."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._url = f"nats://127.0.0.1:{options['server']['port']}"
+
+    async def __aenter__(self) -> Self:
+        self._nats = await nats.connect(self._url)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._nats.close()
+
+    async def put(self, bodies: Sequence[bytes]) -> None:
+        """Publish one after the other."""
+        publish = self._nats.publish
+        for body in bodies:
+            await publish(_SUBJECT, body)
+        await asyncio.sleep(0)
+
+    async def settle(self) -> None:
+        """Wait until the server has everything; nothing tells what has arrived."""
+        await self._nats.flush()
+
+
+class NatsInlet(Inlet):
+    """Subscribes."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._url = f"nats://127.0.0.1:{options['server']['port']}"
+        self._sink: Sink | None = None
+
+    async def __aenter__(self) -> Self:
+        self._nats = await nats.connect(self._url)
+        await self._nats.subscribe(
+            _SUBJECT, cb=self._take, pending_msgs_limit=PENDING_BYTES, pending_bytes_limit=PENDING_BYTES
+        )
+        await self._nats.flush()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._nats.close()
+
+    async def _take(self, message: Msg) -> None:
+        if self._sink is not None:
+            self._sink.take([message.data])
+
+    async def run(self, sink: Sink) -> None:
+        """Take what comes."""
+        self._sink = sink
+        await asyncio.Event().wait()

@@ -1,0 +1,234 @@
+"""Triack itself, through its public interface."""
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import triack
+from triack.base.commit import Commit
+from triack.node import operator_log
+from triack.node.platform import PLATFORM, Platform
+from triack.queues.stages import STAGES
+from triack.store.store import Store
+from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
+from triack.tools.bench.disk import is_memory
+from triack.tools.bench.work import Work, is_plain, noise_of
+from triack.transport.endpoint import Endpoint, Tls
+
+__all__ = ["QUEUE", "RECEIVER", "SENDER", "Counting", "OwnInlet", "OwnOutlet", "settings_of"]
+
+SENDER, RECEIVER, QUEUE = "sender", "receiver", "bench"
+LOOK_FIRST, LOOK_EVERY = 16, 64
+"""The first bursts are searched for readable bodies, and of the others one in so many."""
+_FULL = 2
+"""``PRAGMA synchronous`` as SQLite tells it."""
+
+
+class _Store(Store):
+    """A store that counts its commits; each is synced before it returns."""
+
+    commits = 0
+
+    def apply(self, commit: Commit) -> None:
+        super().apply(commit)
+        self.commits += 1
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether SQLite was told to sync every commit, of a file on a disk."""
+        on_disk = not self.in_memory and not is_memory(Path(self.path))
+        return on_disk and self._db.pragma("synchronous") == _FULL
+
+
+class Counting(Platform):
+    """This machine, counting what a node has written to its disk and its sockets.
+
+    Args:
+        noise: what bodies end with, to see whether they can be read on the wire.
+
+    Attributes:
+        datagrams, bytes: sent, without the headers of IP and UDP.
+        looked, plain: bursts that were searched, and those in which a body could be read.
+    """
+
+    def __init__(self, noise: bytes) -> None:
+        self._noise = noise
+        self._store: _Store | None = None
+        self.bursts = self.datagrams = self.bytes = self.looked = self.plain = 0
+
+    def open_store(self, data: Path | None) -> Store:
+        """The node's store."""
+        self._store = _Store(data)
+        return self._store
+
+    async def open_endpoint(
+        self, scheme: str, listen: str | None, *, loopback_only: bool, tls: Tls | None = None
+    ) -> Endpoint:
+        """An endpoint whose bursts are counted."""
+        endpoint = await super().open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls)
+        send = endpoint.send
+
+        async def counted(datagrams: list[bytes], to: str) -> None:
+            self.bursts += 1
+            self.datagrams += len(datagrams)
+            self.bytes += sum(map(len, datagrams))
+            if self.bursts <= LOOK_FIRST or self.bursts % LOOK_EVERY == 0:
+                self.looked += 1
+                self.plain += any(is_plain(datagram, self._noise) for datagram in datagrams)
+            await send(datagrams, to)
+
+        endpoint.send = counted  # type: ignore[method-assign]
+        return endpoint
+
+    def facts(self) -> Facts:
+        """What it has counted."""
+        store = self._store
+        return {
+            "commits": store.commits if store is not None else 0,
+            "synced": store is not None and store.is_synced,
+            "datagrams": self.datagrams,
+            "wire_bytes": self.bytes,
+            "looked": self.looked,
+            "plain": self.plain,
+        }
+
+
+def settings_of(work: Work) -> triack.NodeSettings:
+    """Default settings but for what the row names."""
+    if work.transport == "tcp":
+        session = triack.SessionSettings(max_unacked_packet=work.window)
+        return triack.NodeSettings(session=session, stream_datagram_bytes=work.datagram_bytes)
+    session = triack.SessionSettings(max_unacked_packet=work.window, max_datagram_bytes=work.datagram_bytes)
+    return triack.NodeSettings(session=session)
+
+
+def _log_bytes(log: str | None) -> int:
+    return sum(file.stat().st_size for file in Path(log).iterdir()) if log and Path(log).is_dir() else 0
+
+
+class _End:
+    """What both ends have: a node."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.work = Work(**options["work"])
+        self._platform = Counting(noise_of(self.work.size))
+        self._stack = contextlib.AsyncExitStack()
+        self._log: str | None = options["log"] if self.work.log else None
+
+    async def open(self, name: str, **further: Any) -> triack.Node:
+        """Open the node, until ``close``."""
+        if not self.work.complete:  # it is meant to end with messages on their way
+            logging.getLogger(operator_log.NAME).setLevel(logging.ERROR)
+        token = PLATFORM.set(self._platform)
+        try:
+            node = triack.open(
+                name,
+                data=self.options["data"],
+                log=self._log,
+                insecure=self.work.insecure,
+                settings=settings_of(self.work),
+                **further,
+            )
+        finally:
+            PLATFORM.reset(token)
+        return await self._stack.enter_async_context(node)
+
+    async def close(self) -> None:
+        """Close it."""
+        await self._stack.aclose()
+
+    def facts(self) -> Facts:
+        """What the node has done."""
+        found = self._platform.facts()
+        # Express messages are on no disk, whatever else the node writes there.
+        is_kept = self.work.delivery != "express"
+        return {**found, "synced": found["synced"] and is_kept, "log_bytes": _log_bytes(self._log)}
+
+
+class OwnOutlet(Outlet):
+    """A node that sends."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._end = _End(options)
+        work, found = self._end.work, options["found"]
+        self._delivery = triack.Delivery[work.delivery.upper()]
+        self._destination = f"{found['address'] if work.insecure else RECEIVER}/{QUEUE}"
+        self._in_flight = work.in_flight
+        self.batch = max(1, min(Outlet.batch, work.in_flight // 8))
+        self._marks: deque[tuple[int, triack.Receipt]] = deque()
+        self._sent = self._done = 0
+
+    async def __aenter__(self) -> Self:
+        self._node = await self._end.open(SENDER)
+        if not self._end.work.insecure:
+            found = self._end.options["found"]
+            await self._node.trust(RECEIVER, found["key"], found["address"])
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._end.close()
+
+    async def put(self, bodies: Sequence[bytes]) -> None:
+        """Send messages; wait when too many are not acknowledged by the ack of their class."""
+        while self._sent + len(bodies) - self._done > self._in_flight and self._marks:
+            await self._pass_mark()
+        send, to, delivery = self._node.send, self._destination, self._delivery
+        for body in bodies[:-1]:
+            await send(to, body, delivery=delivery)
+        self._sent += len(bodies)
+        self._marks.append((self._sent, await send(to, bodies[-1], delivery=delivery)))
+
+    async def _pass_mark(self) -> None:
+        sent, receipt = self._marks.popleft()
+        await receipt.reached(STAGES[self._delivery])
+        self._done = sent
+
+    async def settle(self) -> None:
+        """Wait for the ack of the class for all of them."""
+        while self._marks:
+            await self._pass_mark()
+
+    async def flush(self) -> None:
+        """Wait until everything that was put is on this node's disk."""
+        await self._node.flush()
+
+    def facts(self) -> Facts:
+        """What the node has done."""
+        return self._end.facts()
+
+
+class OwnInlet(Inlet):
+    """A node that receives."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._end = _End(options)
+
+    async def __aenter__(self) -> Self:
+        options, work = self._end.options, self._end.work
+        listen = f"{work.transport}://{options.get('host', '127.0.0.1')}:{options.get('port', 0)}"
+        # The sender would come straight, past what lies between, if it knew where.
+        announce = "" if options.get("is_behind") else None
+        self._node = await self._end.open(RECEIVER, listen=listen, queues=[QUEUE], announce=announce)
+        if not work.insecure:
+            await self._node.trust(SENDER, options["sender_key"], send=[QUEUE])
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._end.close()
+
+    def found(self) -> Facts:
+        """Its address and its key."""
+        return {"address": self._node.address, "key": "" if self._end.work.insecure else self._node.key}
+
+    async def run(self, sink: Sink) -> None:
+        """Hand messages to the application one by one."""
+        async for message in self._node.receive(QUEUE):
+            sink.take([message.body])
+
+    def facts(self) -> Facts:
+        """What the node has done."""
+        return self._end.facts()

@@ -1,0 +1,98 @@
+"""The table: for people, as Markdown and as CSV."""
+
+import csv
+import io
+import os
+import platform
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+import apsw
+
+import triack
+from triack.tools.bench.figures import Figure, Result
+
+__all__ = ["HEADINGS", "as_csv", "as_markdown", "cells", "machine", "number"]
+
+HEADINGS = ("row", "what", "goal", "floor", "median", "min to max", "runs", "versus", "ratio", "verified")
+
+WHOLE_FROM = 100
+"""Three digits are there then."""
+
+
+def number(value: float | None) -> str:
+    """A figure with about three digits; a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= WHOLE_FROM else f"{value:.3g}"
+
+
+def machine() -> str:
+    """What was measured on, and with."""
+    memory_gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Triack {triack.__version__}, {system}, {os.cpu_count()} cores, "
+        f"{memory_gib:.0f} GiB, Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}"
+    )
+
+
+def cells(result: Result) -> Iterator[tuple[Figure, tuple[str, ...]]]:
+    """A line of the table for each figure of a row that was measured; for all of them if none was."""
+    figures = list(result.figures.values())
+    for place, figure in enumerate([it for it in figures if it.values] or figures):
+        first = not place
+        goal = figure.goal
+        values = figure.values
+        spread = f"{number(min(values))} to {number(max(values))}" if values else "-"
+        line = (
+            result.row.name if first else "",
+            "; ".join(part for part in (result.row.text if first else "", goal.name) if part),
+            _mark(figure, goal.goal),
+            _mark(figure, goal.floor),
+            f"{number(figure.median)} {goal.unit}" if values else "-",
+            spread,
+            str(len(values)),
+            f"{result.versus} {number(figure.versus_median)}" if figure.versus_values else "-",
+            "-" if figure.ratio is None else f"{figure.ratio:.2f}",
+            _verified(result) if first else "",
+        )
+        yield figure, line
+
+
+def _mark(figure: Figure, mark: float | None) -> str:
+    return "-" if mark is None else f"{'at most' if figure.goal.is_cost else 'at least'} {number(mark)}"
+
+
+def _verified(result: Result) -> str:
+    if not result.is_measured:
+        return "not run"
+    return ", ".join(result.guarantee) or "yes" if result.verified else "no"
+
+
+def as_markdown(results: Iterable[Result]) -> str:
+    """The table as a page of documentation has it, the machine above and the notes below."""
+    lines = [machine(), "", f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
+    notes = []
+    for result in results:
+        lines += [f"| {' | '.join(line)} |" for _, line in cells(result)]
+        notes += [f"- {result.row.name}: {note}" for note in result.notes]
+    return "\n".join([*lines, *([""] if notes else []), *notes])
+
+
+def as_csv(results: Iterable[Result]) -> str:
+    """One line for each run of each figure: what a spreadsheet or a plot starts from."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("row", "figure", "unit", "goal", "floor", "system", "run", "value", "verified"))
+    for result in results:
+        for figure in result.figures.values():
+            goal = figure.goal
+            shared = (result.row.name, goal.name, goal.unit, goal.goal, goal.floor)
+            for system, values, verified in (
+                ("triack", figure.values, result.verified),
+                (result.versus, figure.versus_values, result.versus_verified),
+            ):
+                for run, value in enumerate(values, 1):
+                    writer.writerow((*shared, system, run, value, str(bool(verified)).lower()))
+    return out.getvalue()

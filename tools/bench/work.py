@@ -1,0 +1,102 @@
+"""What one run does, and the messages it sends."""
+
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any, Literal
+
+from triack.base.errors import UsageError
+
+__all__ = ["HEAD_BYTES", "RING", "Mode", "Work", "index_of", "is_plain", "make_ring", "noise_of", "stamp_of", "stamped"]
+
+Mode = Literal["stream", "paced", "single"]
+"""As fast as it goes; so many a second, each with the time at which it was sent; one after the other."""
+
+RING = 16_381
+"""So many different bodies, then the first again: making and comparing them costs next to nothing, and a slip of so
+many messages at once would show in the count. A prime, so that no batch or window fits into it."""
+_INDEX_BYTES = 4
+HEAD_BYTES = 12
+"""The index of a body in the ring, and the nanosecond at which it was sent where that is measured."""
+_NOISE_BYTES = 16
+"""So many bytes of a body are not met by chance in what is encrypted."""
+SEED = 11
+"""Both ends make the same bodies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One run.
+
+    Attributes:
+        size: bytes of a body.
+        mode: how they are sent.
+        delivery: the class, for Triack; others do what they can.
+        window: packets that may be unacknowledged.
+        transport: ``udp`` or ``tcp``.
+        datagram_bytes: largest datagram on either.
+        rate: messages a second when paced.
+        seconds: how long messages are sent.
+        messages: so many in place of a time; None for a time.
+        in_flight_bytes: no more is sent ahead of what has arrived.
+        log: whether a session log is written.
+        insecure: without keys.
+        complete: whether the run ends when everything has arrived, and not with the time.
+    """
+
+    size: int = 100
+    mode: Mode = "stream"
+    delivery: str = "transactional"
+    window: int = 1_024
+    transport: str = "udp"
+    datagram_bytes: int = 1_200
+    rate: int = 2_000
+    seconds: float = 5.0
+    messages: int | None = None
+    in_flight_bytes: int = 8 * 1024 * 1024
+    log: bool = True
+    insecure: bool = False
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        if self.size < HEAD_BYTES:
+            raise UsageError(f"bench: messages of {self.size} bytes; {HEAD_BYTES} are needed to tell them apart")
+
+    def to_json(self) -> dict[str, Any]:
+        """For the processes of the run."""
+        return asdict(self)
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that may be on their way."""
+        return max(2, self.in_flight_bytes // self.size)
+
+
+def noise_of(size: int) -> bytes:
+    """What all bodies of that size end with."""
+    return Random(SEED).randbytes(size)[HEAD_BYTES:]
+
+
+def make_ring(size: int) -> list[bytes]:
+    """The bodies of that size, twice, so that no slice of them has to go round."""
+    tail = bytes(HEAD_BYTES - _INDEX_BYTES) + noise_of(size)
+    return 2 * [index.to_bytes(_INDEX_BYTES) + tail for index in range(RING)]
+
+
+def index_of(body: bytes) -> int:
+    """Which body of the ring it claims to be."""
+    return int.from_bytes(body[:_INDEX_BYTES])
+
+
+def stamped(body: bytes, now_ns: int) -> bytes:
+    """The body with a time in it."""
+    return body[:_INDEX_BYTES] + now_ns.to_bytes(HEAD_BYTES - _INDEX_BYTES) + body[HEAD_BYTES:]
+
+
+def stamp_of(body: bytes) -> int:
+    """The time in a body, 0 for none."""
+    return int.from_bytes(body[_INDEX_BYTES:HEAD_BYTES])
+
+
+def is_plain(datagram: bytes, noise: bytes) -> bool:
+    """Whether bodies can be read on the wire."""
+    return noise[:_NOISE_BYTES] in datagram
