@@ -33,8 +33,8 @@ class Sending(ABC):
         """Accept messages for sending, in order; waits while the outgoing queue is full.
 
         It is what ``send`` is for one after the other, for less work: other senders may come between, and a process
-        that dies, a call that is cancelled or an error while it waits leave a beginning of the list accepted, which a
-        note on the error tells. ``Transaction.send_many`` sends all of it or nothing.
+        that dies, a call that is cancelled or an error while it waits leave a beginning of the list accepted. A note on
+        the error tells how many; who was cancelled is not told. ``Transaction.send_many`` sends all of it or nothing.
 
         Args:
             destination: as for ``send``.

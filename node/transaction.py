@@ -11,7 +11,7 @@ from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
-from triack.node.port import Port, Prepared, PreparedList
+from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
 from triack.node.receipt import Receipt, accept
 from triack.node.receipts import Receipts
 from triack.queues.accepted_keys import OWN_STATE
@@ -19,7 +19,11 @@ from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.queued_packet import bits_of
 from triack.queues.redelivery import Return
 
-__all__ = ["ONLY_THE_TRANSACTION", "Transaction"]
+__all__ = ["LISTS_BYTES", "ONLY_THE_TRANSACTION", "Transaction", "add_listed"]
+
+LISTS_BYTES = 4 * 1024 * 1024
+"""What the lists of one transaction hold: a commit takes all of it in one go, while nothing else runs. By default an
+outgoing queue takes as much before a sender waits (``NodeSettings.pending_limit_bytes``)."""
 
 
 class Transaction:
@@ -38,6 +42,7 @@ class Transaction:
         self._sends: list[Prepared | PreparedList] = []
         self._taken: list[tuple[Mailbox, Run, range]] = []
         self._state: dict[str, bytes | None] = {}
+        self._listed_bytes = 0
         self._ended = False
 
     async def send(
@@ -81,19 +86,23 @@ class Transaction:
 
         Args:
             destination: as for ``Node.send``.
-            bodies: at most 4 MiB each. All are checked here.
+            bodies: at most 4 MiB each, and of all lists of the transaction together, with 64 bytes for each message
+                beside its body; the message that goes beyond is taken. All are checked here.
             delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
             **properties: as for ``Node.send_many``; times to live, in seconds, count from this call.
 
         Raises:
-            UsageError, NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for
-                ``send``.
+            UsageError: as for ``send``, or the lists hold more than a transaction takes; nothing of this one is sent.
+            NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``send``.
         """
         self._check_open()
         _check_durable(destination, delivery)
         prepared = self._port.prepare_many(destination, bodies, delivery, properties)
+        sizes = [len(body) for body in prepared.bodies]
+        add_listed(destination, self._listed_bytes, sizes)
         await self._port.wait_room_for(prepared)
         self._check_open()
+        self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
         self._sends.append(prepared)
 
     async def reply(
@@ -261,6 +270,25 @@ class _Refusing:
 
 ONLY_THE_TRANSACTION = _Refusing()
 """Holds what any transaction received."""
+
+
+def add_listed(destination: str, listed_bytes: int, sizes: list[int]) -> int:
+    """Count a list of messages to what the lists of a transaction hold already.
+
+    Returns:
+        What they hold then.
+
+    Raises:
+        UsageError: that is more than a transaction takes.
+    """
+    counted = [size_bytes + MESSAGE_OVERHEAD_BYTES for size_bytes in sizes]
+    total_bytes = listed_bytes + sum(counted)
+    if counted and total_bytes - counted[-1] >= LISTS_BYTES:
+        raise UsageError(
+            f"send to {destination} in a transaction: its lists would hold {total_bytes} bytes, more than "
+            f"{LISTS_BYTES}: send them in several transactions"
+        )
+    return total_bytes
 
 
 def _check_durable(destination: str, delivery: Delivery) -> None:

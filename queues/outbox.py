@@ -195,7 +195,8 @@ class Outbox:
 
     def room_bytes(self, outgoing: OutgoingQueue) -> int:
         """How much an outgoing queue takes without waiting; the message that goes beyond is taken, and nothing at 0."""
-        if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable):
+        coming = len(outgoing.pending)
+        if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
             return 0
         if outgoing.durable:
             return self._settings.pending_limit_bytes - outgoing.pending_bytes

@@ -28,7 +28,7 @@ from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats, read_stats
 from triack.node.steering import as_ids
-from triack.node.transaction import ONLY_THE_TRANSACTION
+from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed
 from triack.queues.browse import BrowsedMessage, Position
 from triack.queues.mailbox import Lease, QueuedPacket
 from triack.queues.packing import MAX_BODY_BYTES
@@ -445,6 +445,7 @@ class ClientTransaction:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._number: int | None = None
+        self._listed_bytes = 0
         self._ended = False
 
     async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
@@ -478,7 +479,9 @@ class ClientTransaction:
     ) -> None:
         """Send a list with the commit, in order; see ``Transaction.send_many``."""
         name = _durable_name_of(destination, delivery)
-        for body, sizes in _frames_of(destination, bodies):
+        frames = _frames_of(destination, bodies)
+        self._listed_bytes = add_listed(destination, self._listed_bytes, [one for _, sizes in frames for one in sizes])
+        for body, sizes in frames:
             await self._call(
                 "tx_send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
             )

@@ -1,9 +1,11 @@
 """How far messages have come that a node in another process accepted."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol, overload
 
 from triack.base.checks import check_timeout
+from triack.base.errors import WaitTimeout
 from triack.node.control.frames import Header
 from triack.node.receipt import MessageWaits, Waits
 from triack.queues.stages import Stage
@@ -65,11 +67,22 @@ class ClientReceipts(Waits, Sequence[ClientReceipt]):
 
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
         """Wait until every message has reached a stage given as a value; see ``Receipts``."""
-        for header in self._headers:
-            await _wait(self._client, header["receipt"], None, stage, timeout)
+        check_timeout(f"wait for {stage}", timeout)
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        try:
+            for header in self._headers:
+                left = None if end is None else max(0.0, end - loop.time())
+                await _wait(self._client, header["receipt"], None, stage, left)
+        except WaitTimeout:
+            name = _name_of(stage)
+            raise WaitTimeout(f"{len(self)} messages not all {name} after {timeout} s") from None
 
 
 async def _wait(client: Caller, number: int, at: int | None, stage: Stage | str, timeout: float | None) -> None:
     check_timeout(f"wait for {stage}", timeout)
-    name = stage.name.lower() if isinstance(stage, Stage) else stage
-    await client.call("wait", receipt=number, at=at, stage=name, timeout=timeout)
+    await client.call("wait", receipt=number, at=at, stage=_name_of(stage), timeout=timeout)
+
+
+def _name_of(stage: Stage | str) -> str:
+    return stage.name.lower() if isinstance(stage, Stage) else stage

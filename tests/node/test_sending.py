@@ -53,16 +53,37 @@ async def test_of_a_list_with_a_mistake_nothing_is_accepted() -> None:
 
 
 async def test_a_list_waits_for_room_as_single_messages_do() -> None:
-    """At the quota of a queue it stops, and goes on when there is room."""
+    """At the quota of a queue it stops, no more than a turn beyond it, and goes on when there is room."""
     limits = triack.Limits(queue_quota={"q": triack.Quota(messages=100)})
     many = [b"%d" % number for number in range(40 * TURN_MESSAGES)]
-    async with make(settings=quick(limits=limits, pending_limit_bytes=50_000)) as node:
+    async with make(settings=quick(limits=limits)) as node:
         sending = asyncio.create_task(node.send_many("q", many))
         await asyncio.sleep(SOON)
         assert not sending.done()
-        assert 100 <= node.queue_lengths()["q"] < 20 * TURN_MESSAGES
-        assert await bodies(node, "q", len(many)) == many
+        assert 100 <= node.queue_lengths()["q"] <= 100 + TURN_MESSAGES
+        async with node.receive("q") as reader:
+            got: list[bytes] = []
+            while len(got) < len(many):
+                got += [message.body for message in await reader.get_many(timeout=WAIT)]
+                assert node.queue_lengths()["q"] <= 100 + TURN_MESSAGES
+        assert got == many
         await (await sending).ordered(WAIT)
+
+
+async def test_who_is_cancelled_leaves_a_beginning_of_the_list() -> None:
+    """In order, and without a hole."""
+    limits = triack.Limits(queue_quota={"q": triack.Quota(messages=100)})
+    many = [b"%d" % number for number in range(10_000)]
+    async with make(settings=quick(limits=limits)) as node:
+        sending = asyncio.create_task(node.send_many("q", many))
+        await asyncio.sleep(SOON)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        await node.flush()
+        there = node.queue_lengths()["q"]
+        assert 0 < there < len(many)
+        assert await bodies(node, "q", there) == many[:there]
 
 
 async def test_a_list_stops_at_the_limit_of_what_is_pending() -> None:
