@@ -261,6 +261,7 @@ async def test_a_list_that_was_received_comes_again_after_a_rollback(node: triac
     again = await tx.receive_many("in", 250, WAIT)
     assert [(message.body, message.failures) for message in again] == [(body, 1) for body in many[:250]]
     await tx.commit()
+    assert node.queue_lengths()["in"] == 50
     async with node.receive("in") as reader:
         left = await reader.get_many(timeout=WAIT)
     assert [(message.body, message.failures) for message in left] == [(body, 0) for body in many[250:]]
