@@ -262,9 +262,10 @@ async def test_a_list_that_was_received_comes_again_after_a_rollback(node: triac
     assert [(message.body, message.failures) for message in again] == [(body, 1) for body in many[:250]]
     await tx.commit()
     assert node.queue_lengths()["in"] == 50
-    async with node.receive("in") as reader:
-        left = await reader.get_many(timeout=WAIT)
-    assert [(message.body, message.failures) for message in left] == [(body, 0) for body in many[250:]]
+    async with node.transaction() as tx:
+        left = await tx.receive_many("in", 30, WAIT)
+    assert [(message.body, message.failures) for message in left] == [(body, 0) for body in many[250:280]]
+    assert node.queue_lengths()["in"] == 20
 
 
 async def test_lists_of_a_transaction_have_a_limit(node: triack.Node, tmp_path: Path) -> None:
