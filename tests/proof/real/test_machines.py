@@ -149,7 +149,7 @@ def test_who_is_not_trusted_gets_silence(plant: Plant) -> None:
     captured = plant.folder / "captured"
     with plant.machine("b").capture(captured), triack.sync.connect(plant.folder / "b") as b:
         sent = plant.run("a", "triack send plant-b/orders --data a --timeout 2", b"12 valves\n")
-        assert sent.returncode == 1
+        assert sent.returncode == 3
         assert b.stats().drops["untrusted"] > 0
         assert b.queue_lengths() == {"dead-letter": 0}
     frames = [frame for frame in read_capture(captured) if frame.sender is not None]
@@ -184,7 +184,7 @@ def test_trust_that_is_withdrawn_ends_the_session(plant: Plant) -> None:
         wait_until(lambda: b.stats().closes.get("revoked") == 1, "the session ends", seconds=10)
         assert b.stats().sessions == []
         sent = plant.run("a", "triack send plant-b/orders --data a --timeout 2", b"six pumps\n")
-        assert sent.returncode == 1
+        assert sent.returncode == 3
         assert b.queue_lengths()["orders"] == 1
         assert plant.run("b", f"triack trust add plant-a {key} --data b").returncode == 0
         wait_until(lambda: b.queue_lengths()["orders"] == 2, "what has waited arrives")
