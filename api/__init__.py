@@ -22,6 +22,7 @@ from triack.node.node import Node
 from triack.node.node import open_node as open
 from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Receipt
+from triack.node.receipts import Receipts
 from triack.node.stats import AckStats, LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
@@ -75,6 +76,7 @@ __all__ = [
     "QueueStats",
     "Quota",
     "Receipt",
+    "Receipts",
     "Reconnect",
     "Redelivery",
     "SessionSettings",

@@ -13,6 +13,7 @@ __all__ = [
     "LONGEST_LIFE_S",
     "check_between",
     "check_datagram",
+    "check_most",
     "check_settings",
     "check_timeout",
 ]
@@ -52,6 +53,12 @@ def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
             least = int(not zero)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise UsageError(f"{kind}: {field.name} must be a whole number of at least {least}, not {value!r}")
+
+
+def check_most(queue: str, most: object) -> None:
+    """Raises UsageError when that is no number of messages."""
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise UsageError(f"receive from {queue}: at most so many messages must be a whole number above 0, not {most!r}")
 
 
 def _nanoseconds(what: str, seconds: object, *, zero: bool) -> int:

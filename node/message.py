@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import UsageError
 from triack.node.outgoing_message import MessageProperties
-from triack.queues.mailbox import Lease
+from triack.queues.mailbox import Lease, QueuedPacket
 
 __all__ = ["Holder", "Message", "absolute", "way_back"]
 
@@ -31,15 +31,29 @@ class Message:
         redelivered: True when it may have been handed out before.
     """
 
-    __slots__ = ("_holder", "_lease", "_name_of", "body", "queue", "redelivered")
+    __slots__ = ("_holder", "_index", "_name_of", "_packet", "body", "queue", "redelivered")
 
-    def __init__(self, body: bytes, queue: str, lease: Lease, holder: Holder, name_of: Callable[[bytes], str]) -> None:
+    def __init__(
+        self,
+        body: bytes,
+        queue: str,
+        packet: QueuedPacket,
+        index: int,
+        redelivered: bool,
+        holder: Holder,
+        name_of: Callable[[bytes], str],
+    ) -> None:
         self.body = body
         self.queue = queue
-        self.redelivered = lease.redelivered
-        self._lease = lease
+        self.redelivered = redelivered
+        self._packet = packet
+        self._index = index
         self._holder = holder
         self._name_of = name_of
+
+    @property
+    def _lease(self) -> Lease:
+        return Lease(self._packet, self._index, self.redelivered)
 
     def __repr__(self) -> str:
         return f"<Message {self.id} of queue {self.queue}, {len(self.body)} bytes>"
@@ -72,7 +86,8 @@ class Message:
 
     def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
         """The same message, with another who answers for it: made of the present one."""
-        return Message(self.body, self.queue, self._lease, wrap(self._holder), self._name_of)
+        packet, index, redelivered = self._packet, self._index, self.redelivered
+        return Message(self.body, self.queue, packet, index, redelivered, wrap(self._holder), self._name_of)
 
     @property
     def id(self) -> str:
@@ -80,8 +95,8 @@ class Message:
 
         MSMQ names messages by the same two parts, the source queue manager and its MessageID ([MS-MQMQ] 2.2.19.2).
         """
-        packet = self._lease.packet
-        return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._lease.index}"
+        packet = self._packet
+        return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._index}"
 
     @property
     def sender(self) -> str:
@@ -89,17 +104,17 @@ class Message:
 
         A node without a name here, which only one that runs without keys can speak to, is called by its id.
         """
-        return self._name_of(self._lease.packet.origin)
+        return self._name_of(self._packet.origin)
 
     @property
     def sent_at(self) -> float:
         """When it was sent: wall clock of the sender, seconds since 1970, to the millisecond."""
-        return self._lease.packet.open().sent_at_ms / 1_000
+        return self._packet.open().sent_at_ms / 1_000
 
     @property
     def failures(self) -> int:
         """How often it was given back as failed."""
-        return self._lease.packet.failures.get(self._lease.index, 0)
+        return self._packet.failures.get(self._index, 0)
 
     @property
     def properties(self) -> dict[str, Any]:
@@ -108,8 +123,8 @@ class Message:
         In the dead-letter queue also ``dead_reason``, ``dead_destination`` and, if it was sent from here,
         ``dead_maybe_delivered``.
         """
-        properties = self._lease.packet.open().properties
-        return dict(properties[self._lease.index]) if properties is not None else {}
+        properties = self._packet.open().properties
+        return dict(properties[self._index]) if properties is not None else {}
 
     @property
     def correlation_id(self) -> str | None:

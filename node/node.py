@@ -26,6 +26,7 @@ from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
 from triack.node.receipt import Receipt, accept
 from triack.node.requesting import Requesting, Requests
+from triack.node.sending import Sending
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering, as_ids
 from triack.node.transaction import Transaction
@@ -128,7 +129,7 @@ def open_at_rest(data: str | Path) -> "Node":
     )
 
 
-class Node(Trusting, Requesting):
+class Node(Sending, Trusting, Requesting):
     """One queue manager. Make it with ``triack.open``."""
 
     def __init__(

@@ -7,6 +7,7 @@ and whatever may have to wait ends when the node does.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from triack.base.delivery import Delivery
@@ -36,14 +37,14 @@ from triack.queues.accepted_keys import OWN_STATE, Accepted
 from triack.queues.admission import REPLY_QUEUE
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
-from triack.queues.mailbox import Lease, Mailbox, Run
-from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.mailbox import Lease, Mailbox, QueuedPacket, Run
+from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, Waiter
 from triack.transport.address import Destination
 
-__all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared"]
+__all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared", "PreparedList"]
 
 T = TypeVar("T")
 
@@ -54,6 +55,23 @@ MESSAGE_OVERHEAD_BYTES = 64
 
 Prepared = tuple[OutgoingQueue, bytes | Outgoing, int]
 """A message that was checked: where it goes, what goes, and how many bytes of memory it counts for."""
+
+
+@dataclass(slots=True)
+class PreparedList:
+    """Messages that were checked: where they go, their bodies, and what all of them have beside the body."""
+
+    destination: str
+    outgoing: OutgoingQueue
+    bodies: list[bytes]
+    shared: Outgoing | None
+
+    def messages(self, bodies: list[bytes]) -> list[bytes | Outgoing]:
+        """Some of the bodies as messages."""
+        shared = self.shared
+        if shared is None:
+            return list(bodies)
+        return [Outgoing(body, shared.properties, shared.reach_by_ms) for body in bodies]
 
 
 class Port:
@@ -176,8 +194,25 @@ class Port:
                 )
         prepared = outgoing, message, size_bytes
         if not self._is_accepted(prepared):
-            self._check_room(destination, outgoing, message)
+            self._check_taken(destination, outgoing)
+            self._check_key(destination, message)
         return prepared
+
+    def prepare_many(
+        self, destination: str, bodies: Iterable[bytes], delivery: Delivery, properties: MessageProperties
+    ) -> PreparedList:
+        """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
+        self.check_alive()
+        outgoing = self.outgoing_queue(destination, delivery)
+        checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
+        check_size(destination, max(checked, key=len, default=b""))
+        self._check_taken(destination, outgoing)
+        if not properties:
+            return PreparedList(destination, outgoing, checked, None)
+        shared = with_properties(destination, b"", properties, self._wall_ms())
+        if shared.key:
+            raise UsageError(f"send to {destination}: a key names one message, not a list of them")
+        return PreparedList(destination, outgoing, checked, shared)
 
     def _is_accepted(self, prepared: Prepared) -> bool:
         """Whether the message was accepted with its key before: then nothing more is."""
@@ -186,11 +221,16 @@ class Port:
             return False
         return self._engine.outbox.keys.find(outgoing, message.key, self._wall_ms()) is not None
 
-    def _check_room(self, destination: str, outgoing: OutgoingQueue, message: bytes | Outgoing) -> None:
+    def _check_taken(self, destination: str, outgoing: OutgoingQueue) -> None:
         if outgoing.durable and self._engine.inbox.admission.store_low:
             raise NoRoom(f"send to {destination}: the disk of node {self._name} has less room than its reserve")
+        self._check_refused(destination, outgoing)
+
+    def _check_refused(self, destination: str, outgoing: OutgoingQueue) -> None:
         if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
             raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
+
+    def _check_key(self, destination: str, message: bytes | Outgoing) -> None:
         if isinstance(message, bytes) or not message.key:
             return
         wait_ms = self._engine.outbox.keys.full_for_ms(self._wall_ms())
@@ -205,20 +245,52 @@ class Port:
 
     def has_room(self, prepared: Prepared) -> bool:
         """Whether its outgoing queue takes the message; one that was accepted before needs no room."""
-        return self._engine.outbox.room(prepared[0]) or self._is_accepted(prepared)
+        return self._has_room(prepared[0]) or self._is_accepted(prepared)
+
+    def _has_room(self, outgoing: OutgoingQueue) -> bool:
+        return self._engine.outbox.room_bytes(outgoing) > 0
 
     async def wait_room(self, prepared: Prepared) -> None:
-        """Let others run, and wait while the outgoing queue has no room for it. Raises NodeClosed, StoreFailed."""
+        """Let others run, and wait while a message finds no room. Raises NodeClosed, StoreFailed, QueueFull."""
+        await self._wait_room(prepared[0], lambda: self.has_room(prepared))
+
+    async def wait_room_for(self, prepared: PreparedList) -> None:
+        """The same for the next message of a list."""
+        await self._wait_room(prepared.outgoing, lambda: self._has_room(prepared.outgoing))
+
+    async def _wait_room(self, outgoing: OutgoingQueue, has_room: Callable[[], bool]) -> None:
         self.turn = 0
         await asyncio.sleep(0)
-        while not self.has_room(prepared):
+        while not has_room():
             self.check_alive()
+            self._check_refused(outgoing.queue, outgoing)
             await self._driver.next_round()
 
     def may_go_on(self, outgoing: OutgoingQueue) -> bool:
         """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""
         self.turn += 1
-        return self.turn < TURN_MESSAGES and self._engine.outbox.room(outgoing)
+        return self.turn < TURN_MESSAGES and self._has_room(outgoing)
+
+    def accept_some(self, prepared: PreparedList, at: int) -> list[Row]:
+        """Accept what there is room for of a list, as many as there would be of single messages before others' turn."""
+        self._check_taken(prepared.destination, prepared.outgoing)
+        bodies = prepared.bodies[at : at + TURN_MESSAGES]
+        room_bytes = self._engine.outbox.room_bytes(prepared.outgoing)
+        size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
+        while len(bodies) > 1 and size_bytes - len(bodies[-1]) - MESSAGE_OVERHEAD_BYTES >= room_bytes:
+            size_bytes -= len(bodies.pop()) + MESSAGE_OVERHEAD_BYTES
+        self.turn += len(bodies) - 1
+        rows = self._engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
+        self.wake()
+        return rows
+
+    def accept_all(self, prepared: PreparedList) -> list[Row]:
+        """Accept a whole list, for which somebody has waited for room."""
+        bodies = prepared.bodies
+        size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
+        rows = self._engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
+        self.wake()
+        return rows
 
     def submit(self, prepared: Prepared) -> int:
         """Accept a message that ``prepare`` has checked. Returns its ticket in its outgoing queue."""
@@ -242,6 +314,10 @@ class Port:
         """Call ``waiter`` when a message reaches a stage, or will never."""
         self._engine.await_stage(outgoing, ticket, stage, waiter)
         self.wake()
+
+    def reached_until(self, outgoing: OutgoingQueue, tickets: range, stage: Stage) -> int:
+        """The first of these messages that has not reached a stage, by its ticket; or the end."""
+        return outgoing.stages.reached_until(tickets, stage)
 
     def forget_stage(self, outgoing: OutgoingQueue, ticket: int, waiter: Waiter) -> None:
         """Nobody waits any more."""
@@ -308,9 +384,9 @@ class Port:
             self.wake()
         return run
 
-    def acknowledge(self, mailbox: Mailbox, lease: Lease) -> None:
-        """A message is done; durable with the next commit."""
-        mailbox.acknowledge(lease)
+    def acknowledge(self, mailbox: Mailbox, packet: QueuedPacket, bits: int) -> None:
+        """Messages of a packet are done, message i if bit i is set; durable with the next commit."""
+        mailbox.acknowledge_many(packet, bits)
         self.wake()
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return) -> None:

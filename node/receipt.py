@@ -4,6 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 
 from triack.base.checks import check_timeout
+from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, RollbackDetected, UsageError, WaitTimeout
 from triack.node.port import Port, Prepared
 from triack.queues.accepted_keys import Accepted
@@ -11,11 +12,11 @@ from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.stages import STAGES, Stage
 
-__all__ = ["Receipt", "Waits", "accept"]
+__all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_stage"]
 
 
 class Waits(ABC):
-    """A handle on how far one message has come.
+    """A handle on how far a message has come, or a list of them.
 
     Each wait takes ``timeout`` in seconds (None: no limit) and raises:
 
@@ -27,11 +28,6 @@ class Waits(ABC):
     """
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def id(self) -> str:
-        """Names the message for ever, as ``Message.id`` does where it arrives."""
 
     async def queued(self, timeout: float | None = None) -> None:
         """Wait until this node has the message for good: on its disk, or in memory if it is express."""
@@ -62,7 +58,18 @@ class Waits(ABC):
         """
 
 
-class Receipt(Waits):
+class MessageWaits(Waits):
+    """A handle on how far one message has come."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """Names the message for ever, as ``Message.id`` does where it arrives."""
+
+
+class Receipt(MessageWaits):
     """One message that was accepted for sending. It costs nothing until one of its stages is awaited."""
 
     __slots__ = ("_accepted", "_ordinal", "_outgoing", "_port", "_ticket")
@@ -84,10 +91,7 @@ class Receipt(Waits):
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
         """Wait for a stage given as a value; see ``Waits``."""
         outgoing, port = self._outgoing, self._port
-        stage = _as_stage(stage)
-        check_timeout(f"wait for {stage.name.lower()}", timeout)
-        if stage > STAGES[outgoing.delivery]:
-            raise UsageError(f"wait for {stage.name.lower()}: {outgoing.delivery.label} messages have no such stage")
+        stage = check_stage(stage, outgoing.delivery, timeout)
         port.check_alive()
         if self._ticket is None:
             # Its way had ended before this start of the node; how, its key remembers.
@@ -136,6 +140,15 @@ def accept(port: Port, prepared: Prepared) -> Receipt:
         return Receipt(port, accepted.outgoing, accepted.ticket, accepted.ordinal, accepted)
     ticket = port.submit(prepared)
     return Receipt(port, outgoing, ticket, outgoing.ordinal_of(ticket))
+
+
+def check_stage(stage: object, delivery: Delivery, timeout: float | None) -> Stage:
+    """What a wait was asked for. Raises UsageError when there is no such stage, or no such time."""
+    wanted = _as_stage(stage)
+    check_timeout(f"wait for {wanted.name.lower()}", timeout)
+    if wanted > STAGES[delivery]:
+        raise UsageError(f"wait for {wanted.name.lower()}: {delivery.label} messages have no such stage")
+    return wanted
 
 
 def _as_stage(stage: object) -> Stage:

@@ -9,18 +9,20 @@ import threading
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
 from triack.node.access import DEFAULT_SUITE
-from triack.node.consumer import AckMode, Consumer
+from triack.node.consumer import BATCH_MESSAGES, AckMode, Consumer
 from triack.node.control.client import Client, ClientConsumer, ClientInvitation, ClientTransaction, connect_to
+from triack.node.control.client_receipts import ClientReceipts
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.message import Holder, Message
 from triack.node.node import Node, open_node
 from triack.node.outgoing_message import MessageProperties
-from triack.node.receipt import Waits
+from triack.node.receipt import MessageWaits, Waits
+from triack.node.receipts import Receipts
 from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
@@ -37,6 +39,7 @@ __all__ = [
     "SyncInvitation",
     "SyncNode",
     "SyncReceipt",
+    "SyncReceipts",
     "SyncTransaction",
     "connect",
     "open",
@@ -194,6 +197,18 @@ class _Face(Generic[N]):
         """Accept a message for sending; see ``Node.send``."""
         loop, node = self._parts
         return SyncReceipt(loop, loop.wait(node.send(destination, body, delivery=delivery, **properties)))
+
+    def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> "SyncReceipts":
+        """Accept messages for sending, in order; see ``Node.send_many``."""
+        loop, node = self._parts
+        return SyncReceipts(loop, loop.wait(node.send_many(destination, bodies, delivery=delivery, **properties)))
 
     def request(
         self,
@@ -368,17 +383,15 @@ class SyncInvitation:
         self._loop.wait(withdraw())
 
 
-class SyncReceipt:
-    """A handle on how far a message has come; see ``Receipt``. Each wait takes seconds, None for no limit."""
+W = TypeVar("W", bound=Waits)
 
-    def __init__(self, loop: _Loop, receipt: Waits) -> None:
+
+class _SyncWaits(Generic[W]):
+    """Each wait takes seconds, None for no limit."""
+
+    def __init__(self, loop: _Loop, receipt: W) -> None:
         self._loop = loop
         self._receipt = receipt
-
-    @property
-    def id(self) -> str:
-        """Names the message for ever, as ``Message.id`` does where it arrives."""
-        return self._receipt.id
 
     def queued(self, timeout: float | None = None) -> None:
         """Wait until the node has the message for good."""
@@ -399,6 +412,33 @@ class SyncReceipt:
     def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
         """Wait for a stage given as a value or by its name."""
         self._loop.wait(self._receipt.reached(stage, timeout))
+
+
+class SyncReceipt(_SyncWaits[MessageWaits]):
+    """A handle on how far a message has come; see ``Receipt``. Each wait takes seconds, None for no limit."""
+
+    @property
+    def id(self) -> str:
+        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        return self._receipt.id
+
+
+class SyncReceipts(_SyncWaits[Receipts | ClientReceipts], Sequence[SyncReceipt]):
+    """A handle on how far a list of messages has come, and on each of them; see ``Receipts``."""
+
+    def __len__(self) -> int:
+        return len(self._receipt)
+
+    @overload
+    def __getitem__(self, at: int) -> SyncReceipt: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[SyncReceipt]: ...
+
+    def __getitem__(self, at: int | slice) -> SyncReceipt | list[SyncReceipt]:
+        if isinstance(at, slice):
+            return [SyncReceipt(self._loop, receipt) for receipt in self._receipt[at]]
+        return SyncReceipt(self._loop, self._receipt[at])
 
 
 class _ThreadSafe:
@@ -438,6 +478,11 @@ class SyncConsumer:
         """The next message; see ``Consumer.get``."""
         return _thread_safe(self._loop, self._loop.wait(self._consumer.get(timeout)))
 
+    def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """The next messages, in order; see ``Consumer.get_many``."""
+        batch = self._loop.wait(self._consumer.get_many(most, timeout))
+        return [_thread_safe(self._loop, message) for message in batch]
+
     def close(self) -> None:
         """Give back what is unacknowledged and take no more."""
         self.__exit__(GeneratorExit, None, None)
@@ -469,6 +514,17 @@ class SyncTransaction:
         """Send with the commit; see ``Transaction.send``."""
         self._loop.wait(self._transaction.send(destination, body, delivery=delivery, **properties))
 
+    def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send a list with the commit, in order; see ``Transaction.send_many``."""
+        self._loop.wait(self._transaction.send_many(destination, bodies, delivery=delivery, **properties))
+
     def reply(
         self,
         message: Message,
@@ -479,6 +535,10 @@ class SyncTransaction:
     ) -> None:
         """Answer a message with the commit; see ``Transaction.reply``."""
         self._loop.wait(self._transaction.reply(message, body, delivery=delivery, **properties))
+
+    def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """Take messages with the commit, in order; see ``Transaction.receive_many``."""
+        return self._loop.wait(self._transaction.receive_many(queue, most, timeout))
 
     def receive(self, queue: str, timeout: float | None = None) -> Message:
         """Take a message with the commit; see ``Transaction.receive``."""
@@ -497,7 +557,7 @@ class SyncTransaction:
     def commit(self) -> list[SyncReceipt]:
         """Make it all durable. Returns a receipt for each message sent, in order."""
 
-        async def commit() -> list[Waits]:
+        async def commit() -> list[MessageWaits]:
             return [*await self._transaction.commit()]
 
         return [SyncReceipt(self._loop, receipt) for receipt in self._loop.wait(commit())]

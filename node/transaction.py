@@ -1,21 +1,29 @@
 """Transactions: receive from queues of this node and send to any queues, all of it or none."""
 
 import asyncio
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, Unpack
 
-from triack.base.checks import check_timeout
+from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
+from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
-from triack.node.port import Port, Prepared
+from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
 from triack.node.receipt import Receipt, accept
+from triack.node.receipts import Receipts
 from triack.queues.accepted_keys import OWN_STATE
-from triack.queues.mailbox import Lease, Mailbox
+from triack.queues.mailbox import Lease, Mailbox, Run
+from triack.queues.queued_packet import bits_of
 from triack.queues.redelivery import Return
 
-__all__ = ["ONLY_THE_TRANSACTION", "Transaction"]
+__all__ = ["LISTS_BYTES", "ONLY_THE_TRANSACTION", "Transaction", "add_listed"]
+
+LISTS_BYTES = 4 * 1024 * 1024
+"""What the lists of one transaction hold: a commit takes all of it in one go, while nothing else runs. By default an
+outgoing queue takes as much before a sender waits (``NodeSettings.pending_limit_bytes``)."""
 
 
 class Transaction:
@@ -31,9 +39,10 @@ class Transaction:
 
     def __init__(self, port: Port) -> None:
         self._port = port
-        self._sends: list[Prepared] = []
-        self._taken: list[tuple[Mailbox, Lease]] = []
+        self._sends: list[Prepared | PreparedList] = []
+        self._taken: list[tuple[Mailbox, Run, range]] = []
         self._state: dict[str, bytes | None] = {}
+        self._listed_bytes = 0
         self._ended = False
 
     async def send(
@@ -59,11 +68,41 @@ class Transaction:
                 ``Node.send``.
         """
         self._check_open()
-        if delivery not in DURABLE:
-            raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
+        _check_durable(destination, delivery)
         prepared = self._port.prepare(destination, body, delivery, properties)
         await self._port.wait_room(prepared)
         self._check_open()
+        self._sends.append(prepared)
+
+    async def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send a list with the commit, in order; waits only while the outgoing queue is full.
+
+        Args:
+            destination: as for ``Node.send``.
+            bodies: at most 4 MiB each, and of all lists of the transaction together, with 64 bytes for each message
+                beside its body; the message that goes beyond is taken. All are checked here.
+            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            **properties: as for ``Node.send_many``; times to live, in seconds, count from this call.
+
+        Raises:
+            UsageError: as for ``send``, or the lists hold more than a transaction takes; nothing of this one is sent.
+            NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``send``.
+        """
+        self._check_open()
+        _check_durable(destination, delivery)
+        prepared = self._port.prepare_many(destination, bodies, delivery, properties)
+        sizes = [len(body) for body in prepared.bodies]
+        add_listed(destination, self._listed_bytes, sizes)
+        await self._port.wait_room_for(prepared)
+        self._check_open()
+        self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
         self._sends.append(prepared)
 
     async def reply(
@@ -93,9 +132,48 @@ class Transaction:
             QueueNotFound: the node has a fixed set of queues, and this is none of them.
             NodeClosed, StoreFailed: this transaction or the node has ended.
         """
+        return (await self._take(queue, 1, timeout))[0]
+
+    async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """Take messages with the commit, in order: the first is waited for, the others are those at hand already.
+
+        Args:
+            queue: its name, as for ``Node.receive``.
+            most: how many at the most. A list ends with about a mebibyte of bodies, too.
+            timeout: seconds to wait for the first, None for no limit.
+
+        Returns:
+            At least one message; a rollback is a failure of each of them.
+
+        Raises:
+            UsageError: ``most`` is no number of messages.
+            WaitTimeout, QueueNotFound, NodeClosed, StoreFailed: as for ``receive``.
+        """
+        check_most(queue, most)
+        return await self._take(queue, most, timeout)
+
+    async def _take(self, queue: str, most: int, timeout: float | None) -> list[Message]:
         self._check_open()
         check_timeout(f"receive from {queue}", timeout)
         mailbox = self._port.mailbox(queue)
+        run: Run | None = await self._await_run(mailbox, timeout)
+        taken: list[Message] = []
+        size_bytes = 0
+        while run is not None:
+            drawn = run.draw_many(most - len(taken))
+            self._taken.append((mailbox, run, drawn))
+            bodies, packet, redelivered = run.packet.open().bodies, run.packet, run.redelivered
+            taken += [
+                Message(bodies[at], queue, packet, at, redelivered, ONLY_THE_TRANSACTION, self._port.name_of)
+                for at in drawn
+            ]
+            size_bytes += sum([len(bodies[at]) for at in drawn])
+            enough = len(taken) == most or size_bytes >= BATCH_BYTES
+            run = None if enough else self._port.open_run(mailbox)
+        return taken
+
+    async def _await_run(self, mailbox: Mailbox, timeout: float | None) -> Run:
+        """Messages to be drawn, when there are any."""
         arrived = asyncio.Event()
         mailbox.listeners.append(arrived.set)
         try:
@@ -104,12 +182,10 @@ class Transaction:
                     await arrived.wait()
                     arrived.clear()
         except TimeoutError:
-            raise WaitTimeout(f"no message in queue {queue} after {timeout} s") from None
+            raise WaitTimeout(f"no message in queue {mailbox.name} after {timeout} s") from None
         finally:
             mailbox.listeners.remove(arrived.set)
-        lease = run.lease(run.draw())
-        self._taken.append((mailbox, lease))
-        return Message(lease.body, queue, lease, ONLY_THE_TRANSACTION, self._port.name_of)
+        return run
 
     def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
@@ -138,9 +214,14 @@ class Transaction:
         port = self._port
         port.check_alive()
         # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
-        receipts = [accept(port, prepared) for prepared in self._sends]
-        for mailbox, lease in self._taken:
-            port.acknowledge(mailbox, lease)
+        receipts: list[Receipt] = []
+        for prepared in self._sends:
+            if isinstance(prepared, PreparedList):
+                receipts += Receipts(port, prepared.outgoing, port.accept_all(prepared))
+            else:
+                receipts.append(accept(port, prepared))
+        for mailbox, run, drawn in self._taken:
+            port.acknowledge(mailbox, run.packet, bits_of(drawn))
         for key, value in self._state.items():
             port.remember(key, value)
         await port.commit()
@@ -155,8 +236,9 @@ class Transaction:
         if self._ended:
             return
         self._ended = True
-        for mailbox, lease in self._taken:
-            self._port.give_back(mailbox, lease, Return(failed))
+        for mailbox, run, drawn in self._taken:
+            for index in drawn:
+                self._port.give_back(mailbox, run.lease(index), Return(failed))
 
     def _check_open(self) -> None:
         if self._ended:
@@ -188,6 +270,30 @@ class _Refusing:
 
 ONLY_THE_TRANSACTION = _Refusing()
 """Holds what any transaction received."""
+
+
+def add_listed(destination: str, listed_bytes: int, sizes: list[int]) -> int:
+    """Count a list of messages to what the lists of a transaction hold already.
+
+    Returns:
+        What they hold then.
+
+    Raises:
+        UsageError: that is more than a transaction takes.
+    """
+    counted = [size_bytes + MESSAGE_OVERHEAD_BYTES for size_bytes in sizes]
+    total_bytes = listed_bytes + sum(counted)
+    if counted and total_bytes - counted[-1] >= LISTS_BYTES:
+        raise UsageError(
+            f"send to {destination} in a transaction: its lists would hold {total_bytes} bytes, more than "
+            f"{LISTS_BYTES}: send them in several transactions"
+        )
+    return total_bytes
+
+
+def _check_durable(destination: str, delivery: Delivery) -> None:
+    if delivery not in DURABLE:
+        raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
 
 
 def _check_state(key: object, value: object) -> None:

@@ -192,10 +192,10 @@ class Admission:
             self._news.append(StoreLow(self.store_low, room_bytes))
             self._notices.relieved = True
 
-    def has_room(self, mailbox: Mailbox, *, durable: bool) -> bool:
-        """Whether a queue takes one message more of this node itself."""
+    def has_room(self, mailbox: Mailbox, *, durable: bool, coming: int = 0) -> bool:
+        """Whether a queue takes one message more of this node itself, beside those that are ``coming``."""
         account = self.disk if durable else self.express
-        return not (mailbox.fill.is_full or account.is_full(account.own) or (durable and self.store_low))
+        return not (mailbox.fill.is_full_with(coming) or account.is_full(account.own) or (durable and self.store_low))
 
     def stop(self, transfer: IncomingTransfer, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
         """Ask an origin to wait.

@@ -24,7 +24,7 @@ from triack.queues.link import Conversation, Links
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.news import News
 from triack.queues.outbox import Outbox
-from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder, start_record
 from triack.queues.redelivery import Return
@@ -159,6 +159,10 @@ class Engine:
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
         return self.outbox.submit(outgoing, message, size_bytes)
+
+    def submit_many(self, outgoing: OutgoingQueue, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
+        """Accept messages, in order, as one."""
+        return self.outbox.submit_many(outgoing, messages, size_bytes)
 
     def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int, now_ns: int) -> Accepted:
         """Accept a message with a key, unless one was accepted with it before. Returns that which was."""

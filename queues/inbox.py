@@ -193,10 +193,10 @@ class Inbox:
             for transfer in transfers.values():
                 transfer.may_send = None
 
-    def has_room(self, name: str, *, durable: bool) -> bool:
-        """Whether a queue takes one message more of this node itself."""
+    def has_room(self, name: str, *, durable: bool, coming: int = 0) -> bool:
+        """Whether a queue takes one message more of this node itself, beside those that are ``coming``."""
         mailbox = self.mailboxes.get(name)
-        return mailbox is None or self.admission.has_room(mailbox, durable=durable)
+        return mailbox is None or self.admission.has_room(mailbox, durable=durable, coming=coming)
 
     def refuses(self, name: str, *, durable: bool) -> bool:
         """Whether a queue takes no message more of this node, and is set not to let it wait."""

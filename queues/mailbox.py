@@ -25,6 +25,7 @@ from triack.queues.packing import count_of, fragment_range, sent_at_of
 from triack.queues.queued_packet import Lease, QueuedPacket, merge
 from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
+from triack.queues.run import Run
 
 __all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
@@ -40,46 +41,6 @@ FETCH_AHEAD_BYTES = 2 * 1024 * 1024
 """Bodies fetched from the store at a time: enough that reading costs more than asking, little beside the cache."""
 PARTIAL_MAX = 256
 """Unfinished large express messages of one stream: nobody sends their lost pieces again, so the oldest give way."""
-
-
-class Run:
-    """Neighbouring messages of one packet, handed out one by one to whoever reads the queue.
-
-    A run ends when it is drawn to its end, when something older comes back, and when it is written down; whoever drew
-    from it then asks for the next one.
-
-    Attributes:
-        packet: whose messages they are.
-        first: the index of the first of them.
-        next: the index of the next to be drawn: those from ``first`` up to it are handed out.
-        ready: messages before this index may be drawn; the engine looks at the others first.
-        end: the index behind the last of them.
-        redelivered: whether they may have been handed out before.
-    """
-
-    __slots__ = ("end", "first", "next", "packet", "ready", "redelivered")
-
-    def __init__(self, packet: QueuedPacket, first: int, end: int, *, redelivered: bool) -> None:
-        self.packet = packet
-        self.first = self.next = first
-        self.ready = self.end = end
-        self.redelivered = redelivered
-
-    def draw(self) -> int:
-        """Hand out the next message. Returns its index in the packet, or -1 when the queue must be asked again."""
-        index = self.next
-        if index >= self.ready:
-            return -1
-        self.next = index + 1
-        return index
-
-    def lease(self, index: int) -> Lease:
-        """A message that was drawn."""
-        return Lease(self.packet, index, self.redelivered)
-
-    def stop(self) -> None:
-        """Nothing more is drawn from it."""
-        self.ready = self.end = self.next
 
 
 class Notices:
@@ -514,15 +475,22 @@ class Mailbox:
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done; a second time does nothing."""
-        packet, bit = lease.packet, 1 << lease.index
-        if packet.acked & bit:
+        self.acknowledge_many(lease.packet, 1 << lease.index)
+
+    def acknowledge_many(self, packet: QueuedPacket, bits: int) -> None:
+        """Messages of a packet are done, message i if bit i is set; a second time does nothing."""
+        bits &= ~packet.acked
+        if not bits:
             return
-        packet.acked |= bit
-        self.length -= 1
+        packet.acked |= bits
+        count = bits.bit_count()
+        self.length -= count
         if packet.done:
             self.size_bytes -= packet.size_bytes
-        self._release(packet, 1, packet.charged_bytes if packet.done else 0)
-        if packet.keys:
+            self._release(packet, count, packet.charged_bytes)
+        else:
+            self._release(packet, count, 0)
+        if packet.keys and packet.place not in self._changed:
             self._note_change(packet)
 
     def count_failure(self, lease: Lease) -> int:

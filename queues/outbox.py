@@ -22,7 +22,8 @@ from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox, Record
 from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
-from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.ordinals import Ordinals
+from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing, Unpacked
 from triack.queues.settings import NodeSettings
 
@@ -30,11 +31,6 @@ __all__ = ["Outbox", "PacketContext"]
 
 EXPRESS_LANES = 1 << 31
 """Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
-ORDINALS_PER_START_BITS = 40
-"""2^40 messages for each of 2^24 starts: message ids are never used twice."""
-ORDINALS_BLOCK = 4_096
-"""Ordinals that an outgoing queue takes at a time, so that a message has its id at once: many packets full, and little
-beside the ordinals of one start."""
 FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once: many windows of small packets, as asking costs more than reading them."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
@@ -96,7 +92,7 @@ class Outbox:
         self._by_lane: dict[int, OutgoingQueue] = {}
         self._next_lane = 1
         self._next_express_lane = EXPRESS_LANES
-        self._ordinal = incarnation << ORDINALS_PER_START_BITS
+        self._ordinals = Ordinals(incarnation)
         self._unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
         self._given_up: list[GivenUp] = []
@@ -171,9 +167,20 @@ class Outbox:
         """Accept a message. Returns its ticket."""
         self._unpacked[outgoing] = None
         if outgoing.submitted == outgoing.numbered:
-            outgoing.number(self._ordinal, ORDINALS_BLOCK)
-            self._ordinal += ORDINALS_BLOCK
+            self._ordinals.number(outgoing)
         return outgoing.submit(message, size_bytes)
+
+    def submit_many(self, outgoing: OutgoingQueue, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
+        """Accept messages, in order; ``size_bytes`` is what all of them count for."""
+        self._unpacked[outgoing] = None
+        rows: list[Row] = []
+        while messages:
+            if outgoing.submitted == outgoing.numbered:
+                self._ordinals.number(outgoing)
+            count = outgoing.numbered - outgoing.submitted
+            rows.append(outgoing.submit_many(messages[:count], 0 if rows else size_bytes))
+            messages = messages[count:]
+        return rows
 
     def submit_once(
         self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int, now_ms: int, commit: Commit
@@ -186,13 +193,14 @@ class Outbox:
             self.keys.add(accepted, commit)
         return accepted
 
-    def room(self, outgoing: OutgoingQueue) -> bool:
-        """Whether an outgoing queue takes another message without waiting."""
-        if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable):
-            return False
+    def room_bytes(self, outgoing: OutgoingQueue) -> int:
+        """How much an outgoing queue takes without waiting; the message that goes beyond is taken, and nothing at 0."""
+        coming = len(outgoing.pending)
+        if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
+            return 0
         if outgoing.durable:
-            return outgoing.pending_bytes < self._settings.pending_limit_bytes
-        return outgoing.pending_bytes + outgoing.unacked_bytes < self._settings.express_limit_bytes
+            return self._settings.pending_limit_bytes - outgoing.pending_bytes
+        return self._settings.express_limit_bytes - outgoing.pending_bytes - outgoing.unacked_bytes
 
     def _take_unpacked(self, *, durable: bool) -> list[OutgoingQueue]:
         if not self._unpacked:

@@ -4,6 +4,7 @@ It packs what is submitted into packets, gives them to the outgoing sequence, an
 """
 
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from triack.base.commit import OutgoingIndex
 from triack.base.delivery import DURABLE, Delivery
@@ -13,7 +14,15 @@ from triack.ordering.wire import header_bytes
 from triack.queues.packing import Outgoing, Packed, pack
 from triack.queues.stages import StageTracker
 
-__all__ = ["OutgoingQueue"]
+__all__ = ["OutgoingQueue", "Row"]
+
+
+class Row(NamedTuple):
+    """Messages that were submitted together: successive tickets, and successive ordinals."""
+
+    ticket: int
+    ordinal: int
+    messages: int
 
 
 class OutgoingQueue:
@@ -85,6 +94,15 @@ class OutgoingQueue:
         ticket = self.submitted
         self.submitted = ticket + 1
         return ticket
+
+    def submit_many(self, messages: list[bytes | Outgoing], size_bytes: int) -> Row:
+        """Accept messages that have their numbers already."""
+        assert self.submitted + len(messages) <= self.numbered
+        self.pending += messages
+        self.pending_bytes += size_bytes
+        row = Row(self.submitted, self.ordinal_of(self.submitted), len(messages))
+        self.submitted += len(messages)
+        return row
 
     def number(self, first_ordinal: int, count: int) -> None:
         """The next ``count`` messages to be submitted have these ordinals; those given before are used up."""

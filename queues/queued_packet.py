@@ -7,7 +7,7 @@ from triack.base.errors import StoreDamaged
 from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.redelivery import Wait
 
-__all__ = ["Lease", "QueuedPacket", "merge"]
+__all__ = ["Lease", "QueuedPacket", "bits_of", "indices_of", "merge"]
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +90,16 @@ class Lease:
     def body(self) -> bytes:
         """The message's body. Raises ProtocolError when pieces do not make a message."""
         return self.packet.open().bodies[self.index]
+
+
+def bits_of(indices: range) -> int:
+    """Neighbouring messages of a packet as bits, one for each index."""
+    return (1 << len(indices)) - 1 << indices.start
+
+
+def indices_of(bits: int) -> list[int]:
+    """The indices whose bits are set, ascending."""
+    return [index for index in range(bits.bit_length()) if bits >> index & 1]
 
 
 def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:

@@ -125,6 +125,10 @@ class Fill:
         """Whether the queue has reached its quota, or comes from there."""
         return self.messages.is_full or self.bytes.is_full
 
+    def is_full_with(self, messages: int) -> bool:
+        """Whether it takes no more, beside so many messages that were accepted and are in no packet yet."""
+        return self.is_full or self.messages.value + messages >= self.messages.limit
+
 
 class Account:
     """Bytes of one kind, by the node that they come from.

@@ -119,6 +119,15 @@ class StageTracker:
         self._waiting.setdefault(ticket, []).append(wait)
         return self._find(ticket)
 
+    def reached_until(self, tickets: range, stage: Stage) -> int:
+        """How far a row of messages has come, looked at by the packet: the first ticket that has not, or the end."""
+        at, reasons = tickets.start, list[str | None]()
+        while at < tickets.stop:
+            if not self._answer(at, _Wait(stage, reasons.append)) or reasons.pop() is not None:
+                return at
+            at = max((entry.first_ticket + entry.tickets for entry in self._find(at)), default=at + 1)
+        return tickets.stop
+
     def forget(self, ticket: int, waiter: Waiter) -> None:
         """Nobody waits any more."""
         left = [wait for wait in self._waiting.get(ticket, ()) if wait.waiter is not waiter]

@@ -47,19 +47,29 @@ class Kind(Enum):
 
 
 _MESSAGE = {"destination": Kind.TEXT, "delivery": Kind.TEXT, "properties": Kind.OBJECT}
+_LIST = {**_MESSAGE, "sizes": Kind.NUMBERS}
 _IDS = {"ids?": Kind.TEXTS}
 
 ARGUMENTS: Mapping[str, Mapping[str, Kind]] = {
     "send": _MESSAGE,
+    "send_many": _LIST,
     "request": {**_MESSAGE, "timeout?": Kind.SECONDS},
-    "wait": {"receipt": Kind.NUMBER, "stage": Kind.TEXT, "timeout?": Kind.SECONDS},
+    "wait": {"receipt": Kind.NUMBER, "at?": Kind.NUMBER, "stage": Kind.TEXT, "timeout?": Kind.SECONDS},
     "flush": {},
     "read": {"queue": Kind.TEXT, "redelivery?": Kind.OBJECT},
     "get": {"reader": Kind.NUMBER, "timeout?": Kind.SECONDS},
+    "get_many": {"reader": Kind.NUMBER, "most": Kind.NUMBER, "timeout?": Kind.SECONDS},
     "close": {"reader": Kind.NUMBER},
     "begin": {},
     "tx_send": {"transaction": Kind.NUMBER, **_MESSAGE},
+    "tx_send_many": {"transaction": Kind.NUMBER, **_LIST},
     "tx_receive": {"transaction": Kind.NUMBER, "queue": Kind.TEXT, "timeout?": Kind.SECONDS},
+    "tx_receive_many": {
+        "transaction": Kind.NUMBER,
+        "queue": Kind.TEXT,
+        "most": Kind.NUMBER,
+        "timeout?": Kind.SECONDS,
+    },
     "tx_remember": {"transaction": Kind.NUMBER, "key": Kind.TEXT, "forget": Kind.TRUTH},
     "commit": {"transaction": Kind.NUMBER},
     "rollback": {"transaction": Kind.NUMBER, "failed": Kind.TRUTH},

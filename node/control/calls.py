@@ -2,7 +2,7 @@
 
     call(n, do, ...) -> done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more
-    ack(message), reject(message, failed): no answer
+    ack(message), ack(message, count), reject(message, failed): no answer
 
 Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions - has a
 number here; when the connection ends, readers close and transactions roll back, so that nothing is held by nobody.
@@ -18,13 +18,14 @@ from typing import Any
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
-from triack.node.consumer import Consumer
+from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.arguments import check_arguments
-from triack.node.control.frames import VERSION, Header, Link, number_of
+from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.host import Host
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.message import Message
 from triack.node.receipt import Receipt
+from triack.node.receipts import Receipts
 from triack.node.transaction import Transaction
 from triack.queues.packing import Outgoing, pack_one
 from triack.queues.redelivery import Redelivery
@@ -53,7 +54,7 @@ class Calls:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._free = asyncio.Semaphore(CALLS_MAX)
         self._next = 1
-        self._receipts: OrderedDict[int, Receipt] = OrderedDict()
+        self._receipts: OrderedDict[int, Receipt | Receipts] = OrderedDict()
         self._readers: dict[int, Consumer] = {}
         self._messages: dict[int, Message] = {}
         self._transactions: dict[int, Transaction] = {}
@@ -80,14 +81,21 @@ class Calls:
             if task is not None:
                 task.cancel()
         elif header["op"] in ("ack", "reject"):
-            message = self._messages.pop(number_of(header, "message"), None)
+            self._settle(header)
+        else:
+            raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
+
+    def _settle(self, header: Header) -> None:
+        """Messages are done, or come again: one, or as many as ``count`` says, of those that are still held."""
+        first = number_of(header, "message")
+        count = min(number_of(header, "count"), BATCH_MESSAGES) if "count" in header else 1
+        delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
+        for number in range(first, first + count):
+            message = self._messages.pop(number, None)
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
-                delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
                 message.reject(failed=bool(header.get("failed")), delay=delay)
-        else:
-            raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
 
     async def _answer(self, number: int, header: Header, body: bytes) -> None:
         try:
@@ -106,7 +114,7 @@ class Calls:
             return await _VERBS[verb](self, header, body)
         except TriackError:
             raise
-        except (KeyError, TypeError, ValueError) as cause:  # what an argument holds
+        except (LookupError, TypeError, ValueError) as cause:  # what an argument holds
             raise ProtocolError(DropReason.BAD_FRAME, f"{verb}: {type(cause).__name__} {cause}") from cause
 
     async def _end(self) -> None:
@@ -130,15 +138,28 @@ class Calls:
         receipt = await self._node.send(header["destination"], body, delivery=delivery, **header["properties"])
         return self._keep(receipt), b""
 
+    async def _send_many(self, header: Header, body: bytes) -> Answer:
+        receipts = await self._node.send_many(
+            header["destination"],
+            cut(body, header["sizes"]),
+            delivery=Delivery[header["delivery"]],
+            **header["properties"],
+        )
+        return {"receipt": self._keep_waits(receipts), "ids": [receipt.id for receipt in receipts]}, b""
+
     def _keep(self, receipt: Receipt) -> dict[str, Any]:
+        return {"receipt": self._keep_waits(receipt), "id": receipt.id}
+
+    def _keep_waits(self, receipt: Receipt | Receipts) -> int:
         number = self._number()
         self._receipts[number] = receipt
         if len(self._receipts) > RECEIPTS_MAX:
             self._receipts.popitem(last=False)
-        return {"receipt": number, "id": receipt.id}
+        return number
 
     async def _wait(self, header: Header, _body: bytes) -> Answer:
-        receipt = self._receipts.get(header["receipt"])
+        kept = self._receipts.get(header["receipt"])
+        receipt = kept[header["at"]] if isinstance(kept, Receipts) and header.get("at") is not None else kept
         if receipt is None:
             raise UsageError(f"wait for a receipt: more than {RECEIPTS_MAX} came after it, and it was forgotten")
         await receipt.reached(header["stage"], header["timeout"])
@@ -166,14 +187,27 @@ class Calls:
         return {"reader": number}, b""
 
     async def _get(self, header: Header, _body: bytes) -> Answer:
+        message = await self._reader(header).get(header["timeout"])
+        fields, content = _content_of(message)
+        return {"message": self._hold(message), "reader": header["reader"], **fields}, content
+
+    async def _get_many(self, header: Header, _body: bytes) -> Answer:
+        batch = await self._reader(header).get_many(min(header["most"], BATCH_MESSAGES), header["timeout"])
+        about, contents = zip(*map(_content_of, batch), strict=True)
+        first, *_ = [self._hold(message) for message in batch]
+        more = {"count": len(batch), "about": about, "sizes": [len(content) for content in contents]}
+        return {"message": first, "reader": header["reader"], **more}, b"".join(contents)
+
+    def _reader(self, header: Header) -> Consumer:
         reader = self._readers.get(header["reader"])
         if reader is None:
             raise NodeClosed("receive: this reader is closed")
-        message = await reader.get(header["timeout"])
+        return reader
+
+    def _hold(self, message: Message) -> int:
         number = self._number()
         self._messages[number] = message
-        fields, content = _content_of(message)
-        return {"message": number, "reader": header["reader"], **fields}, content
+        return number
 
     async def _close(self, header: Header, _body: bytes) -> Answer:
         reader = self._readers.pop(header["reader"], None)
@@ -199,6 +233,18 @@ class Calls:
         transaction = self._transaction(header)
         await transaction.send(header["destination"], body, delivery=delivery, **header["properties"])
         return {}, b""
+
+    async def _tx_send_many(self, header: Header, body: bytes) -> Answer:
+        delivery, bodies = Delivery[header["delivery"]], cut(body, header["sizes"])
+        transaction = self._transaction(header)
+        await transaction.send_many(header["destination"], bodies, delivery=delivery, **header["properties"])
+        return {}, b""
+
+    async def _tx_receive_many(self, header: Header, _body: bytes) -> Answer:
+        most = min(header["most"], BATCH_MESSAGES)
+        batch = await self._transaction(header).receive_many(header["queue"], most, header["timeout"])
+        about, contents = zip(*map(_content_of, batch), strict=True)
+        return {"about": about, "sizes": [len(content) for content in contents]}, b"".join(contents)
 
     async def _tx_receive(self, header: Header, _body: bytes) -> Answer:
         return _content_of(await self._transaction(header).receive(header["queue"], header["timeout"]))
@@ -296,15 +342,19 @@ def _content_of(message: Message) -> Answer:
 
 _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "send": Calls._send,
+    "send_many": Calls._send_many,
     "request": Calls._request,
     "wait": Calls._wait,
     "flush": Calls._flush,
     "read": Calls._read,
     "get": Calls._get,
+    "get_many": Calls._get_many,
     "close": Calls._close,
     "begin": Calls._begin,
     "tx_send": Calls._tx_send,
+    "tx_send_many": Calls._tx_send_many,
     "tx_receive": Calls._tx_receive,
+    "tx_receive_many": Calls._tx_receive_many,
     "tx_remember": Calls._tx_remember,
     "commit": Calls._commit,
     "rollback": Calls._rollback,

@@ -14,27 +14,27 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from triack.base import errors
-from triack.base.checks import check_timeout
+from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
-from triack.node.consumer import AckMode
+from triack.node.consumer import BATCH_MESSAGES, AckMode
 from triack.node.control import handover
+from triack.node.control.client_receipts import ClientReceipt, ClientReceipts
 from triack.node.control.frames import VERSION, Header, Link, cut
 from triack.node.enrolling import EnrolledPeer
 from triack.node.message import Holder, Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
-from triack.node.receipt import Waits
 from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats, read_stats
 from triack.node.steering import as_ids
-from triack.node.transaction import ONLY_THE_TRANSACTION
+from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed
 from triack.queues.browse import BrowsedMessage, Position
 from triack.queues.mailbox import Lease, QueuedPacket
+from triack.queues.packing import MAX_BODY_BYTES
 from triack.queues.redelivery import Redelivery
-from triack.queues.stages import Stage
 
-__all__ = ["Client", "ClientConsumer", "ClientInvitation", "ClientReceipt", "ClientTransaction", "connect_to"]
+__all__ = ["Client", "ClientConsumer", "ClientInvitation", "ClientTransaction", "connect_to"]
 
 
 def connect_to(data: str | Path) -> "Client":
@@ -125,7 +125,8 @@ class Client:
                     waiting.set_result((header, body))
                 elif "message" in header and "reader" in header:
                     # Whoever asked for it has gone meanwhile.
-                    link.post("reject", message=header["message"], failed=False, delay_ms=None)
+                    count = header.get("count", 1)
+                    link.post("reject", message=header["message"], count=count, failed=False, delay_ms=None)
         except asyncio.CancelledError:
             ended = NodeClosed(f"the client of {self._data} is closed")
         except TriackError as error:
@@ -186,7 +187,7 @@ class Client:
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
         **properties: Unpack[MessageProperties],
-    ) -> "ClientReceipt":
+    ) -> ClientReceipt:
         """Let the node accept a message for sending; see ``Node.send``."""
         body = as_bytes(destination, body)
         check_size(destination, body)
@@ -194,6 +195,24 @@ class Client:
             "send", body, destination=destination, delivery=_name_of(destination, delivery), properties=properties
         )
         return ClientReceipt(self, header)
+
+    async def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> ClientReceipts:
+        """Let the node accept messages for sending, in order; see ``Node.send_many``."""
+        name = _name_of(destination, delivery)
+        headers: list[Header] = []
+        for body, sizes in _frames_of(destination, bodies):
+            header, _ = await self.call(
+                "send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
+            )
+            headers.append(header)
+        return ClientReceipts(self, headers)
 
     async def request(
         self,
@@ -323,28 +342,6 @@ class Client:
         return int(header["count"])
 
 
-class ClientReceipt(Waits):
-    """A message that the node accepted."""
-
-    __slots__ = ("_client", "_id", "_number")
-
-    def __init__(self, client: Client, header: Header) -> None:
-        self._client = client
-        self._number = header["receipt"]
-        self._id = header["id"]
-
-    @property
-    def id(self) -> str:
-        """Names the message for ever, as ``Message.id`` does where it arrives."""
-        return str(self._id)
-
-    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
-        """Wait for a stage given as a value; see ``Receipt``."""
-        check_timeout(f"wait for {stage}", timeout)
-        name = stage.name.lower() if isinstance(stage, Stage) else stage
-        await self._client.call("wait", receipt=self._number, stage=name, timeout=timeout)
-
-
 class ClientInvitation:
     """A one-time code that the node has given out; see ``OpenInvitation``."""
 
@@ -376,7 +373,8 @@ class ClientConsumer:
         self._auto = auto
         self._number: int | None = None
         self._closed = False
-        self._last: Message | None = None
+        self._last: list[Message] = []
+        self._first_of_last = 0
 
     def __aiter__(self) -> Self:
         return self
@@ -386,20 +384,38 @@ class ClientConsumer:
 
     async def get(self, timeout: float | None = None) -> Message:
         """The next message; see ``Consumer.get``."""
+        header, content = await self._ask("get", timeout)
+        return self._take(header["message"], [header], [content])[0]
+
+    async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """The next messages, in order; see ``Consumer.get_many``."""
+        check_most(self._queue, most)
+        header, content = await self._ask("get_many", timeout, most=most)
+        return self._take(header["message"], header["about"], cut(content, header["sizes"]))
+
+    async def _ask(self, do: str, timeout: float | None, **fields: Any) -> tuple[Header, bytes]:
         check_timeout(f"receive from {self._queue}", timeout)
         if self._closed:
             raise NodeClosed(f"receive from {self._queue}: the consumer is closed")
         if self._number is None:
             begun, _ = await self._client.call("read", queue=self._queue, redelivery=self._redelivery)
             self._number = begun["reader"]
-        if self._auto and self._last is not None:
-            self._last.ack()
-            self._last = None
-        header, content = await self._client.call("get", reader=self._number, timeout=timeout)
-        message = _message_of(header, content, _Hands(self._client, header["message"]))
+        self._acknowledge_last()
+        return await self._client.call(do, reader=self._number, timeout=timeout, **fields)
+
+    def _take(self, first: int, headers: list[Header], contents: list[bytes]) -> list[Message]:
+        messages = [
+            _message_of(header, content, _Hands(self._client, number))
+            for number, (header, content) in enumerate(zip(headers, contents, strict=True), first)
+        ]
         if self._auto:
-            self._last = message
-        return message
+            self._first_of_last, self._last = first, messages
+        return messages
+
+    def _acknowledge_last(self) -> None:
+        last, self._last = self._last, []
+        if last:
+            self._client.post("ack", message=self._first_of_last, count=len(last))
 
     async def close(self) -> None:
         """Give back what is unacknowledged and take no more. A second call does nothing."""
@@ -415,11 +431,11 @@ class ClientConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._auto and self._last is not None:
-            if kind is None:
-                self._last.ack()
-            else:
-                self._last.reject(failed=issubclass(kind, Exception))
+        if kind is None:
+            self._acknowledge_last()
+        else:
+            for message in self._last:
+                message.reject(failed=issubclass(kind, Exception))
         await self.close()
 
 
@@ -429,6 +445,7 @@ class ClientTransaction:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._number: int | None = None
+        self._listed_bytes = 0
         self._ended = False
 
     async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
@@ -447,12 +464,27 @@ class ClientTransaction:
         **properties: Unpack[MessageProperties],
     ) -> None:
         """Send with the commit; see ``Transaction.send``."""
-        name = _name_of(destination, delivery)
-        if delivery not in DURABLE:
-            raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
+        name = _durable_name_of(destination, delivery)
         body = as_bytes(destination, body)
         check_size(destination, body)
         await self._call("tx_send", body, destination=destination, delivery=name, properties=properties)
+
+    async def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send a list with the commit, in order; see ``Transaction.send_many``."""
+        name = _durable_name_of(destination, delivery)
+        frames = _frames_of(destination, bodies)
+        self._listed_bytes = add_listed(destination, self._listed_bytes, [one for _, sizes in frames for one in sizes])
+        for body, sizes in frames:
+            await self._call(
+                "tx_send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
+            )
 
     async def reply(
         self,
@@ -465,6 +497,14 @@ class ClientTransaction:
         """Answer a message with the commit; see ``Transaction.reply``."""
         destination, answering = way_back(message, properties)
         await self.send(destination, body, delivery=delivery, **answering)
+
+    async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """Take messages with the commit, in order; see ``Transaction.receive_many``."""
+        check_most(queue, most)
+        check_timeout(f"receive from {queue}", timeout)
+        header, content = await self._call("tx_receive_many", queue=queue, most=most, timeout=timeout)
+        contents = zip(header["about"], cut(content, header["sizes"]), strict=True)
+        return [_message_of(about, one, ONLY_THE_TRANSACTION) for about, one in contents]
 
     async def receive(self, queue: str, timeout: float | None = None) -> Message:
         """Take a message with the commit; see ``Transaction.receive``."""
@@ -538,6 +578,27 @@ def _name_of(destination: object, delivery: object) -> str:
     return delivery.name
 
 
+def _durable_name_of(destination: str, delivery: Delivery) -> str:
+    name = _name_of(destination, delivery)
+    if delivery not in DURABLE:
+        raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
+    return name
+
+
+def _frames_of(destination: str, bodies: Iterable[bytes]) -> list[tuple[bytes, list[int]]]:
+    """A list of bodies as what goes into one frame each, with the sizes; at least one. Raises as ``as_bytes``."""
+    frames: list[list[bytes]] = [[]]
+    size_bytes = 0
+    for body in [as_bytes(destination, body) for body in bodies]:
+        check_size(destination, body)
+        if len(frames[-1]) == BATCH_MESSAGES or size_bytes + len(body) > MAX_BODY_BYTES:
+            frames.append([])
+            size_bytes = 0
+        frames[-1].append(body)
+        size_bytes += len(body)
+    return [(b"".join(frame), [len(body) for body in frame]) for frame in frames]
+
+
 def _message_of(header: Header, content: bytes, holder: Holder) -> Message:
     """A message as if it had come out of a queue of this process."""
     packet = QueuedPacket(
@@ -552,8 +613,15 @@ def _message_of(header: Header, content: bytes, holder: Holder) -> Message:
         pieces=[content],
         failures={0: header["failures"]},
     )
-    lease = Lease(packet, 0, bool(header["redelivered"]))
-    return Message(lease.body, str(header["queue"]), lease, holder, lambda _origin: str(header["sender"]))
+    return Message(
+        packet.open().bodies[0],
+        str(header["queue"]),
+        packet,
+        0,
+        bool(header["redelivered"]),
+        holder,
+        lambda _origin: str(header["sender"]),
+    )
 
 
 def _error_of(header: Header) -> TriackError:

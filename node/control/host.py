@@ -11,6 +11,7 @@ from triack.node.message import Message
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port
 from triack.node.receipt import Receipt
+from triack.node.receipts import Receipts
 from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering
@@ -55,6 +56,16 @@ class Host(Protocol):
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """See ``Node.send``."""
+
+    async def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipts:
+        """See ``Node.send_many``."""
 
     async def request(
         self,

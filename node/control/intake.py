@@ -8,7 +8,7 @@ up to which all are decided, each either at the stage that was asked for or amon
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from triack.base.delivery import Delivery
@@ -17,6 +17,7 @@ from triack.base.reasons import DropReason
 from triack.node.control.host import Host
 from triack.node.outgoing_message import MessageProperties
 from triack.node.receipt import Receipt
+from triack.node.transaction import Transaction
 from triack.queues.stages import Stage
 
 __all__ = ["Chunk", "Failure", "Intake", "add_failure"]
@@ -86,7 +87,7 @@ class Intake:
         self._properties = properties
         self._key = None if producer is None or delivery is Delivery.EXPRESS else f"producer:{producer}"
         self._on_finished = on_finished
-        self._following: asyncio.Queue[tuple[Chunk, list[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
+        self._following: asyncio.Queue[tuple[Chunk, Sequence[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
         self._dead_letters = 0
         self.accepted = 0
         self._port = node._port  # noqa: SLF001 - see ``Host``
@@ -122,14 +123,12 @@ class Intake:
             StoreFailed: the node has ended.
         """
         if self._delivery is Delivery.EXPRESS:
-            receipts = [
-                await self._node.send(self._destination, line, delivery=self._delivery, **self._properties)
-                for line in chunk.lines
-            ]
+            receipts: Sequence[Receipt] = await self._node.send_many(
+                self._destination, chunk.lines, delivery=self._delivery, **self._properties
+            )
         else:
             transaction = self._node.transaction()
-            for number, line in enumerate(chunk.lines, chunk.first):
-                await transaction.send(self._destination, line, delivery=self._delivery, **self._properties_of(number))
+            await self._put(transaction, chunk)
             # Another connection of the same producer may have been faster; nothing can come between this look and the
             # commit, which takes everything before it waits.
             if self._known() >= chunk.last:
@@ -142,10 +141,15 @@ class Intake:
         self.accepted = chunk.last
         await self._following.put((chunk, receipts))
 
-    def _properties_of(self, number: int) -> MessageProperties:
-        """Each line has a key of its own: with the same one, only the first would be accepted."""
-        key = self._properties.get("key")
-        return self._properties if key is None else {**self._properties, "key": f"{key}:{number}"}
+    async def _put(self, transaction: Transaction, chunk: Chunk) -> None:
+        key, destination, delivery = self._properties.get("key"), self._destination, self._delivery
+        if key is None:
+            await transaction.send_many(destination, chunk.lines, delivery=delivery, **self._properties)
+            return
+        for number, line in enumerate(chunk.lines, chunk.first):
+            # Each line has a key of its own: with the same one, only the first would be accepted.
+            properties: MessageProperties = {**self._properties, "key": f"{key}:{number}"}
+            await transaction.send(destination, line, delivery=delivery, **properties)
 
     async def follow(self) -> None:
         """Tell how far the lines have come, until cancelled."""
@@ -167,7 +171,7 @@ class Intake:
         known = self._node.recall(self._key) if self._key is not None else None
         return self.accepted if known is None else int(json.loads(known)[0])
 
-    async def _finish(self, chunk: Chunk, receipts: list[Receipt]) -> list[Failure]:
+    async def _finish(self, chunk: Chunk, receipts: Sequence[Receipt]) -> list[Failure]:
         failures: list[Failure] = []
         # The last one first: in a sequence the others are finished before it, so that they are only looked at.
         with contextlib.suppress(DeliveryFailed):

@@ -21,8 +21,8 @@ from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackErro
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.consumer import Consumer
-from triack.node.control.batches import check_queue, describe, take_batch
 from triack.node.control.calls import Calls
+from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.handover import Served, make_socket_path, publish, retract
 from triack.node.control.host import Host
@@ -219,7 +219,7 @@ class _Receiving:
                 await self._changed.wait()
             if self._node.queue_lengths()[self._queue] <= len(self._out):
                 await self._link.send("empty")
-            batch = await take_batch(consumer)
+            batch = await consumer.get_many()
             self._out.extend(batch)
             self._out_bytes += sum(len(message.body) for message in batch)
             serial = self._handed + 1

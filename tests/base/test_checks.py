@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from triack.base.checks import check_between, check_datagram, check_settings
+from triack.base.checks import check_between, check_datagram, check_most, check_settings
 from triack.base.errors import UsageError
 
 
@@ -84,3 +84,11 @@ def test_a_number_beyond_its_limits_is_refused(value: float, most: float, wanted
     for wrong in (value, "1", None, True):
         with pytest.raises(UsageError, match=f"^loss must be {wanted}, not {wrong!r}$"):
             check_between("loss", wrong, 0, most)
+
+
+@pytest.mark.parametrize("most", [0, -1, True, 1.0, "1", None])
+def test_what_is_no_number_of_messages_is_refused(most: object) -> None:
+    check_most("q", 1)
+    check_most("q", 10**9)
+    with pytest.raises(UsageError, match=r"^receive from q: .* whole number above 0, not "):
+        check_most("q", most)

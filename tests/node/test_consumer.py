@@ -193,6 +193,30 @@ async def test_a_cancelled_wait_loses_nothing(node: triack.Node) -> None:
     consumer.close()
 
 
+async def test_a_cancelled_wait_for_a_list_loses_nothing(node: triack.Node) -> None:
+    """At whatever moment, as for one message."""
+    consumer = node.receive("q", ack="manual")
+    for number in range(20):
+        waiting = asyncio.create_task(consumer.get_many())
+        for _ in range(number % 5):
+            await asyncio.sleep(0)
+        sending = asyncio.create_task(node.send_many("q", [b"%d" % number] * 300))
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        result = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        await (await sending).ordered(WAIT)
+        got = result if isinstance(result, list) else []
+        while len(got) < 300:
+            got += await consumer.get_many(timeout=WAIT)
+        assert [message.body for message in got] == [b"%d" % number] * 300
+        assert not any(message.redelivered for message in got)
+        for message in got:
+            message.ack()
+    consumer.close()
+    assert node.queue_lengths()["q"] == 0
+
+
 async def test_a_wait_ends_in_time(node: triack.Node) -> None:
     """With a WaitTimeout that names the queue, which is a TimeoutError too; the consumer goes on."""
     consumer = node.receive("q")

@@ -31,7 +31,8 @@ def message(properties: dict[str, object] | None = None, holder: Holder | None =
     packed, _ = pack([Outgoing(b"first"), Outgoing(b"body", properties)], 1_000, 7, 123)
     packet = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 2, 9, [packed[0].body], failures={1: 3})
     lease = Lease(packet, 1, redelivered=True)
-    return Message(lease.body, "q", lease, holder or Holder(), {ORIGIN: sender}.__getitem__)
+    name_of = {ORIGIN: sender}.__getitem__
+    return Message(lease.body, "q", lease.packet, lease.index, lease.redelivered, holder or Holder(), name_of)
 
 
 def test_a_bare_reply_to_is_a_queue_of_the_sender() -> None:

@@ -14,7 +14,7 @@ NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
     *("key", "trust", "revoke", "invite", "enrol"),
-    *("send", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
+    *("send", "send_many", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
     *("receive", "queue_lengths", "stats", "events"),
     *("browse", "requeue", "move", "purge"),
 }

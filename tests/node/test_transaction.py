@@ -8,6 +8,8 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
+from triack.node.port import MESSAGE_OVERHEAD_BYTES
+from triack.node.transaction import LISTS_BYTES
 
 
 @pytest.fixture
@@ -244,3 +246,46 @@ async def test_a_transaction_waits_for_a_message_from_afar(node: triack.Node) ->
         await tx.commit()
         assert await bodies(far, "out", 1) == [b"y"]
         await until(lambda: work.queue_lengths()["in"] == 0)
+
+
+async def test_a_list_that_was_received_comes_again_after_a_rollback(node: triack.Node) -> None:
+    """Each of its messages with a failure of its own, in order, over packets; a commit takes just these."""
+    many = [b"%d" % number for number in range(300)]
+    for part in (many[:100], many[100:]):
+        await (await node.send_many("in", part)).ordered(WAIT)
+    tx = node.transaction()
+    taken = await tx.receive_many("in", 250, WAIT)
+    assert [message.body for message in taken] == many[:250]
+    tx.rollback()
+    tx = node.transaction()
+    again = await tx.receive_many("in", 250, WAIT)
+    assert [(message.body, message.failures) for message in again] == [(body, 1) for body in many[:250]]
+    await tx.commit()
+    assert node.queue_lengths()["in"] == 50
+    async with node.transaction() as tx:
+        left = await tx.receive_many("in", 30, WAIT)
+    assert [(message.body, message.failures) for message in left] == [(body, 0) for body in many[250:280]]
+    assert node.queue_lengths()["in"] == 20
+
+
+async def test_lists_of_a_transaction_have_a_limit(node: triack.Node, tmp_path: Path) -> None:
+    """All of them together, and the message that goes beyond is taken; the list that is too long is left out whole."""
+    fits = LISTS_BYTES // (1_000 + MESSAGE_OVERHEAD_BYTES)
+    async with make("served", tmp_path) as served, triack.connect(tmp_path) as client:
+        for tx, where in ((node.transaction(), node), (client.transaction(), served)):
+            await tx.send_many("q", [b"x" * (4 * 1024 * 1024 - fits * (1_000 + MESSAGE_OVERHEAD_BYTES))])
+            with pytest.raises(triack.UsageError, match=r"in a transaction: its lists would hold .* in several"):
+                await tx.send_many("q", [b"x" * 1_000] * (fits + 2))
+            await tx.send_many("q", [b"x" * 1_000] * fits)
+            with pytest.raises(triack.UsageError, match="in several"):
+                await tx.send_many("q", [b"x"])
+            await tx.send("q", b"a single one waits for its turn")
+            assert len(await tx.commit()) == fits + 2
+            assert where.queue_lengths()["q"] == fits + 2
+
+
+async def test_a_list_of_one_message_is_never_too_long(node: triack.Node) -> None:
+    async with node.transaction() as tx:
+        await tx.send_many("q", [b"x" * (4 * 1024 * 1024)])
+        await tx.send_many("q", [])
+    assert node.queue_lengths()["q"] == 1

@@ -15,7 +15,10 @@ from triack.base.units import MS, SECOND
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.settings import OrderSettings
 from triack.queues.group_commit import GroupCommit
+from triack.queues.ordinals import ORDINALS_BLOCK
 from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.packing import Outgoing
+from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
 from triack.session.session import Session
 from triack.session.settings import SessionSettings
@@ -125,16 +128,46 @@ def test_what_waits_is_let_in_up_to_the_limit() -> None:
     a, b, durable = opened(body_cache_bytes=1 << 20)
     outbox, settings = a.engine.outbox, a.engine.settings
     a.submit(b.address, b"x" * settings.pending_limit_bytes)
-    assert not outbox.room(durable)
+    assert outbox.room_bytes(durable) <= 0
     a.poll()
-    assert outbox.room(durable)
+    assert outbox.room_bytes(durable) > 0
     express = a.submit(b.address, b"x" * (settings.express_limit_bytes // 4), delivery=Delivery.EXPRESS)
-    assert outbox.room(express)
+    assert outbox.room_bytes(express) > 0
     for _ in range(3):
         a.submit(b.address, b"x" * (settings.express_limit_bytes // 4), delivery=Delivery.EXPRESS)
-    assert not outbox.room(express)
+    assert outbox.room_bytes(express) <= 0
     a.poll()
-    assert not outbox.room(express)
+    assert outbox.room_bytes(express) <= 0
+
+
+def test_a_list_is_numbered_as_single_messages_are() -> None:
+    """Rows end where the ordinals that a queue had end; what all of it counts for is counted once."""
+    a, _, durable = opened(body_cache_bytes=1 << 20)
+    outbox, before = a.engine.outbox, durable.submitted
+    many: list[bytes | Outgoing] = [b"x"] * (2 * ORDINALS_BLOCK)
+    rows = outbox.submit_many(durable, many, 700_000)
+    assert len(rows) == 2 + bool(before)
+    assert sum(row.messages for row in rows) == len(many)
+    assert durable.pending_bytes == 700_000
+    at = before
+    for row in rows:
+        assert (row.ticket, row.ordinal) == (at, rows[0].ordinal + at - before)
+        at += row.messages
+    assert durable.submitted == at
+    assert durable.ordinal_of(outbox.submit(durable, b"y", 1)) == rows[0].ordinal + len(many)
+    assert outbox.submit_many(durable, [], 0) == []
+
+
+def test_a_local_queue_is_full_with_what_is_still_to_be_packed() -> None:
+    """No commit has to begin before a sender waits."""
+    a = Bare("a", NodeSettings(limits=Limits(quota=Quota(messages=10))))
+    outbox = a.engine.outbox
+    local = a.engine.outgoing_queue("", "q", TRANSACTIONAL)
+    a.engine.make_queue("q")
+    outbox.submit_many(local, [b"x"] * 9, 9)
+    assert outbox.room_bytes(local) > 0
+    outbox.submit(local, b"x", 1)
+    assert outbox.room_bytes(local) == 0
 
 
 # Resend tiers.

@@ -3,7 +3,7 @@
 import pytest
 
 from triack.base.errors import UsageError
-from triack.queues.quotas import Account, Level, Quota
+from triack.queues.quotas import Account, Fill, Level, Quota
 
 
 def test_what_is_full_stays_so_until_a_quarter_is_free() -> None:
@@ -76,3 +76,15 @@ def test_a_quota_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
     """Where it is given, by name."""
     with pytest.raises(UsageError, match=next(iter(wrong))):
         Quota(**wrong)  # type: ignore[arg-type]
+
+
+def test_what_comes_counts_as_if_it_were_there() -> None:
+    """For the one who asks; the levels stay as they are."""
+    fill = Fill(Quota(messages=10))
+    fill.messages.add(6)
+    assert not fill.is_full_with(3)
+    assert fill.is_full_with(4)
+    assert not fill.is_full
+    fill.messages.add(4)
+    fill.messages.add(-1)
+    assert fill.is_full_with(0)

@@ -189,3 +189,31 @@ def test_a_large_message_is_looked_at_once_for_each_of_its_packets(
         book.handle_progress(fragment)
     assert said == [None]
     assert len(looked) <= 2 * len(fragments)
+
+
+def test_a_row_has_come_as_far_as_the_first_that_has_not() -> None:
+    """Whole packets are looked at, and a row may begin and end in the midst of one."""
+    book = Book(4, tickets=10)
+    row = range(5, 35)
+    assert book.book.reached_until(row, Stage.QUEUED) == 35
+    assert book.book.reached_until(row, Stage.ORDERED) == 5
+    book.finish(0)
+    book.finish(2)
+    assert book.book.reached_until(row, Stage.ORDERED) == 10
+    book.entries[1].stored = True
+    assert book.book.reached_until(row, Stage.STORED) == 30
+    book.finish(1)
+    book.finish(3)
+    assert book.book.reached_until(row, Stage.ORDERED) == 35
+    assert book.book.reached_until(range(7, 7), Stage.ORDERED) == 7
+    assert book.book.reached_until(range(30, 45), Stage.QUEUED) == 40
+
+
+def test_a_row_has_not_come_past_one_that_failed() -> None:
+    book = Book(3, tickets=10)
+    for at in (0, 2):
+        book.finish(at)
+    book.remove(1, "expired")
+    assert book.book.reached_until(range(30), Stage.QUEUED) == 10
+    assert book.book.reached_until(range(15, 30), Stage.ORDERED) == 15
+    assert book.book.reached_until(range(20, 30), Stage.ORDERED) == 30

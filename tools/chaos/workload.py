@@ -79,7 +79,7 @@ class Sender:
         for sender in senders:
             outgoing = engine.outgoing_queue(sender.where, sender.plan.queue, sender.delivery)
             count = min(self._random.randint(1, sender.plan.batch), sender.plan.count - sender.next)
-            if count > 0 and engine.outbox.room(outgoing):
+            if count > 0 and engine.outbox.room_bytes(outgoing) > 0:
                 parts.append(Part(sender.index, sender.next, sender.next + count))
                 sender.next += count
         self.give(engine, parts, senders)
@@ -177,7 +177,8 @@ class Reader:
     def _has_room(self, engine: Engine) -> bool:
         assert self._forward is not None
         plan = self._forward.plan
-        return engine.outbox.room(engine.outgoing_queue(self._forward.where, plan.queue, CLASSES[plan.delivery]))
+        outgoing = engine.outgoing_queue(self._forward.where, plan.queue, CLASSES[plan.delivery])
+        return engine.outbox.room_bytes(outgoing) > 0
 
     def _look(self, lease: Lease) -> int:
         body = lease.body

@@ -15,8 +15,9 @@ from triack.base.errors import ProtocolError, StoreInUse, TriackError, UsageErro
 from triack.base.names import check_name, nearest
 from triack.base.reasons import DropReason
 from triack.node import operator_log
+from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control import handover
-from triack.node.control.batches import BATCH_MESSAGES, check_queue, describe, take_batch
+from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.tasks import first_of
 from triack.store.store import STORE_FILE
@@ -231,8 +232,8 @@ async def _receive_here(order: _Order, output: _Output, timeout: float | None) -
         async def pump() -> None:
             async with node.receive(order.queue, ack="manual") as consumer:
                 while output.left != 0:
-                    most = BATCH_MESSAGES if output.left is None else output.left
-                    batch = await take_batch(consumer, timeout=timeout, most=most)
+                    most = BATCH_MESSAGES if output.left is None else min(output.left, BATCH_MESSAGES)
+                    batch = await consumer.get_many(most, timeout)
                     while batch:
                         written = await output.write([_line(order, message) for message in batch])
                         for message in batch[:written]:

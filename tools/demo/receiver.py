@@ -35,18 +35,22 @@ class Receiver:
 
     async def receive(self, node: triack.Node) -> None:
         """Receive until cancelled: a message too many would show."""
-        make, seen, count = self._bodies.make, self._seen, self._count
-        async for message in node.receive(QUEUE):
-            index = self._highest + 1
-            if index < count and message.body == make(index):
-                seen[index] = 1
-                self._highest = index
-                self.delivered += 1
-            else:
-                self._take_irregular(message.body)
-            if self.delivered == count and not self.last_ns:
+        consumer = node.receive(QUEUE)
+        while True:
+            for message in await consumer.get_many():
+                self._take(message.body)
+            if self.delivered == self._count and not self.last_ns:
                 self.last_ns = time.monotonic_ns()
                 tell(self.progress())
+
+    def _take(self, body: bytes) -> None:
+        index = self._highest + 1
+        if index < self._count and body == self._bodies.make(index):
+            self._seen[index] = 1
+            self._highest = index
+            self.delivered += 1
+        else:
+            self._take_irregular(body)
 
     def _take_irregular(self, body: bytes) -> None:
         index = self._bodies.index_of(body)

@@ -33,7 +33,7 @@ class Sender:
 
     async def send(self, node: triack.Node) -> None:
         """Send all, no more than the limit ahead of what is ordered."""
-        send, make = node.send, self._bodies.make
+        make = self._bodies.make
         step = min(MARK_MESSAGES, self._in_flight // 2)
         self.first_ns = time.monotonic_ns()
         for start in range(0, self._count, step):
@@ -41,9 +41,8 @@ class Sender:
             while end - self.ordered > self._in_flight:
                 self._moved.clear()
                 await self._moved.wait()
-            for index in range(start, end - 1):
-                await send(self._destination, make(index))
-            self._marks.put_nowait((end, await send(self._destination, make(end - 1))))
+            receipts = await node.send_many(self._destination, map(make, range(start, end)))
+            self._marks.put_nowait((end, receipts[-1]))
             self.sent = end
         await asyncio.Event().wait()
 

@@ -36,10 +36,10 @@ async def link(tmp_path: Path) -> AsyncIterator[Link]:
             "bad-frame: send: KeyError 'GOLDEN'",
         ),
         ({"do": "send", "delivery": "EXPRESS", "destination": "q", "properties": 5}, "bad-frame: send: properties"),
-        ({"do": "wait", "receipt": [1], "stage": "queued", "timeout": 1}, "bad-frame: wait: receipt"),
+        ({"do": "wait", "receipt": [1], "at": None, "stage": "queued", "timeout": 1}, "bad-frame: wait: receipt"),
         ({"do": "read", "queue": "q", "redelivery": {"soon": 1}}, "bad-frame: read: TypeError"),
         ({"do": "trust", "name": "b", "key": 5, "addresses": [], "send": None, "psk": None}, "trust: key must be text"),
-        ({"do": "wait", "receipt": 5, "stage": "queued", "timeout": 1}, "it was forgotten"),
+        ({"do": "wait", "receipt": 5, "at": None, "stage": "queued", "timeout": 1}, "it was forgotten"),
         ({"do": "get", "reader": 5, "timeout": 1}, "this reader is closed"),
         ({"do": "commit", "transaction": 5}, "this transaction has ended"),
     ],
@@ -68,6 +68,6 @@ async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch)
         receipts.append((await link.receive())[0]["receipt"])
     answers = []
     for receipt in receipts:
-        await link.send("call", n=9, do="wait", receipt=receipt, stage="stored", timeout=5)
+        await link.send("call", n=9, do="wait", receipt=receipt, at=None, stage="stored", timeout=5)
         answers.append((await link.receive())[0]["op"])
     assert answers == ["failed", "done", "done"]

@@ -1,9 +1,9 @@
 """The receiver sees what a broken transport would do to an application."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -14,22 +14,28 @@ BODIES = Bodies(100, seed=3)
 
 
 class Node:
-    """Hands these bodies out."""
+    """Hands these bodies out, two at a time."""
 
     def __init__(self, *bodies: bytes) -> None:
-        self._bodies = bodies
+        self._messages = [SimpleNamespace(body=body) for body in bodies]
 
-    async def receive(self, queue: str) -> AsyncIterator[SimpleNamespace]:
+    def receive(self, queue: str) -> Self:
         assert queue == "demo"
-        for body in self._bodies:
-            yield SimpleNamespace(body=body)
+        return self
+
+    async def get_many(self) -> list[SimpleNamespace]:
+        if not self._messages:
+            raise asyncio.CancelledError
+        taken, self._messages = self._messages[:2], self._messages[2:]
+        return taken
 
 
 async def receive(count: int, *bodies: int | bytes) -> dict[str, Any]:
     """What the receiver has seen in the end, without the time."""
     receiver = Receiver({"messages": count, "size": 100, "seed": 3})
     node: Any = Node(*(BODIES.make(body) if isinstance(body, int) else body for body in bodies))
-    await receiver.receive(node)
+    with pytest.raises(asyncio.CancelledError):
+        await receiver.receive(node)
     seen = receiver.progress()
     assert (seen.pop("last_ns") > 0) == (seen["delivered"] == count)
     return seen

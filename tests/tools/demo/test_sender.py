@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
@@ -31,11 +31,13 @@ class Node:
         self.bodies: list[bytes] = []
         self.receipts: list[Receipt] = []
 
-    async def send(self, destination: str, body: bytes) -> Receipt:
+    async def send_many(self, destination: str, bodies: Iterable[bytes]) -> list[Receipt]:
         assert destination == "udp://127.0.0.1:1/demo"
-        self.bodies.append(body)
-        self.receipts.append(Receipt())
-        return self.receipts[-1]
+        taken = list(bodies)
+        self.bodies += taken
+        receipts = [Receipt() for _ in taken]
+        self.receipts += receipts
+        return receipts
 
 
 @contextlib.asynccontextmanager

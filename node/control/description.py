@@ -1,0 +1,32 @@
+"""What is said of queues and messages to whoever reads them from another process or a command line."""
+
+from typing import Any
+
+from triack.base.errors import QueueNotFound
+from triack.base.names import nearest
+from triack.node.control.host import Host
+from triack.node.message import Message
+
+__all__ = ["check_queue", "describe"]
+
+
+def check_queue(node: Host, queue: str) -> None:
+    """Raises QueueNotFound when a node has no queue of that name, with what may have been meant."""
+    there = node.queue_lengths()
+    if queue not in there:
+        meant = nearest(queue, there)
+        what = f"did you mean {meant}?" if meant else f"there is {', '.join(sorted(there))}; --create makes it"
+        raise QueueNotFound(f"receive from {queue}: node {node.name} has no such queue; {what}")
+
+
+def describe(message: Message) -> dict[str, Any]:
+    """What there is to know of a message beside its body, as JSON has it."""
+    return {
+        "id": message.id,
+        "queue": message.queue,
+        "sender": message.sender,
+        "sent_at": message.sent_at,
+        "redelivered": message.redelivered,
+        "failures": message.failures,
+        "properties": message.properties,
+    }

@@ -1,0 +1,43 @@
+"""What is handed out by the run."""
+
+import pytest
+
+from triack.base.delivery import Delivery
+from triack.queues.queued_packet import QueuedPacket
+from triack.queues.run import Run
+
+
+@pytest.fixture
+def run() -> Run:
+    """Messages 2 to 8 of a packet of ten."""
+    packet = QueuedPacket([1], b"o" * 16, 1, 1, 1, Delivery.TRANSACTIONAL, 10, 9, [b"a" * 9])
+    return Run(packet, 2, 9, redelivered=False)
+
+
+def test_single_messages_and_many_are_drawn_from_the_same(run: Run) -> None:
+    """In order, each once, and no more than there are."""
+    assert run.draw() == 2
+    assert run.draw_many(3) == range(3, 6)
+    assert run.draw() == 6
+    assert list(run.draw_many(100)) == [7, 8]
+    assert len(run.draw_many(100)) == 0
+    assert run.draw() == -1
+    assert run.next == 9
+
+
+def test_what_the_engine_has_to_look_at_is_not_drawn(run: Run) -> None:
+    """Nor does it set the run back when the next message is one of these."""
+    run.ready = 4
+    assert list(run.draw_many(100)) == [2, 3]
+    run.ready = 3
+    assert len(run.draw_many(100)) == 0
+    assert run.next == 4
+    run.ready = 9
+    assert list(run.draw_many(2)) == [4, 5]
+
+
+def test_of_a_run_that_has_stopped_nothing_more_is_drawn(run: Run) -> None:
+    run.draw_many(2)
+    run.stop()
+    assert len(run.draw_many(5)) == 0
+    assert (run.next, run.end) == (4, 4)
