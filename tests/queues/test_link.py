@@ -11,13 +11,19 @@ from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
 from triack.queues import link as link_module
 from triack.queues.control import Control
-from triack.queues.link import QUEUE_TURN_PACKETS, Link
+from triack.queues.link import PENDING_MAX, QUEUE_TURN_PACKETS, Link
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.reconnect import Reconnect
 from triack.queues.stages import Stage
+from triack.transport.secure import ATTEMPTS_MAX
 
 EXPRESS, TRANSACTIONAL = Delivery.EXPRESS, Delivery.TRANSACTIONAL
 ERROR = RollbackDetected("a copy", peer="ee", rolled_back="peer")
+
+
+def test_whoever_is_called_keeps_what_the_caller_may_use() -> None:
+    """The initiator takes the first accept that arrives, of any connect that it remembers."""
+    assert PENDING_MAX >= ATTEMPTS_MAX
 
 
 def make_link() -> tuple[Link, dict[Link, None]]:

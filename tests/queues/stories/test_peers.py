@@ -315,7 +315,7 @@ def test_a_connect_is_said_again_when_the_peer_asks_for_that() -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0.8, 2, 4])
-def test_a_session_opens_however_long_the_way_is(delay_s: float) -> None:
+def test_a_session_opens_over_a_long_way(delay_s: float) -> None:
     """By the time the first accept is back there are many connects that the acceptor has answered."""
     world, a, b = couple(faults=Faults(delay_ns=int(delay_s * SECOND)))
     a.post("b", b"x")
