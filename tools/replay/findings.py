@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -107,6 +109,17 @@ class Output:
         if series is None:
             series = self.series[name] = Series(mode)
         series.add(wall_ns, value)
+
+    @contextmanager
+    def aside(self) -> Iterator[Output]:
+        """Give what is found inside of the block to an output of its own: what is true for now."""
+        now = Output()
+        kept = self.findings, self.numbers, self.openings
+        self.findings, self.numbers, self.openings = now.findings, now.numbers, now.openings
+        try:
+            yield now
+        finally:
+            self.findings, self.numbers, self.openings = kept
 
     def begin(self, wall_ns: int) -> None:
         """A message was queued."""

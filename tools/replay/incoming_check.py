@@ -151,7 +151,12 @@ class Incoming:
 
     def _end_recovery(self, record: Record, *dues: Due) -> None:
         found, self._found = self._found, None
-        if found is None or self.node == self._origin:
+        if found is not None:
+            self._judge_recovered(record, found, *dues)
+
+    def _judge_recovered(self, record: Record, found: dict[int, RangeSet], *dues: Due) -> None:
+        """Report what was on disk and was not found there."""
+        if self.node == self._origin:
             return
         newest = max(found, default=-1)
         for sequence, receiver in self.sequences.items():
@@ -425,21 +430,22 @@ class Incoming:
 
     def finish_start(self, later: Due) -> None:
         """A later start, if there is one, did not find any of this."""
-        self._found = {}
-        self._end_recovery(self._life, later)
+        self._found = None
+        self._judge_recovered(self._life, {}, later)
 
     # ---- the end
 
     def finish(self, later: Due, removed: Callable[[int], RangeSet]) -> None:
-        """Judge what only the whole record of this node shows.
+        """Judge what only the whole record of this node shows; more of it may follow.
 
         Args:
             later: holds if the node has started again after the last record seen here.
             removed: the packets of a sequence that its origin gave up.
         """
         if self._life:
-            self._end_recovery(self._life, later)
-            self.finish_start(later._replace(incarnation=later.incarnation + 1))
+            if self._found is not None:
+                self._judge_recovered(self._life, self._found, later)
+            self._judge_recovered(self._life, {}, later._replace(incarnation=later.incarnation + 1))
         for sequence, receiver in self.sequences.items():
             if receiver.cls != EXPRESS:
                 self._judge_unread(sequence, receiver, removed(sequence))
