@@ -23,11 +23,14 @@ State = TypeVar("State")
 _HEAD: Final = f"triack replay checkpoint, version {__version__}\n".encode()
 """Another version may have other judges: what they had judged is judged again."""
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
+"""What stands before the state."""
 _ROOMS: Final = ("triack.tools.replay.", "triack.base.log_lines")
+"""Where the classes of a state come from."""
 _PLAIN: Final = {
-    ("builtins", "set"), ("builtins", "list"), ("collections", "defaultdict"), ("pathlib", "PosixPath"),
-    ("pathlib", "WindowsPath"),
+    ("builtins", "dict"), ("builtins", "list"), ("builtins", "set"), ("collections", "defaultdict"),
+    ("pathlib", "PosixPath"), ("pathlib", "WindowsPath"),
 }  # fmt: skip
+"""What else there is in one."""
 
 
 def save(path: Path, state: object) -> None:

@@ -20,6 +20,10 @@ LATE_MOMENTS: Final = 8
 write within a turn or two of its loop."""
 
 
+class DisorderError(Exception):
+    """A record came behind a later one of its node, or changes what is settled: all must be judged anew, in order."""
+
+
 class Due(NamedTuple):
     """What must be true elsewhere for a finding to count.
 
@@ -132,6 +136,13 @@ class Output:
     def count(self, name: str, value: int) -> None:
         """Add to a number."""
         self.numbers[name] = self.numbers.get(name, 0) + value
+
+    def merge(self, other: Output) -> None:
+        """Take over what another one has found, and its numbers."""
+        self.findings += other.findings
+        self.openings += other.openings
+        for name, value in other.numbers.items():
+            self.count(name, value)
 
     def report(self, record: Record, check: str, evidence: str, *dues: Due, **where: Any) -> None:
         """Report a violation that a record shows."""

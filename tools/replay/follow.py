@@ -16,8 +16,9 @@ from triack.base.errors import ReplayError
 from triack.tools.replay.checkpoint import load, save
 from triack.tools.replay.conclusion import place
 from triack.tools.replay.files import OPEN_SUFFIX, Tail, find_logs, segments_of
+from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.journal import Journal
-from triack.tools.replay.judge import DisorderError, Judge
+from triack.tools.replay.judge import Judge
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 POLL_S: Final = 0.5
@@ -42,11 +43,11 @@ class Follower:
     def __init__(self, paths: Iterable[Path]) -> None:
         self.fresh = False
         self._paths = list(paths)
-        self._begin()
+        self._begin(Judge(forgets=True))
         self._told: set[object] = set()
 
-    def _begin(self) -> None:
-        self._judge = Judge()
+    def _begin(self, judge: Judge) -> None:
+        self._judge = judge
         # By the name that a segment has when it is complete.
         self._tails: dict[Path, tuple[Tail, Journal]] = {}
 
@@ -86,8 +87,8 @@ class Follower:
         return known
 
     def _read_anew(self) -> None:
-        """Judge all logs from their begin: records of a node were found after later ones of it."""
-        self._begin()
+        """Judge all logs from their begin: a record came behind later ones of its node, or of what was forgotten."""
+        self._begin(Judge())
         tails = [self._tail_of(log.path) for log in find_logs(self._paths)]
         self._judge.take_all((journal, tail.read()) for tail, journal in tails)
 
@@ -144,7 +145,7 @@ def follow(
     """
     stop, given = stop or Event(), list(paths)
     follower = _known(given, checkpoint) or Follower(given)
-    heard_s, due_s, keep_s = time.monotonic(), 0.0, time.monotonic() + KEEP_S
+    heard_s, due_s, keep_s = time.monotonic(), 0.0, 0.0
     while not stop.is_set() and (until_idle_s is None or time.monotonic() - heard_s < until_idle_s):
         if follower.read():
             heard_s = time.monotonic()

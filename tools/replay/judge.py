@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from triack.tools.replay.conclusion import World, conclude, decide
-from triack.tools.replay.findings import Output, Record
+from triack.tools.replay.findings import DisorderError, Finding, Output, Record
 from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
 from triack.tools.replay.lane_judge import LaneJudge
 from triack.tools.replay.report_tables import fill_tables
@@ -20,19 +20,17 @@ from triack.tools.replay.session_judge import SessionJudge
 UnitJudge = SessionJudge | LaneJudge
 
 
-class DisorderError(Exception):
-    """A record of a node came behind a later one: nothing that was judged since then counts."""
-
-
 def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
     """What sorts the records of a unit: by node and serial; a life comes before its record, a fact behind it."""
     event = record["event"]
     return record["node"], record["incarnation"], record["n"], event != "life", event[0] == "~"
 
 
-def judge_of(unit: Unit, out: Output) -> UnitJudge:
+def judge_of(unit: Unit, out: Output, *, forgets: bool = False) -> UnitJudge:
     """Return a new judge of a unit."""
-    return SessionJudge(unit[1], out) if unit[0] == "session" else LaneJudge(unit[1], int(unit[2]), out)
+    if unit[0] == "session":
+        return SessionJudge(unit[1], out)
+    return LaneJudge(unit[1], int(unit[2]), out, forgets=forgets)
 
 
 def judge_unit(unit: Unit, records: Iterable[Record], out: Output) -> None:
@@ -48,18 +46,26 @@ class Judge:
 
     Args:
         engine: what the verdict is to call it.
+        forgets: whether sessions are forgotten some time after their end, and what is settled in lanes, which bounds
+            the memory and what it costs to say what is true for now.
     """
 
-    def __init__(self, engine: str = "local") -> None:
+    def __init__(self, engine: str = "local", *, forgets: bool = False) -> None:
         self._engine = engine
+        self._forgets = forgets
         # What is found by single records.
         self._out = Output()
         self._units: dict[Unit, UnitJudge] = {}
         # What is true of units for now, and which ones have had records since.
         self._ended: dict[Unit, Output] = {}
         self._touched: set[Unit] = set()
+        # Sessions that are forgotten, and the latest start of their nodes then; what was true of them.
+        self._over: dict[Unit, dict[str, int]] = {}
+        self._past = Output()
         self._journals: list[Journal] = []
+        # By node, the start and the serial of its last record, and the time.
         self._heard: dict[str, tuple[int, int]] = {}
+        self._clocks: dict[str, tuple[int, int]] = {}
 
     @property
     def segments(self) -> list[Segment]:
@@ -80,14 +86,14 @@ class Judge:
             records: those of each node come in its order, over all its segments.
 
         Raises:
-            DisorderError: they do not.
+            DisorderError: they do not, or one is about what is forgotten.
         """
         before = journal.records
         for record in records:
             node, place = record["node"], (record["incarnation"], record["n"])
             if place < self._heard.get(node, place):
                 raise DisorderError
-            self._heard[node] = place
+            self._note(record)
             for unit, part in journal.see(record):
                 self._see(unit, part)
             self._tell()
@@ -103,14 +109,28 @@ class Judge:
         for unit, record in sorted(parts, key=lambda part: order_of(part[1])):
             self._see(unit, record)
             self._tell()
-            self._heard[record["node"]] = record["incarnation"], record["n"]
+            self._note(record)
+
+    def _note(self, record: Record) -> None:
+        node, start = record["node"], record["incarnation"]
+        self._heard[node] = start, record["n"]
+        self._clocks[node] = start, record["at_ns"]
 
     def _see(self, unit: Unit, record: Record) -> None:
         judge = self._units.get(unit)
+        if unit in self._over:
+            self._see_late(unit, record)
+            return
         if judge is None:
-            judge = self._units[unit] = judge_of(unit, self._out)
+            judge = self._units[unit] = judge_of(unit, self._out, forgets=self._forgets)
         judge.see(record)
         self._touched.add(unit)
+
+    def _see_late(self, unit: Unit, record: Record) -> None:
+        """A node that has started again gives up what came of an old connect; nothing else is said of what is over."""
+        was_killed = record["incarnation"] > self._over[unit].get(record["node"], record["incarnation"])
+        if record["event"] != "life" and not (was_killed and record["event"] == "session_closed"):
+            raise DisorderError
 
     def _tell(self) -> None:
         """Tell lanes what sessions have found out."""
@@ -126,30 +146,38 @@ class Judge:
                 self._units[unit].finish()
             self._ended[unit] = now
         self._touched.clear()
-        return [self._out, *self._ended.values()]
+        if self._forgets:
+            self._forget()
+        return [self._out, self._past, *self._ended.values()]
+
+    def _forget(self) -> None:
+        """Keep of sessions that are over only what was found."""
+        judges = [(unit, judge) for unit, judge in self._units.items() if isinstance(judge, SessionJudge)]
+        for unit, judge in judges:
+            if judge.is_over(self._clocks):
+                self._over[unit] = {node: end.incarnation for node, end in judge.ends.items()}
+                self._past.merge(self._ended.pop(unit))
+                del self._units[unit]
 
     def finish(self) -> Verdict:
         """Return the verdict over everything that was read; more of it may follow."""
-        parts, world, numbers = self._state()
+        findings, world, numbers = self._state()
         verdict = Verdict(engine=self._engine)
-        conclude(verdict, [it for part in parts for it in part.findings], world, numbers, self._out.series)
+        conclude(verdict, findings, world, numbers, self._out.series)
         verdict.time(self._out.begin_ns, self._out.end_ns)
         return verdict
 
     def news(self) -> tuple[list[Violation], Timeline]:
         """Return the violations of everything that was read, and how nodes and queues are called."""
-        parts, world, numbers = self._state()
+        findings, world, numbers = self._state()
         timeline = Timeline()
         fill_tables(timeline, numbers)
-        return decide([it for part in parts for it in part.findings], world), timeline
+        return decide(findings, world), timeline
 
-    def _state(self) -> tuple[list[Output], World, dict[str, int]]:
-        parts = self._end()
-        whole = Output()
-        parts.append(whole)
+    def _state(self) -> tuple[list[Finding], World, dict[str, int]]:
+        """Return what was found, what it depends on, and the numbers."""
+        parts, whole = self._end(), Output()
         lives = join_segments(self.segments, whole)
-        numbers: dict[str, int] = {}
         for part in parts:
-            for name, value in part.numbers.items():
-                numbers[name] = numbers.get(name, 0) + value
-        return parts, World(lives, [it for part in parts for it in part.openings]), numbers
+            whole.merge(part)
+        return whole.findings, World(lives, whole.openings), whole.numbers

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import ClassVar
 
-from triack.tools.replay.findings import Due, Output, Record
+from triack.tools.replay.findings import DisorderError, Due, Output, Record
 from triack.tools.replay.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
 from triack.tools.replay.latencies import Latencies
 from triack.tools.replay.outgoing_check import Outgoing
-from triack.tools.replay.ranges import RangeSet, Span, repeats, size
+from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import packets_of
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.stories import Story, segments
@@ -26,9 +26,11 @@ class LaneJudge:
     Args:
         origin, lane: which lane.
         out: takes what is found.
+        forgets: whether what is settled is kept as sums only.
     """
 
-    def __init__(self, origin: str, lane: int, out: Output) -> None:
+    def __init__(self, origin: str, lane: int, out: Output, *, forgets: bool = False) -> None:
+        self._forgets = forgets
         self._origin = origin
         self._lane = lane
         self._out = out
@@ -36,6 +38,7 @@ class LaneJudge:
         self._receivers: dict[str, Incoming] = {}
         self._stories: defaultdict[int, Story] = defaultdict(Story)
         self._starts: dict[str, int] = {}
+        self._lives: dict[str, Record] = {}
         self._last: dict[str, Record] = {}
         self._latencies: defaultdict[int, Latencies] = defaultdict(Latencies)
         # (node, peer) of the sessions that carried the lane.
@@ -101,6 +104,10 @@ class LaneJudge:
         sides = self._sender(node), self._receiver(node)
         before = self._starts.get(node)
         self._starts[node] = start
+        if before == start:
+            # Only the first segment of a start tells the settings.
+            record = {**self._lives[node], **record}
+        self._lives[node] = record
         for side in sides:
             if before is not None and start > before + 1:
                 side.finish_start(Due("started", node, before + 1, end_ns=start - 1))
@@ -124,7 +131,7 @@ class LaneJudge:
         (story.recovered if record.get("recovered") else story.fresh).append(span)
         story.queued.add(record["first"], record["last"])
         if record["first"] == record["last"]:
-            story.weights.put(record["first"], record["last"], record["count"])
+            self._put(story, record["first"], record["last"], record["count"])
         if not record.get("recovered"):
             self._latencies[record["sequence"]].queued(record, self._out)
         if record["class"] != EXPRESS:
@@ -138,9 +145,13 @@ class LaneJudge:
         self._sender(record["node"]).handle_removed(record)
 
     def _weigh(self, record: Record) -> None:
-        weights = self._story(record).weights
+        story = self._story(record)
         for first, last, carried in packets_of(record):
-            weights.put(carried.number, carried.number + last - first, carried.messages)
+            self._put(story, carried.number, carried.number + last - first, carried.messages)
+
+    def _put(self, story: Story, first: int, last: int, messages: int) -> None:
+        if story.weights.put(first, last, messages) and self._forgets:
+            raise DisorderError
 
     def _on_sent(self, record: Record) -> None:
         self._weigh(record)
@@ -153,7 +164,7 @@ class LaneJudge:
     def _on_committed(self, record: Record) -> None:
         first, last, count = record["first"], record["last"], record["count"]
         if first <= last:
-            self._story(record).commits.append((record["node"], first, last, count))
+            self._story(record).commits[record["node"]].add(first, last, count)
         if record["class"] != EXPRESS:
             self._out.end(record["wall_ns"])
         self._out.chart("committed", record["wall_ns"], count)
@@ -247,10 +258,7 @@ class LaneJudge:
             story = self._stories[sequence]
             if receiver.node != self._origin:
                 self._judge_arrived(sequence, known, story, origin)
-            self._judge_counts(sequence, known, story)
-            for record, first, last in known.commits:
-                for low, high in story.queued.missing(first, last):
-                    self._at(record, "queue", "committed but not queued", sequence, origin, number=low, last=high)
+            self._judge_commits(sequence, known, story, origin)
             for first, last in known.recovered:
                 for low, high in story.queued.missing(first, last):
                     record = self._last[receiver.node]
@@ -273,14 +281,30 @@ class LaneJudge:
                 evidence = "committed, and had not arrived"
                 self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
 
-    def _judge_counts(self, sequence: int, known: Receiver, story: Story) -> None:
-        """See that commits hold as many messages as their packets."""
+    def _judge_commits(self, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
+        """See that commits hold what was queued, and as many messages as their packets."""
         removed = story.given_up
-        for record, first, last in known.commits:
+        unsettled = []
+        for commit in known.commits:
+            at, record, first, last = commit
+            unqueued = list(story.queued.missing(first, last))
+            for low, high in unqueued:
+                self._at(record, "queue", "committed but not queued", sequence, origin, number=low, last=high)
             packets, messages = known.counts.total(first, last)
-            if packets == last - first + 1 and not list(removed.overlap(first, last)) and messages != record["count"]:
+            counted = packets == last - first + 1 and messages == record["count"]
+            if packets == last - first + 1 and not counted and not list(removed.overlap(first, last)):
                 evidence = f"{record['count']} messages committed, their packets hold {messages}"
                 self._at(record, "claims", evidence, sequence, number=first, last=last)
+            if (
+                not self._forgets
+                or unqueued
+                or not counted
+                or (known.cls != EXPRESS and any(known.out.whole.missing(first, last)))
+            ):
+                unsettled.append(commit)
+            else:
+                known.read = max(known.read, at)
+        known.commits = unsettled
 
     def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
         sequence = record["sequence"]
@@ -300,11 +324,12 @@ class LaneJudge:
             self._at(record, "previous", evidence, sequence, number=record["first"])
 
     def _judge_order_acks(self) -> None:
+        known = [key for key in self._order_acked if key[1] in self._order_acks[key[0]]]
+        for key in known:
+            del self._order_acked[key]
         for (sequence, number), record in self._order_acked.items():
-            given = self._order_acks[sequence]
-            if number not in given:
-                evidence = f"order ack of {number}, given were {list(given)[-3:] or 'none'}"
-                self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(), number=number)
+            evidence = f"order ack of {number}, given were {list(self._order_acks[sequence])[-3:] or 'none'}"
+            self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(), number=number)
         for (node, peer), record in self._answered.items():
             senders = {sender for sender, taker in self._hops if taker == node}
             if senders and peer not in senders:
@@ -323,8 +348,8 @@ class LaneJudge:
         if story.cls == EXPRESS:
             return
         self._judge_repeats(sequence, story)
-        sent = sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
-        delivered = sum(commit[3] for commit in story.commits)
+        sent = story.counted.count + sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
+        delivered = sum(commits.count for commits in story.commits.values())
         lost: list[Span] = []
         for part in segments(story):
             span = (part.first, part.last)
@@ -350,21 +375,22 @@ class LaneJudge:
         self._at(record, "lost", evidence, sequence, *self._takers(), number=first, last=last, value=weight)
 
     def _judge_queued_counts(self, sequence: int, story: Story) -> None:
-        for first, last, count in story.fresh:
+        fresh, story.fresh = story.fresh, []
+        for first, last, count in fresh:
             packets, messages = story.weights.total(first, last)
+            if self._forgets and packets == last - first + 1 and messages == count:
+                story.counted.add(first, last, count)
+                continue
+            story.fresh.append((first, last, count))
             if packets == last - first + 1 and messages != count:
                 evidence = f"{count} messages queued in {first}..{last}, their packets hold {messages}"
                 self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
 
     def _judge_repeats(self, sequence: int, story: Story) -> None:
         """Report packets that one destination committed more than once."""
-        spans: defaultdict[str, list[Span]] = defaultdict(list)
-        for node, first, last, _ in story.commits:
-            spans[node].append((first, last))
-        for node, committed in spans.items():
-            extra = list(repeats(committed))
-            self._out.count("duplicates_delivered", story.weigh_all(extra))
-            for first, last in RangeSet(extra):
+        for node, commits in story.commits.items():
+            self._out.count("duplicates_delivered", story.weigh_all(commits.again))
+            for first, last in RangeSet(commits.again):
                 evidence = f"committed again; messages: {story.weigh_all([(first, last)])}"
                 self._at(self._last[node], "duplicates_delivered", evidence, sequence, number=first, last=last)
 

@@ -23,6 +23,11 @@ class Latencies:
         # (last, packets, messages, wall time) of commits of what was not queued yet.
         self._commits: list[tuple[int, int, int, int]] = []
 
+    @property
+    def waiting(self) -> int:
+        """How many ranges and commits have not found each other."""
+        return len(self._queued) + len(self._commits)
+
     def queued(self, record: Record, out: Output) -> None:
         """Packets were queued."""
         first, last = record["first"], record["last"]

@@ -11,7 +11,8 @@ from itertools import groupby
 from triack.base.errors import ReplayError
 from triack.tools.replay.conclusion import place
 from triack.tools.replay.files import LogFile, Record, complaint, read_records
-from triack.tools.replay.judge import DisorderError, Judge
+from triack.tools.replay.findings import DisorderError
+from triack.tools.replay.judge import Judge
 from triack.tools.replay.schema import Verdict, Violation
 from triack.tools.replay.version1 import modernize
 

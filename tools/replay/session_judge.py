@@ -7,7 +7,7 @@ were store-acked, and what the session carried when it ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from triack.tools.replay.findings import LATE_MOMENTS, LATE_NS, Due, Opening, Output, Record
@@ -18,6 +18,8 @@ from triack.tools.replay.schema import CLOSE_REASONS, FAILURE_REASONS, RECOVERAB
 
 QUIET_AFTER_END: Final = ("session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received")
 """What only a session that is not over does; its last acks may leave with the goodbye."""
+OVER_NS: Final = 60_000_000_000
+"""Whatever was on its way when a session ended has arrived after a minute, or never will."""
 ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
 
 
@@ -396,6 +398,18 @@ class SessionJudge:
                     self._fact(fact, record, carried.origin, carried.lane, packet=low, **where, **numbers)
 
     # ---- the whole session
+
+    def is_over(self, heard: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether nothing more can come of it, or only long after its end.
+
+        Args:
+            heard: node -> the start and the time of its last record of all.
+        """
+
+        def is_past(end: End, start: int, at_ns: int) -> bool:
+            return start > end.incarnation or (end.closed is not None and at_ns > end.closed["at_ns"] + OVER_NS)
+
+        return len(self.ends) > 1 and all(is_past(end, *heard[node]) for node, end in self.ends.items())
 
     def finish(self) -> None:
         """Judge what only all records of both ends show; more of them may follow."""
