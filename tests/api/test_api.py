@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import dataclasses
 import importlib
 import inspect
 import time
@@ -46,6 +47,29 @@ def test_everything_public_is_there_and_documented() -> None:
     assert issubclass(triack.UsageError, ValueError)
     assert issubclass(triack.WaitTimeout, TimeoutError)
     assert set(dir(triack)) >= set(triack.__all__)
+
+
+SETTINGS = {
+    triack.AckTrigger: {"threshold"},
+    triack.KeySettings: set(),
+    triack.Limits: {"quota_of"},
+    triack.NodeSettings: {"redelivery_of"},
+    triack.OrderSettings: set(),
+    triack.Quota: set(),
+    triack.Reconnect: set(),
+    triack.Redelivery: set(),
+    triack.SessionSettings: {"store_trigger", "trigger"},
+}
+
+
+def test_durations_are_seconds_and_settings_show_nothing_else() -> None:
+    """No name of a public class is about nanoseconds; settings have their fields, and what is said of them here."""
+    for name in triack.__all__:
+        shown = {member for member in dir(getattr(triack, name)) if not member.startswith("_")}
+        assert not [member for member in shown if member.endswith(("_ns", "_us", "_ms"))], name
+    for settings, answers in SETTINGS.items():
+        shown = {member for member in dir(settings) if not member.startswith("_")}
+        assert shown == {field.name for field in dataclasses.fields(settings)} | answers, settings
 
 
 def test_type_checkers_and_programs_see_the_same() -> None:
