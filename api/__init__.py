@@ -12,6 +12,7 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.errors import *  # noqa: F403 - the error tree is public as a whole
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, PeerUnknown, QueueOverQuota, StoreLow
+from triack.node.acknowledgements import Acknowledgements
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client
 from triack.node.control.client import connect_to as connect
@@ -27,6 +28,7 @@ from triack.node.stats import AckStats, LinkStats, NodeStats, OutgoingStats, Que
 from triack.node.transaction import Transaction
 from triack.ordering.settings import OrderSettings
 from triack.queues.accepted_keys import KeySettings
+from triack.queues.ack_events import AckEvent, AckKind
 from triack.queues.browse import BrowsedMessage
 from triack.queues.quotas import Limits, Quota
 from triack.queues.reconnect import Reconnect
@@ -46,9 +48,12 @@ __all__ = [
     "EXPRESS",
     "RECOVERABLE",
     "TRANSACTIONAL",
+    "AckEvent",
+    "AckKind",
     "AckMode",
     "AckStats",
     "AckTrigger",
+    "Acknowledgements",
     "BrowsedMessage",
     "Client",
     "Consumer",
