@@ -13,6 +13,7 @@ from triack.base.datagram import Channels
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
+from triack.base.units import in_ns
 from triack.node import operator_log
 from triack.node.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.acknowledgements import Acknowledging
@@ -327,11 +328,11 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
     async def _close(self, port: Port) -> None:
         if self._control is not None:
             await self._control.close()
-        await port.close(self.settings.close_timeout_ns)
+        await port.close(in_ns(self.settings.close_timeout_s))
         if self._life.is_alive:
             self._life.move(LifeState.CLOSED)
         port.tell_everyone()
-        await port.finish_handlers(self.settings.close_timeout_ns)
+        await port.finish_handlers(in_ns(self.settings.close_timeout_s))
 
     async def __aenter__(self) -> Self:
         return await self.start()

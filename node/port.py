@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from triack.base.ack_trigger import AckTrigger
+from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.delivery import Delivery
 from triack.base.errors import (
     AddressError,
@@ -333,7 +333,7 @@ class Port:
     def watch(self, outgoing: OutgoingQueue, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
         """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""
         self.check_alive()
-        terms = None if trigger is None else trigger.terms(self._window)
+        terms = None if trigger is None else terms_of(trigger, self._window)
         events = AckEvents(terms, outgoing.first_unsettled, wake)
         self._engine.watching.begin(outgoing, events)
         self.wake()

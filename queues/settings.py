@@ -19,7 +19,7 @@ __all__ = ["NodeSettings"]
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Settings of one node. Durations are given in seconds, and kept in nanoseconds beside them.
+    """Settings of one node. Durations are given in seconds.
 
     Attributes:
         session: limits and timeouts of its sessions.
@@ -62,7 +62,6 @@ class NodeSettings:
     keys: KeySettings = field(default_factory=KeySettings)
     messages_per_packet: int | None = None
     ack_events: AckTrigger | None = None
-    close_timeout_ns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from proof.window import compare
+from triack.base.ack_trigger import terms_of
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
@@ -174,7 +175,7 @@ def _events() -> str:
         engine, now_ms = pair.sender.live, (pair.world.now_ns + WALL_NS) // MS
         outgoing = engine.outgoing_queue(pair.receiver.address, "q", Delivery.TRANSACTIONAL)
         assert AMPS.ack_events is not None
-        events = AckEvents(AMPS.ack_events.terms(1), 0, lambda: None)
+        events = AckEvents(terms_of(AMPS.ack_events, 1), 0, lambda: None)
         engine.watching.begin(outgoing, events)
         for reach_by_ms in (0, 0, now_ms - 1, 0, 0):
             engine.submit(outgoing, Outgoing(b"x", reach_by_ms=reach_by_ms), 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from triack.base.ack_trigger import AckTrigger
+from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.units import MS, SECOND
 from triack.queues.ack_events import UNREAD_MAX, AckEvent, AckEvents, AckKind
 
@@ -18,7 +18,7 @@ class Reader:
     def __init__(self, trigger: AckTrigger | None, window: int = 64) -> None:
         self.now_ns = 0
         self.woken = 0
-        self.events = AckEvents(None if trigger is None else trigger.terms(window), 0, self._wake)
+        self.events = AckEvents(None if trigger is None else terms_of(trigger, window), 0, self._wake)
 
     def _wake(self) -> None:
         self.woken += 1

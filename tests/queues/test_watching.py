@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.world import SimNode, World, numbered
-from triack.base.ack_trigger import AckTrigger
+from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.node import policies
@@ -20,7 +20,7 @@ def watch(
 ) -> AckEvents:
     """A reader of what goes to queue q."""
     outgoing = node.live.outgoing_queue(to.address, "q", delivery)
-    terms = None if every is None else every.terms(node.settings.session.max_unacked_packet)
+    terms = None if every is None else terms_of(every, node.settings.session.max_unacked_packet)
     events = AckEvents(terms, outgoing.first_unsettled, lambda: None)
     node.live.watching.begin(outgoing, events)
     return events
