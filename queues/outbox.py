@@ -140,6 +140,7 @@ class Outbox:
             next_number=row.next_number,
             content_bytes=self._content_bytes(row.peer),
             settings=self._settings.order,
+            messages_per_packet=self._settings.messages_per_packet,
         )
         self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
         self._by_lane[outgoing.lane] = outgoing
@@ -200,6 +201,8 @@ class Outbox:
 
     def room_bytes(self, outgoing: OutgoingQueue) -> int:
         """How much an outgoing queue takes without waiting; the message that goes beyond is taken, and nothing at 0."""
+        if any(reader.is_full for reader in outgoing.readers):
+            return 0
         coming = len(outgoing.pending)
         if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
             return 0
@@ -295,7 +298,7 @@ class Outbox:
 
     def content_of(self, outgoing: OutgoingQueue, entry: Entry) -> tuple[bytes, PacketContext, bool]:
         """The content of a packet that leaves now, its context, and whether someone waits for its acks."""
-        awaited = outgoing.stages.awaits(entry)
+        awaited = entry.asks or outgoing.stages.awaits(entry)
         sequence = outgoing.sequence
         previous = sequence.previous_of(entry)
         asks = sequence.poll_ask(entry) or awaited
@@ -508,7 +511,7 @@ class Outbox:
             left = [entry for entry in entries if entry.number in outgoing.sequence.entries]
             for entry in left:
                 outgoing.sequence.remove(entry)
-                outgoing.stages.handle_removed(entry, reason)
+                outgoing.handle_removed(entry, reason)
             self._let_go(outgoing, left)
             self._look_at(outgoing)
 
