@@ -71,7 +71,9 @@ class PreparedList:
         shared = self.shared
         if shared is None:
             return list(bodies)
-        return [Outgoing(body, shared.properties, shared.reach_by_ms) for body in bodies]
+        return [
+            Outgoing(body, shared.properties, shared.reach_by_ms, receive_by_ms=shared.receive_by_ms) for body in bodies
+        ]
 
 
 class Port:

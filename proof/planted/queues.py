@@ -1,5 +1,6 @@
 """Mistakes of ``queues/``: what is committed, what leaves when, and what comes back after a restart."""
 
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
@@ -11,6 +12,7 @@ from triack.base.reasons import RejectReason
 from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
 from triack.queues.admission import Admission
+from triack.queues.deadlines import Deadlines
 from triack.queues.engine import Engine
 from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import Arrivals, GroupCommit
@@ -24,6 +26,7 @@ from triack.queues.mailbox import Mailbox, QueuedPacket, Run
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Unpacked
+from triack.queues.queued_packet import bits_of, indices_of
 
 __all__ = ["BUGS"]
 
@@ -227,6 +230,29 @@ def _said_once(patch: Patch) -> None:
             send(self, transfer, conversation, now_ns)
 
     patch.setattr(Inbox, "_send_order_ack", once)
+
+
+def _without_expiry(handle_timer: Callable[[Inbox, int], None]) -> Callable[[Inbox, int], None]:
+    def forgetful(self: Inbox, now_ns: int) -> None:
+        due = self._notices.expiring
+        self._notices.expiring = Deadlines()
+        handle_timer(self, now_ns)
+        self._notices.expiring = due
+
+    return forgetful
+
+
+@BUGS.by_seeds("what has expired is handed out")
+def _expired_handed_out(patch: Patch) -> None:
+    def blind(_self: Mailbox, packets: Collection[QueuedPacket]) -> dict[QueuedPacket, list[int]]:
+        return {packet: indices_of(bits_of(range(packet.count)) & ~packet.acked) for packet in packets}
+
+    patch.setattr(Mailbox, "expire", blind)
+
+
+@BUGS.by_seeds("messages expire only in queues that are read")
+def _expires_when_read(patch: Patch) -> None:
+    patch.setattr(Inbox, "handle_timer", _without_expiry(Inbox.handle_timer))
 
 
 @BUGS.by_seeds("what was given back comes last")

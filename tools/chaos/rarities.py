@@ -1,4 +1,4 @@
-"""What only some seeds have: more machines, moves, strangers, keys that change, peers that are revoked, full queues.
+"""What only some seeds have: more machines, moves, strangers, keys that change, revoked peers, queues full or unread.
 
 Each costs more than a seed has on average, and is rare enough that all of them together cost a little. What a plan has
 besides does not depend on them: they draw from a chance of their own.
@@ -131,6 +131,18 @@ def _limited(host: HostPlan, random: Random) -> HostPlan:
     return replace(host, settings=replace(host.settings, limits=limits), read_gap_ns=gap_ns)
 
 
+def _expire(plan: Plan, random: Random) -> Plan:
+    """Streams whose messages have to be received in time, some of them by nobody. All clocks agree then."""
+    streams = list(plan.streams)
+    forwarded = {stream.source for stream in streams}
+    own = [index for index, stream in enumerate(streams) if stream.source < 0 and index not in forwarded]
+    for index in random.sample(own, min(random.choice([1, 2]), len(own))):
+        read_ms, is_read = random.choice([100, 1_000, 5_000]), random.random() < 0.5
+        streams[index] = replace(streams[index], read_ms=read_ms, is_read=is_read)
+    faults = tuple(fault for fault in plan.faults if fault.kind != "wall-jump")
+    return replace(plan, streams=tuple(streams), faults=faults)
+
+
 def _forbid(plan: Plan, random: Random) -> Plan:
     """A stream to a queue to which its sender may not send."""
     streams = list(plan.streams)
@@ -143,7 +155,7 @@ def _forbid(plan: Plan, random: Random) -> Plan:
 
 Kind = Callable[[Plan, Random], Plan]
 
-_KINDS: tuple[Kind, ...] = (_crowd, _move, _strangers, _rotate, _revoke, _fill, _forbid)
+_KINDS: tuple[Kind, ...] = (_crowd, _move, _strangers, _rotate, _revoke, _fill, _expire, _forbid)
 """In an order in which each may change what those before it have made."""
-_PLAIN_KINDS: tuple[Kind, ...] = (_crowd, _strangers, _fill)
+_PLAIN_KINDS: tuple[Kind, ...] = (_crowd, _strangers, _fill, _expire)
 """Without keys an address is a peer, and nobody is a stranger who can seal a datagram."""
