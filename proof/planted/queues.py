@@ -1,6 +1,7 @@
 """Mistakes of ``queues/``: what is committed, what leaves when, and what comes back after a restart."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
@@ -26,7 +27,6 @@ from triack.queues.mailbox import Mailbox, QueuedPacket, Run
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Unpacked
-from triack.queues.queued_packet import bits_of, indices_of
 
 __all__ = ["BUGS"]
 
@@ -232,27 +232,34 @@ def _said_once(patch: Patch) -> None:
     patch.setattr(Inbox, "_send_order_ack", once)
 
 
-def _without_expiry(handle_timer: Callable[[Inbox, int], None]) -> Callable[[Inbox, int], None]:
-    def forgetful(self: Inbox, now_ns: int) -> None:
-        due = self._notices.expiring
-        self._notices.expiring = Deadlines()
-        handle_timer(self, now_ns)
-        self._notices.expiring = due
-
-    return forgetful
-
-
-@BUGS.by_seeds("what has expired is handed out")
+@BUGS.by_seeds("what has expired is handed out before the timer comes")
 def _expired_handed_out(patch: Patch) -> None:
-    def blind(_self: Mailbox, packets: Collection[QueuedPacket]) -> dict[QueuedPacket, list[int]]:
-        return {packet: indices_of(bits_of(range(packet.count)) & ~packet.acked) for packet in packets}
+    open_run = Engine.open_run
 
-    patch.setattr(Mailbox, "expire", blind)
+    def hasty(self: Engine, mailbox: Mailbox, now_ns: int) -> Run | None:
+        with _without_expiry(self.inbox):
+            return open_run(self, mailbox, now_ns)
+
+    patch.setattr(Engine, "open_run", hasty)
 
 
 @BUGS.by_seeds("messages expire only in queues that are read")
 def _expires_when_read(patch: Patch) -> None:
-    patch.setattr(Inbox, "handle_timer", _without_expiry(Inbox.handle_timer))
+    handle_timer = Inbox.handle_timer
+
+    def forgetful(self: Inbox, now_ns: int) -> None:
+        with _without_expiry(self):
+            handle_timer(self, now_ns)
+
+    patch.setattr(Inbox, "handle_timer", forgetful)
+
+
+@contextmanager
+def _without_expiry(inbox: Inbox) -> Iterator[None]:
+    """Nothing seems to expire meanwhile."""
+    due, inbox._notices.expiring = inbox._notices.expiring, Deadlines()
+    yield
+    inbox._notices.expiring = due
 
 
 @BUGS.by_seeds("what was given back comes last")

@@ -24,6 +24,10 @@ LIMITED_COUNT = 40
 """Messages of a stream to a queue with a quota: each of them may have to wait for a reader."""
 LIMITED_GAP_NS = 10 * MS
 """Between two looks of that reader."""
+SLOW_GAP_NS = 300 * MS
+"""Between two looks of a reader who is too late for some messages."""
+LATE_NS = 50 * MS
+"""By how much the timers of its node are late: time enough for it to be handed what has expired."""
 CROWD_END_NS = 8 * SECOND
 """A crowd has as much to do in this time as a pair in all of its."""
 
@@ -132,15 +136,17 @@ def _limited(host: HostPlan, random: Random) -> HostPlan:
 
 
 def _expire(plan: Plan, random: Random) -> Plan:
-    """Streams whose messages have to be received in time, some of them by nobody. All clocks agree then."""
-    streams = list(plan.streams)
+    """Streams whose messages have to be received in time, by nobody or by a slow reader. All clocks agree then."""
+    streams, hosts = list(plan.streams), list(plan.hosts)
     forwarded = {stream.source for stream in streams}
     own = [index for index, stream in enumerate(streams) if stream.source < 0 and index not in forwarded]
     for index in random.sample(own, min(random.choice([1, 2]), len(own))):
-        read_ms, is_read = random.choice([100, 1_000, 5_000]), random.random() < 0.5
+        read_ms, is_read, receiver = random.choice([50, 300, 2_000]), random.random() < 0.6, streams[index].receiver
         streams[index] = replace(streams[index], read_ms=read_ms, is_read=is_read)
+        slack_ns = max(hosts[receiver].timer_slack_ns, random.choice([0, LATE_NS]))
+        hosts[receiver] = replace(hosts[receiver], read_gap_ns=SLOW_GAP_NS, timer_slack_ns=slack_ns)
     faults = tuple(fault for fault in plan.faults if fault.kind != "wall-jump")
-    return replace(plan, streams=tuple(streams), faults=faults)
+    return replace(plan, hosts=tuple(hosts), streams=tuple(streams), faults=faults)
 
 
 def _forbid(plan: Plan, random: Random) -> Plan:

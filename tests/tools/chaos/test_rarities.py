@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from triack.queues.quotas import Limits
 from triack.tools.chaos.drawing import draw
@@ -53,6 +54,10 @@ def test_the_rest_of_a_plan_does_not_depend_on_them() -> None:
         assert [fault for fault in plan.faults if fault.kind not in KINDS] == kept
         assert plan.network == plain.network
         assert [stream.sender for stream in plan.streams[: len(plain.streams)]] == [s.sender for s in plain.streams]
-        assert replace(plan.hosts[0], others=(), settings=plain.hosts[0].settings, read_gap_ns=1) == replace(
-            plain.hosts[0], read_gap_ns=1
-        )
+        same: dict[str, Any] = {
+            "others": (),
+            "settings": plain.hosts[0].settings,
+            "read_gap_ns": 1,
+            "timer_slack_ns": 0,
+        }
+        assert replace(plan.hosts[0], **same) == replace(plain.hosts[0], **same)
