@@ -20,6 +20,7 @@ from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
+from triack.queues.expiry import Expiry
 from triack.queues.group_commit import REFUSED, GroupCommit, fold
 from triack.queues.handed import as_runs, handed_fields
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
@@ -59,6 +60,7 @@ class Inbox:
     Attributes:
         mailboxes: the queues of this node, by name.
         admission: who may put what into them, and when.
+        expiry: what nobody received in time.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Inbox:
             notices=self._notices,
             make_room=self._make_room,
         )
+        self.expiry = Expiry(self._notices, self.dead_letter, record)
         self._fetching: Mailbox | None = None
         self._declared = queues or []
         self.dead_letters: Counter[str] = Counter()
@@ -218,8 +221,6 @@ class Inbox:
         if NO_DEAD_LETTER in properties and origin == self.admission.disk.own:
             self._drops[DropReason.REQUEST_ENDED] += 1
             return
-        # It was for the way that has failed: nothing takes a letter out of here but who reads it.
-        properties.pop("receive_by_ms", None)
         self.dead_letters[str(properties["dead_reason"])] += 1
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
@@ -526,18 +527,21 @@ class Inbox:
             self._owe(transfer)
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let order acks whose wait has ended become due, and messages whose wait has ended come again."""
+        """Let order acks become due whose wait has ended, messages expire, and others come again."""
         for transfer in self._deadlines.poll_due(now_ns):
             transfer.sequence.ack.handle_timer(now_ns)
             self._owe(transfer)
-        for mailbox in self._notices.resuming.poll_due(self._wall_ms(now_ns)):
+        now_ms = self._wall_ms(now_ns)
+        self.expiry.handle_timer(now_ms)
+        for mailbox in self._notices.resuming.poll_due(now_ms):
             mailbox.interrupt()
 
     def next_deadline(self) -> int | None:
-        """When the next order ack becomes due, or a wait ends, or None."""
-        due_ns, resume_ms = self._deadlines.earliest(), self._notices.resuming.earliest()
+        """When the next order ack becomes due, a message expires or a wait ends, or None."""
+        due_ns = self._deadlines.earliest()
+        by_wall_ms = self._notices.resuming.earliest(), self.expiry.next_deadline_ms()
         ends = [] if due_ns is None else [due_ns]
-        ends += [] if resume_ms is None else [resume_ms * MS - self._wall_offset_ns]
+        ends += [at_ms * MS - self._wall_offset_ns for at_ms in by_wall_ms if at_ms is not None]
         return min(ends, default=None)
 
     @property
