@@ -21,6 +21,6 @@ class OrderAck(AckDebt):
     def __init__(self, settings: OrderSettings) -> None:
         super().__init__(settings.ack_terms)
 
-    def handle_packet(self, now_ns: int, *, asks: bool) -> None:
-        """A packet of the sequence arrived, whatever became of it."""
-        self.add(1, 0, now_ns, asks=asks)
+    def handle_packet(self, now_ns: int, *, asks: bool, packets: int = 1) -> None:
+        """A packet of the sequence arrived, or several, whatever became of it."""
+        self.add(packets, 0, now_ns, asks=asks)

@@ -173,6 +173,21 @@ class Admission:
         comes_first = not transfer.ordered and mailbox.awaits_beyond(origin, lane, header.number)
         return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
 
+    def takes_run(self, transfer: IncomingTransfer, mailbox: Mailbox, messages: int, size_bytes: int) -> bool:
+        """Whether all is well with a durable stream, and still is when so much of it has been taken.
+
+        Then none of these packets would be refused, or have to wait, if they came one by one.
+        """
+        origin = transfer.origin
+        return (
+            transfer.may_send is True
+            and not transfer.rejections
+            and not self.store_low
+            and self.waiting.takes(origin, size_bytes)
+            and self.disk.takes(origin, size_bytes)
+            and mailbox.fill.takes(messages, size_bytes)
+        )
+
     def _is_full(self, transfer: IncomingTransfer, mailbox: Mailbox | None) -> bool:
         durable = transfer.delivery in DURABLE
         if not durable and mailbox is not None and mailbox.awaits_beyond(transfer.origin, transfer.lane, 0):

@@ -21,6 +21,7 @@ from itertools import takewhile
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
+from triack.queues.incoming_run import IncomingRun
 from triack.queues.packing import count_of, fragment_range, sent_at_of
 from triack.queues.queued_packet import Lease, QueuedPacket, merge
 from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
@@ -183,6 +184,23 @@ class Mailbox:
         else:
             self._put_fragment(packet, *fragment)
 
+    def put_all(self, packets: list[QueuedPacket], head: bytes | None) -> None:
+        """Add packets whose commit has returned: one, with its ``head``, or with None those of ``charge_run``."""
+        if head is not None:
+            for packet in packets:
+                self.put(packet, head)
+            return
+        if packets[0].delivery == Delivery.TRANSACTIONAL:
+            self._drop_overtaken(packets[0], None)
+        for packet in packets:
+            self._place += 1
+            packet.place = self._place
+            self.length += packet.count
+            self.size_bytes += packet.size_bytes
+            self._keep(packet)
+        self._ready += packets
+        self.wake()
+
     # ---- quotas
 
     def expects(self, origin: bytes, lane: int, ordinal: int) -> bool:
@@ -212,6 +230,21 @@ class Mailbox:
             # As long as it is a piece it takes as much as a message does.
             self._partials[(packet.origin, packet.lane)][fragment[0]].overhead_bytes += EXPRESS_OVERHEAD_BYTES
             self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
+
+    def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
+        """Make packets of a durable run, and count them as ``charge`` does."""
+        first = run.header
+        packets: list[QueuedPacket] = []
+        contents = zip(run.bodies, run.counts, run.sent_at_ms, strict=True)
+        for number, (body, count, sent_at_ms) in enumerate(contents, first.number):
+            size_bytes = len(body)
+            packet = QueuedPacket(
+                [], first.origin, first.lane, first.sequence, number, delivery, count, size_bytes, [body]
+            )
+            packet.sent_at_ms, packet.charged_bytes = sent_at_ms, size_bytes
+            packets.append(packet)
+        self._count(packets[0], sum(run.counts), run.body_bytes)
+        return packets
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
         self.fill.messages.add(messages)

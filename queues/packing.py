@@ -38,6 +38,7 @@ __all__ = [
     "messages_in",
     "pack",
     "pack_one",
+    "read_batch",
     "read_fragment",
     "sent_at_of",
     "unpack",
@@ -62,6 +63,7 @@ _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; what is longer travels in fragments."""
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
+_BATCH_BEGIN = bytes([_BATCH])
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -296,15 +298,24 @@ def check(body: bytes) -> None:
         unpack(body)
 
 
-def _check_batch(body: bytes) -> None:
-    """What ``unpack`` checks, without making the messages."""
+def read_batch(body: bytes) -> tuple[int, int] | None:
+    """How many messages a sound batch holds, and when they were sent; None for any other body."""
     try:
-        _, count, _, _ = _HEAD.unpack_from(body)
+        return _check_batch(body) if body[:1] == _BATCH_BEGIN else None
+    except ProtocolError:
+        return None
+
+
+def _check_batch(body: bytes) -> tuple[int, int]:
+    """What ``unpack`` checks, without making the messages. Returns how many there are, and when they were sent."""
+    try:
+        _, count, _, sent_at_ms = _HEAD.unpack_from(body)
         lengths = _lengths(count).unpack_from(body, _HEAD.size)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if not count or _HEAD.size + 2 * count + sum(lengths) != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    return count, sent_at_ms
 
 
 def read_fragment(body: bytes) -> Fragment:
