@@ -13,6 +13,7 @@ from triack.base.datagram import Channels
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
+from triack.base.units import in_ns
 from triack.node import operator_log
 from triack.node.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.consumer import AckMode, Consumer
@@ -326,7 +327,7 @@ class Node(Sending, Trusting, Requesting):
     async def _close(self, port: Port) -> None:
         if self._control is not None:
             await self._control.close()
-        await port.close(self.settings.close_timeout_ns)
+        await port.close(in_ns(self.settings.close_timeout_s))
         if self._life.is_alive:
             self._life.move(LifeState.CLOSED)
         port.tell_everyone()

@@ -43,7 +43,7 @@ from triack.queues.packing import (
     write_properties,
 )
 from triack.queues.quotas import NO_LIMIT, Account, Quota
-from triack.queues.redelivery import Return, Wait
+from triack.queues.redelivery import Return, Wait, wait_ms
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
@@ -596,7 +596,7 @@ class Inbox:
             self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns, group)
             return
         redelivery = way.redelivery or self._settings.redelivery_of(mailbox.name)
-        length_ms = redelivery.after(failures) if failures else 0
+        length_ms = wait_ms(redelivery, failures) if failures else 0
         if way.delay_ms is not None:
             length_ms = way.delay_ms
         wait = Wait(self._wall_ms(now_ns) + length_ms, length_ms, redelivery.keep_order) if length_ms else None

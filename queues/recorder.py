@@ -7,10 +7,12 @@ record, so that a packet costs a few comparisons.
 from collections import Counter
 from typing import Any
 
+from triack.base.ack_trigger import longest_delay_ns
 from triack.base.delivery import Delivery
 from triack.base.log_lines import LineWriter
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DropReason
+from triack.base.units import in_ns
 from triack.ordering.wire import HoldPacket, OrderAckPacket, RejectPacket, SequenceHeader
 from triack.queues.incoming_run import IncomingRun
 from triack.queues.outbox import PacketContext
@@ -239,12 +241,12 @@ def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
     return {
         **({"address": address} if address else {}),
         "max_unacked_packet": session.max_unacked_packet,
-        "idle_ack_delay_ns": session.trigger.longest_ns,
+        "idle_ack_delay_ns": longest_delay_ns(session.trigger),
         "ack_threshold": session.trigger.threshold(session.max_unacked_packet) or 0,
-        "ack_timeout_min_ns": session.ack_timeout_min_ns if session.ack_timeout_ns is None else session.ack_timeout_ns,
-        "seq_max_ack_delay_ns": order.seq_max_ack_delay_ns,
-        "seq_resend_13_ns": order.seq_resend_13_ns,
-        "seq_resend_46_ns": order.seq_resend_46_ns,
-        "seq_resend_79_ns": order.seq_resend_79_ns,
-        "seq_resend_10_ns": order.seq_resend_10_ns,
+        "ack_timeout_min_ns": in_ns(session.ack_timeout_s or session.ack_timeout_min_s),
+        "seq_max_ack_delay_ns": in_ns(order.seq_max_ack_delay_s),
+        "seq_resend_13_ns": in_ns(order.seq_resend_13_s),
+        "seq_resend_46_ns": in_ns(order.seq_resend_46_s),
+        "seq_resend_79_ns": in_ns(order.seq_resend_79_s),
+        "seq_resend_10_ns": in_ns(order.seq_resend_10_s),
     }

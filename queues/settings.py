@@ -18,7 +18,7 @@ __all__ = ["NodeSettings"]
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Settings of one node. Durations are given in seconds, and kept in nanoseconds beside them.
+    """Settings of one node. Durations are given in seconds.
 
     Attributes:
         session: limits and timeouts of its sessions.
@@ -56,7 +56,6 @@ class NodeSettings:
     max_streams: int = 4_096
     close_timeout_s: float = 5.0
     keys: KeySettings = field(default_factory=KeySettings)
-    close_timeout_ns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))

@@ -6,7 +6,7 @@ covers is its own machine's business (``session_ack``, ``store_ack``).
 
 from collections.abc import Sequence
 
-from triack.base.ack_trigger import AckTerms
+from triack.base.ack_trigger import AckTerms, terms_of
 from triack.base.delivery import DURABLE
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
@@ -37,13 +37,13 @@ class Answering:
 
     def __init__(self, window: int, policy: Policy, span: int) -> None:
         self._window = window
-        self.session_ack = SessionAck(policy.session_ack.terms(policy.window), span)
-        self.store_ack = StoreAck(policy.store_ack.terms(policy.window))
+        self.session_ack = SessionAck(terms_of(policy.session_ack, policy.window), span)
+        self.store_ack = StoreAck(terms_of(policy.store_ack, policy.window))
 
     def agree(self, policy: Policy, rtt_ns: int) -> None:
         """This is in force from now on."""
-        self.session_ack.debt.terms = policy.session_ack.terms(policy.window, rtt_ns)
-        self.store_ack.debt.terms = policy.store_ack.terms(policy.window, rtt_ns)
+        self.session_ack.debt.terms = terms_of(policy.session_ack, policy.window, rtt_ns)
+        self.store_ack.debt.terms = terms_of(policy.store_ack, policy.window, rtt_ns)
 
     @property
     def terms(self) -> AckTerms:

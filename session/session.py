@@ -20,14 +20,15 @@ the introductions and the marks, means nothing to it. It is put together from ma
     rtt           how long it takes                              timers        every timer, by name
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from triack.base.ack_trigger import longest_delay_ns
 from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
+from triack.base.units import in_ns
 from triack.session import frames as wire
 from triack.session.answering import Answering
 from triack.session.events import (
@@ -113,12 +114,12 @@ class Session:
         self.answering = Answering(settings.max_unacked_packet, self.policy, span)
         self._store_wait = StoreWait(self.policy)
         self._probing = Probing()
-        self._idle = Idle(settings.cleanup_interval_ns, now_ns)
+        self._idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []
         self._counter = 0
         self._goodbye: CloseReason | None = None
-        self._timers.start(Timer.CONNECT_LIMIT, now_ns + settings.connect_timeout_ns)
+        self._timers.start(Timer.CONNECT_LIMIT, now_ns + in_ns(settings.connect_timeout_s))
         if peer is not None:
             self._take_peer(peer)
 
@@ -182,7 +183,7 @@ class Session:
         """Take no more packets, wait for the last acks, then close. Closes at once when it is not open."""
         if self.state is State.OPEN:
             self.state = next_state(self.state, Move.DRAIN)
-            self._timers.start(Timer.DRAIN_LIMIT, now_ns + self._settings.drain_timeout_ns)
+            self._timers.start(Timer.DRAIN_LIMIT, now_ns + in_ns(self._settings.drain_timeout_s))
             # What is missing is not to wait for the receiver's delays.
             self._probing.ping_due = True
             self._close_if_drained()
@@ -223,7 +224,7 @@ class Session:
             self.answering.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
             # It is open here, so that nobody gives it up sooner than any open session.
-            limit_ns = max(self._settings.connect_timeout_ns, self._ack_timeout_ns)
+            limit_ns = max(in_ns(self._settings.connect_timeout_s), self._ack_timeout_ns)
             self._timers.start(Timer.CONNECT_LIMIT, now_ns + limit_ns)
         elif self.state is State.ACCEPTING:
             self._opening.handle_connect(peer)
@@ -301,7 +302,7 @@ class Session:
 
     def poll_event(self) -> Event | None:
         """The next thing that happened, or None."""
-        return self._events.popleft() if self._events else None
+        return self._events.pop(0) if self._events else None
 
     def poll_transmit(self, now_ns: int) -> Transmit | None:
         """The next datagram to send, or None."""
@@ -425,7 +426,7 @@ class Session:
         self.state = next_state(self.state, move)
         self.answering.agree(self.policy, self._opening.round_trip_ns(now_ns))
         self._timers.stop(Timer.CONNECT_LIMIT)
-        self._timers.start(Timer.CLEANUP, now_ns + self._settings.cleanup_interval_ns)
+        self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
         self._idle.handle_packet(now_ns)
         self._events.append(SessionOpened())
 
@@ -510,7 +511,7 @@ class Session:
     @property
     def _ack_timeout_ns(self) -> int:
         policy = self.policy
-        adaptive_ns = TIMEOUT_PROBES * self.rtt.probe_ns + policy.session_ack.longest_ns
+        adaptive_ns = TIMEOUT_PROBES * self.rtt.probe_ns + longest_delay_ns(policy.session_ack)
         return min(max(adaptive_ns, policy.ack_timeout_min_ns), policy.ack_timeout_max_ns)
 
     def _arm_probe(self, now_ns: int) -> None:
