@@ -112,6 +112,7 @@ class HostPlan:
     timer_slack_ns: int
     failure_rate: float
     read_gap_ns: int
+    burst_ns: int = 0
     others: tuple[str, ...] = ()
 
     @property
