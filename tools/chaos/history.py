@@ -286,7 +286,7 @@ class History:
             seen = self.streams[stream]
             if seen.durable and not seen.excused and number not in seen.handed and number not in seen.buried:
                 self._found("claims", stream, f"a receipt said that {number} is {stage}, and it never arrived")
-            if number in seen.refused:
+            if number in seen.refused or seen.forbidden:
                 self._found("claims", stream, f"a receipt said that {number} is {stage}, and it was refused")
 
     def _check_whole(self, batch: Batch) -> None:

@@ -107,7 +107,7 @@ class Sender:
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
             body = body_of(self.index, number, size_bytes)
             ticket = engine.submit(outgoing, self._message(engine, body), len(body) + MESSAGE_OVERHEAD_BYTES)
-        if self.delivery is not Delivery.EXPRESS and self._random.random() < CLAIM_CHANCE:
+        if self._random.random() < CLAIM_CHANCE:
             stage, last = STAGES[self.delivery], part.end - 1
             engine.await_stage(outgoing, ticket, stage, lambda reason: self._note_claim(last, stage, reason))
 
