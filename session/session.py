@@ -474,7 +474,7 @@ class Session:
             self._probing.ping_due = True
         if not window.unacked:
             self._timers.stop(Timer.ACK_LIMIT)
-        self._events.append(PacketsAcked(window.undecided.sift(acked, frame)))
+        self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
 
     def _on_store_ack(self, frame: wire.StoreAckFrame, _counter: int, now_ns: int) -> None:
         highest = frame.ranges[-1][1] if frame.ranges else frame.cumulative

@@ -13,6 +13,8 @@ from triack.queues.inbox import Inbox
 from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import STAGES, Stage
+from triack.tools.replay.files import parse_records
+from triack.tools.replay.local_engine import judge_records
 from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
@@ -86,6 +88,9 @@ def test_no_session_ack_overtakes_the_refusal_of_an_express_message(monkeypatch:
     assert world.run(60 * SECOND, lambda: not a.busy)
     got, dead = b.read_all("q"), letters(a)
     assert sorted(got + dead) == bodies
+    assert not judge_records(
+        [record for node in (a, b) for log in node.records for record in parse_records(bytes(log))]
+    )
     assert {body: reason for body, (reason,) in zip(bodies, said, strict=True)} == {
         body: "queue-not-found" if body in dead else None for body in bodies
     }
