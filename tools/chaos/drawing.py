@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from triack.base.units import MS, SECOND
+from triack.tools.chaos.additions import mix_transports, waver
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
@@ -56,7 +57,8 @@ def draw(seed: int) -> Plan:
     faults = tuple(sorted(drawn.faults, key=lambda fault: fault.at_ns))
     is_secure = random.random() >= INSECURE_CHANCE
     plan = Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
-    return add_rarities(plan, world.chance("rarities"))
+    plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
+    return waver(plan, world.chance("wavering"))
 
 
 def _draw_network(random: Random) -> Faults:

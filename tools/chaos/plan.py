@@ -32,7 +32,8 @@ class Fault:
             (orderly, and started again), ``cut``, ``cut-one-way``, ``clog``, ``rebind``, ``wall-jump`` (by ``for_ns``),
             ``disk-error`` (as ``call`` says, once or until it is repaired), ``disk-full``, ``move`` (to the address of
             that number ``after``, down for ``for_ns``), ``rotate`` (another key within ``for_ns``), ``revoke`` (of the
-            ``other`` by the host), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of ``DISHONEST``.
+            ``other`` by the host), ``forbid`` (the host forbids the ``other`` the queue of the stream of number
+            ``after``), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of ``DISHONEST``.
         host, other: indices of hosts.
         after: effects or calls until it strikes.
         for_ns: how long it lasts.
@@ -68,6 +69,7 @@ class StreamPlan:
         live_ms: time to reach the queue; 0 for no limit.
         source: index of the stream whose messages this one forwards, exactly once; -1 if it has its own.
         forbidden: whether the sender may not send there.
+        wavers: whether it may not now and then.
     """
 
     sender: int
@@ -82,10 +84,11 @@ class StreamPlan:
     live_ms: int = 0
     source: int = -1
     forbidden: bool = False
+    wavers: bool = False
 
     def describe(self) -> str:
         """In a few words."""
-        forbidden = " forbidden" if self.forbidden else ""
+        forbidden = " forbidden" if self.forbidden else " forbidden now and then" if self.wavers else ""
         return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{forbidden}"
 
 

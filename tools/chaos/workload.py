@@ -281,7 +281,7 @@ def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
     """Why the destination may refuse messages of a stream; nothing else may."""
     limits = to.settings.limits
     quota = limits.quota_of(plan.queue)
-    reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden else set()
+    reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden or plan.wavers else set()
     if quota.when_full == "reject" or (plan.delivery == "express" and limits != Limits()):
         reasons.add(RejectReason.QUEUE_FULL)
     if max(plan.size_bytes, plan.large_bytes) + MESSAGE_OVERHEAD_BYTES > quota.size_bytes:
