@@ -6,7 +6,6 @@ Recoverable filters are kept on disk by the caller, in the commit of the packet;
 process. [MS-MQQB] 3.1.2.8 keeps message ids for half an hour instead, and takes a later copy for new.
 """
 
-from collections import deque
 from struct import Struct
 
 from triack.base.errors import StoreDamaged
@@ -32,7 +31,7 @@ class DuplicateFilter:
     def __init__(self) -> None:
         self.sequence = 0
         self._seen = NumberSet()
-        self._skips: deque[Range] = deque(maxlen=SKIPS_MAX)
+        self._skips: list[Range] = []
 
     def handle_packet(self, header: SequenceHeader) -> bool:
         """Whether the packet is seen for the first time. A newer sequence id starts a new stream."""
@@ -68,6 +67,7 @@ class DuplicateFilter:
             first = end + 1
         if first <= floor:
             self._skips.append((first, floor))
+        del self._skips[:-SKIPS_MAX]
 
     def opens_gap(self, header: SequenceHeader) -> bool:
         """Whether a fresh packet of this sequence is next to nothing that was seen."""

@@ -15,6 +15,7 @@ On the wire, after the other fields of a hello, all big-endian:
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from struct import Struct
 
 from triack.base.ack_trigger import AckTrigger, capped
@@ -33,6 +34,8 @@ _THOUSAND = 1_000
 """Shares and factors travel as whole thousandths."""
 _COUNT_MAX = 0xFFFFFFFF
 """More packets than any window has."""
+_KEPT = 256
+"""Policies that sessions share: there are few, and a thousand sessions with one of their own take half a megabyte."""
 _GAP, _DUPLICATE, _REQUEST, _IDLE, _PIGGYBACK, _RTTS = 1, 2, 4, 8, 16, 32
 
 
@@ -73,7 +76,7 @@ class Policy:
             store_ack_timeout_min_ns=min(store_min_ns, most_ns) if store_ns is None else store_ns,
             store_ack_timeout_max_ns=most_ns if store_ns is None else store_ns,
         )
-        return stated.bounded(stated)
+        return _shared(stated.bounded(stated))
 
     def bounded(self, other: "Policy") -> "Policy":
         """This policy within what another one can bear: its window, and half of the timeouts of both."""
@@ -89,7 +92,9 @@ class Policy:
     def agreed(self, stated: "Policy") -> "Policy":
         """What is in force at an end with this policy when the initiator has stated that, or the acceptor echoes it."""
         in_force = stated.bounded(self)
-        return replace(self, window=in_force.window, session_ack=in_force.session_ack, store_ack=in_force.store_ack)
+        return _shared(
+            replace(self, window=in_force.window, session_ack=in_force.session_ack, store_ack=in_force.store_ack)
+        )
 
     def encode(self) -> bytes:
         """The policy as a part of a hello."""
@@ -116,7 +121,13 @@ class Policy:
         policy = cls(window, session_ack, store_ack, *timeouts_ns)
         if policy.encode() != data:
             raise ProtocolError(DropReason.BAD_HELLO, "a policy that nobody writes like that")
-        return policy
+        return _shared(policy)
+
+
+@lru_cache(maxsize=_KEPT)
+def _shared(policy: Policy) -> Policy:
+    """The first that is equal."""
+    return policy
 
 
 def _encode_trigger(trigger: AckTrigger) -> bytes:

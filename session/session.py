@@ -20,7 +20,6 @@ the introductions and the marks, means nothing to it. It is put together from ma
     rtt           how long it takes                              timers        every timer, by name
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -118,7 +117,7 @@ class Session:
         self._probing = Probing()
         self._idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []
         self._counter = 0
         self._goodbye: CloseReason | None = None
         self._timers.start(Timer.CONNECT_LIMIT, now_ns + in_ns(settings.connect_timeout_s))
@@ -300,7 +299,7 @@ class Session:
 
     def poll_event(self) -> Event | None:
         """The next thing that happened, or None."""
-        return self._events.popleft() if self._events else None
+        return self._events.pop(0) if self._events else None
 
     def poll_transmit(self, now_ns: int) -> Transmit | None:
         """The next datagram to send, or None."""
