@@ -6,7 +6,8 @@ are those of section "What is promised" in docs/proof.md:
 - queue: what is handed out was sent, byte for byte;
 - prefix: a transactional stream is handed out in order, without repetition and without a gap among what was accepted;
 - total queue: in the end everything accepted was handed out or is a dead letter;
-- refusals: what its destination refuses is a dead letter, for a reason that the plan knows, and never handed out;
+- refusals: what its destination refuses is a dead letter, for a reason that the plan knows, and never handed out; only
+  an express message may have been taken by an earlier process there, and its letter says so;
 - unknown outcomes: a batch whose commit never returned is there as a whole or not at all, and never twice;
 - hand-over: what comes again was not acknowledged for good, and says so; a reader that keeps its position in the store
   sees every message exactly once.
@@ -209,8 +210,9 @@ class History:
         if body != body_of(stream, number, len(body)):
             self._found("queue", stream, f"{number} was altered on its way to the dead letters")
         if reason in seen.refusals:
-            seen.refused.add(number)
-            if maybe_delivered:
+            if not maybe_delivered:
+                seen.refused.add(number)
+            elif seen.durable:
                 self._found("refusals", stream, f"{number} was refused ({reason}), and called perhaps delivered")
         elif not seen.excused and not (seen.expires and reason == DeadReason.REACH_QUEUE_TIMEOUT):
             self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")

@@ -96,6 +96,31 @@ def test_no_session_ack_overtakes_the_refusal_of_an_express_message(monkeypatch:
     }
 
 
+def test_what_an_earlier_process_may_have_taken_is_not_called_undelivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of express messages the destination's disk knows nothing: refused when sent again, it says no more than that."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    moody = Moody(monkeypatch, Random(1), 0.0)
+    a.send(b, "q", b"opens", delivery=EXPRESS)
+    world.run(SECOND)
+    world.cut(b, a, both=False)
+    a.send(b, "q", b"taken", delivery=EXPRESS)
+    world.run(SECOND)
+    assert b.read_all("q") == [b"opens", b"taken"]
+    moody.share = 1.0
+    b.restart()
+    world.heal()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    a.send(b, "q", b"refused", delivery=EXPRESS)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    mailbox = a.live.make_queue("dead-letter")
+    world.run(MS)
+    said = {}
+    while (lease := a.live.take(mailbox, world.now_ns)) is not None:
+        said[lease.body] = (lease.packet.open().properties or [])[lease.index]["dead_maybe_delivered"]
+    assert said == {b"taken": True, b"refused": False}
+
+
 def test_both_ends_refuse_all_that_the_other_sends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their windows are full of what is refused, and the rejections get through all the same."""
     world = World(1)
