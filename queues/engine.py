@@ -32,6 +32,7 @@ from triack.queues.reports import Reports
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage, Waiter
 from triack.queues.transmitter import Giving, Transmitter
+from triack.queues.watching import Watching
 from triack.session.frames import Hello, content_limit_bytes
 from triack.session.states import CloseReason, State
 
@@ -64,6 +65,7 @@ class Engine:
         failure: what ended the store, or None.
         news: what it has to tell of its links.
         draining: whether the node is closing, or at rest, and takes nothing new.
+        watching: who is told of acknowledgements.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Engine:
         self.drops: Counter[DropReason] = Counter()
         self.failure: TriackError | None = None
         self.draining = False
+        self.watching = Watching()
         self._channels = channels
         self._directory = directory
         self._wall_offset_ns = wall_offset_ns
@@ -343,7 +346,12 @@ class Engine:
         earliest = self._transmitter.deadlines.earliest()
         if self.failure is not None:
             return earliest
-        deadlines = (earliest, self.inbox.next_deadline(), self.outbox.next_deadline())
+        deadlines = (
+            earliest,
+            self.inbox.next_deadline(),
+            self.outbox.next_deadline(),
+            self.watching.next_deadline(),
+        )
         return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
 
     def refresh_deadlines(self) -> None:
@@ -365,6 +373,7 @@ class Engine:
         # The disk takes longest: it begins before anything else is done.
         self._start_job(effects, now_ns)
         sends = self._gather(now_ns)
+        self.watching.handle_time(now_ns)
         # Sending may have found that bodies must come from the disk.
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
@@ -424,6 +433,7 @@ class Engine:
         self._jobs.fail(job, error)
         for outgoing in self.outbox.queues:
             outgoing.stages.fail_all(str(error))
+        self.watching.end()
         for mailbox in self.inbox.mailboxes.values():
             mailbox.interrupt()
 

@@ -76,13 +76,15 @@ NO_DEAD_LETTER = "no_dead_letter"
 class Outgoing:
     """A message on its way into a packet; ``key`` is its sender's, for this node alone, and empty when it has none.
 
-    It is not sent after ``reach_by_ms``, nor after ``receive_by_ms`` in its properties: nobody would read it.
+    It is not sent after ``reach_by_ms``, nor after ``receive_by_ms`` in its properties: nobody would read it. With
+    ``ack_now`` its packet asks for its acknowledgements.
     """
 
     body: bytes
     properties: Properties | None = None
     reach_by_ms: int = 0
     key: str = ""
+    ack_now: bool = False
 
     @property
     def receive_by_ms(self) -> int:
@@ -105,12 +107,14 @@ class Packed:
         messages: how many messages end in it: all of a batch, and one in the last fragment of a large message.
         tickets: how many messages it is part of: those of a batch, and one for each fragment of a large message.
         reach_by_ms: wall clock time after which it is not worth sending, 0 for never.
+        asks: whether it is to ask for its acknowledgements.
     """
 
     body: bytes
     messages: int
     tickets: int
     reach_by_ms: int
+    asks: bool = False
 
 
 @dataclass(slots=True)
@@ -149,20 +153,24 @@ def _lengths(count: int) -> Struct:
 
 
 def pack(
-    messages: Iterable[bytes | Outgoing], limit_bytes: int, first_ordinal: int, sent_at_ms: int
+    messages: Iterable[bytes | Outgoing],
+    limit_bytes: int,
+    first_ordinal: int,
+    sent_at_ms: int,
+    most: int | None = None,
 ) -> tuple[list[Packed], int]:
-    """Pack messages, in order, into as few bodies of at most ``limit_bytes`` as possible.
+    """Pack messages, in order, into as few bodies of at most ``limit_bytes``, and ``most`` messages, as possible.
 
     Returns:
         The bodies, and the next free ordinal.
     """
-    packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms)
+    packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most)
     for message in messages:
         if type(message) is bytes:
             packer.add(message, b"", (0, False))
         else:
             assert isinstance(message, Outgoing)
-            packer.add(message.body, write_properties(message.properties), message.expiry)
+            packer.add(message.body, write_properties(message.properties), message.expiry, asks=message.ack_now)
     packer.close_run()
     return packer.packed, packer.ordinal
 
@@ -170,7 +178,7 @@ def pack(
 class _Packer:
     """Fills one batch after another; a batch is RICH as soon as one of its messages has properties."""
 
-    def __init__(self, limit_bytes: int, ordinal: int, sent_at_ms: int) -> None:
+    def __init__(self, limit_bytes: int, ordinal: int, sent_at_ms: int, most: int | None) -> None:
         self.packed: list[Packed] = []
         self.ordinal = ordinal
         self._sent_at_ms = sent_at_ms
@@ -178,20 +186,23 @@ class _Packer:
         self._bodies: list[bytes] = []
         self._properties: list[bytes] = []
         self._rich = False
+        self._asks = False
         self._expiry = (0, False)
+        self._most = min(most or _SHORT_MAX, _SHORT_MAX)
 
-    def add(self, body: bytes, properties: bytes, expiry: tuple[int, bool]) -> None:
+    def add(self, body: bytes, properties: bytes, expiry: tuple[int, bool], *, asks: bool = False) -> None:
         size_bytes = len(body) + 2 + (len(properties) + 2 if properties or self._rich else 0)
         becomes_rich = bool(properties) and not self._rich
         if becomes_rich:
             size_bytes += 2 * len(self._bodies)
-        if size_bytes > self._room_bytes or expiry != self._expiry:
+        if size_bytes > self._room_bytes or expiry != self._expiry or len(self._bodies) == self._most:
             self.close_run()
             self._expiry = expiry
             size_bytes = len(body) + 2 + (len(properties) + 2 if properties else 0)
             if size_bytes > self._room_bytes:
-                self._add_fragments(body, properties)
+                self._add_fragments(body, properties, asks=asks)
                 return
+        self._asks = self._asks or asks
         self._rich = self._rich or bool(properties)
         self._bodies.append(body)
         self._properties.append(properties)
@@ -202,12 +213,12 @@ class _Packer:
         if not count:
             return
         body = _batch(self._bodies, self._properties if self._rich else None, self.ordinal, self._sent_at_ms)
-        self.packed.append(Packed(body, count, count, self._expiry[0]))
+        self.packed.append(Packed(body, count, count, self._expiry[0], self._asks))
         self.ordinal += count
-        self._bodies, self._properties, self._rich = [], [], False
+        self._bodies, self._properties, self._rich, self._asks = [], [], False, False
         self._room_bytes = self._full_bytes
 
-    def _add_fragments(self, body: bytes, properties: bytes) -> None:
+    def _add_fragments(self, body: bytes, properties: bytes, *, asks: bool) -> None:
         blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
         piece_bytes = self._full_bytes - _FRAGMENT.size
         head = _HEAD.pack(_FRAGMENT_KIND, 0, self.ordinal, self._sent_at_ms)
@@ -215,7 +226,7 @@ class _Packer:
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
             fragment = head + _FRAGMENT.pack(len(blob), offset) + piece
-            self.packed.append(Packed(fragment, int(last), 1, self._expiry[0]))
+            self.packed.append(Packed(fragment, int(last), 1, self._expiry[0], asks and last))
         self.ordinal += 1
 
 

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import FORBIDDEN, FULL, REFUSED
+from proof.planted.stories import EVENTS, FORBIDDEN, FULL, REFUSED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import Commit, OutgoingQueueRow
 from triack.base.datagram import Header, Kind
 from triack.base.reasons import RejectReason
 from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
+from triack.queues.ack_events import AckEvents
 from triack.queues.admission import Admission
 from triack.queues.engine import Engine
 from triack.queues.given_up import GivenUp
@@ -292,3 +293,14 @@ def _refused_and_delivered(patch: Patch) -> None:
         self.put_local(transfer.queue, packet, body, group)
 
     patch.setattr(Inbox, "_reject", generous)
+
+
+# ---- what the application is told
+
+
+@BUGS.by_search("a failure is folded into a range", EVENTS, "told")
+def _folded(patch: Patch) -> None:
+    def silent(self: AckEvents, ticket: int, messages: int, reason: str) -> None:
+        """What follows takes it for acknowledged: it is let go as well."""
+
+    patch.setattr(AckEvents, "handle_failed", silent)

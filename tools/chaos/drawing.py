@@ -1,6 +1,6 @@
 """Draws the plan of a seed: machines, work, network, and which faults come when."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from triack.base.units import MS, SECOND
@@ -18,6 +18,7 @@ INSECURE_CHANCE = 1 / 8
 
 _CRASHES = ("kill", "power-loss")
 _FAILURES = ("eio", "full", "short", "drop")
+_MESSAGES_PER_PACKET = (None, None, None, None, 1, 3)
 
 
 @dataclass(slots=True)
@@ -58,7 +59,16 @@ def draw(seed: int) -> Plan:
     is_secure = random.random() >= INSECURE_CHANCE
     plan = Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
     plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
-    return waver(plan, world.chance("wavering"))
+    return _with_packets(waver(plan, world.chance("wavering")), world.chance("packets"))
+
+
+def _with_packets(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which some machines put only so many messages into a packet."""
+    hosts = [
+        replace(host, settings=replace(host.settings, messages_per_packet=random.choice(_MESSAGES_PER_PACKET)))
+        for host in plan.hosts
+    ]
+    return replace(plan, hosts=tuple(hosts))
 
 
 def _draw_network(random: Random) -> Faults:
