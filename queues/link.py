@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from triack.base.datagram import Channel, Header, Kind
+from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.reasons import DropReason
 from triack.queues.calling import Calling
@@ -14,7 +15,7 @@ from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.path import Paths
-from triack.queues.reconnect import Reconnect
+from triack.queues.reconnect import Reconnect, wait_ns
 from triack.session.session import Session
 from triack.session.states import State
 
@@ -113,6 +114,11 @@ class Conversation:
                 return payload
         raise error
 
+    def withhold(self, delivery: Delivery, packet: int) -> None:
+        """A packet of the session is refused. Where a session ack would free it, none does before its rejection."""
+        if FREED_BY[delivery] is Ack.SESSION:
+            self.session.answering.session_ack.handle_refused(packet)
+
     def put_control(self, key: tuple[int, int], control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
 
@@ -123,6 +129,8 @@ class Conversation:
         if older is not None:
             control.refuses += older.refuses
         elif len(self.control) >= CONTROL_MAX:
+            for number in control.refuses:
+                self.session.answering.session_ack.handle_settled(number)
             return False
         self.control[key] = control
         self.wake()
@@ -359,7 +367,7 @@ class Link:
             if self.conversation.known is None:
                 self.calling.handle_missed()
         self.conversation = None
-        self.retry_at_ns = now_ns + self._reconnect.wait_ns(self._attempts, self._random, unanswered=unanswered)
+        self.retry_at_ns = now_ns + wait_ns(self._reconnect, self._attempts, self._random, unanswered=unanswered)
         self._attempts += 1
         self.wake()
 

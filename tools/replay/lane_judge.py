@@ -73,7 +73,7 @@ class LaneJudge:
             self._on_life(record)
             return
         self._last[node] = record
-        if self._lane == DEAD_LETTER_LANE and event not in ("handed", "purged"):
+        if self._lane == DEAD_LETTER_LANE and event not in ("handed", "purged", "expired"):
             self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
             return
         if event[0] != "~":
@@ -204,6 +204,9 @@ class LaneJudge:
 
     def _on_purged(self, record: Record) -> None:
         self._receiver(record["node"]).handle_purged(record)
+
+    def _on_expired(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_expired(record)
 
     # ---- what sessions tell
 
@@ -407,6 +410,7 @@ class LaneJudge:
         "resend_scheduled": _on_scheduled,
         "handed": _on_handed,
         "purged": _on_purged,
+        "expired": _on_expired,
         "~acked": _on_freed,
         "~stored": _on_freed,
         "~store_acked": _on_store_acked,
