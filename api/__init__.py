@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         QueueOverQuota,
         StoreLow,
     )
+    from triack.node.acknowledgements import Acknowledgements
     from triack.node.consumer import AckMode, Consumer
     from triack.node.control.client import Client
     from triack.node.control.client import connect_to as connect
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from triack.node.transaction import Transaction
     from triack.ordering.settings import OrderSettings
     from triack.queues.accepted_keys import KeySettings
+    from triack.queues.ack_events import AckEvent, AckKind
     from triack.queues.browse import BrowsedMessage
     from triack.queues.quotas import Limits, Quota
     from triack.queues.reconnect import Reconnect
@@ -61,9 +63,12 @@ __all__ = [
     "EXPRESS",
     "RECOVERABLE",
     "TRANSACTIONAL",
+    "AckEvent",
+    "AckKind",
     "AckMode",
     "AckStats",
     "AckTrigger",
+    "Acknowledgements",
     "BrowsedMessage",
     "Client",
     "Consumer",
@@ -108,9 +113,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AckEvent": "triack.queues.ack_events:AckEvent",
+    "AckKind": "triack.queues.ack_events:AckKind",
     "AckMode": "triack.node.consumer:AckMode",
     "AckStats": "triack.node.stats:AckStats",
     "AckTrigger": "triack.base.ack_trigger:AckTrigger",
+    "Acknowledgements": "triack.node.acknowledgements:Acknowledgements",
     "BrowsedMessage": "triack.queues.browse:BrowsedMessage",
     "Client": "triack.node.control.client:Client",
     "Consumer": "triack.node.consumer:Consumer",

@@ -16,6 +16,7 @@ from triack.base.names import check_name
 from triack.base.units import in_ns
 from triack.node import operator_log
 from triack.node.access import DEFAULT_SUITE, Access, Keyless, Secured
+from triack.node.acknowledgements import Acknowledging
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
@@ -130,7 +131,7 @@ def open_at_rest(data: str | Path) -> "Node":
     )
 
 
-class Node(Sending, Trusting, Requesting):
+class Node(Sending, Acknowledging, Trusting, Requesting):
     """One queue manager. Make it with ``triack.open``."""
 
     def __init__(
@@ -331,6 +332,7 @@ class Node(Sending, Trusting, Requesting):
         if self._life.is_alive:
             self._life.move(LifeState.CLOSED)
         port.tell_everyone()
+        await port.finish_handlers(in_ns(self.settings.close_timeout_s))
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -410,7 +412,8 @@ class Node(Sending, Trusting, Requesting):
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
-                dead-letter queue; ``key`` (text), with which it is accepted once. See ``MessageProperties``.
+                dead-letter queue; ``key`` (text), with which it is accepted once; ``ack_now``. See
+                ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.
