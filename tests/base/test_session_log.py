@@ -79,6 +79,7 @@ def purged() -> SimNode:
     return b
 
 
+@pytest.mark.slow
 def test_every_record_is_as_the_schema_says(records: list[dict[str, Any]]) -> None:
     """No event that is not there, no field too many or too few, none of another type."""
     wrong = Counter(filter(None, map(complaint, records)))
