@@ -6,8 +6,10 @@ after the acknowledgement that frees its class, or together with its arrival in 
 Only what something happened to is looked at: whoever changes an outgoing queue calls ``_look_at`` afterwards.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
@@ -35,6 +37,9 @@ FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once: many windows of small packets, as asking costs more than reading them."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 """The same for large packets: two windows of the largest, and little beside ``body_cache_bytes``."""
+LETTERS_MAX = 200
+"""Dead letters that one commit makes, and packets that expire in one round: some milliseconds of work, as whoever
+shares the event loop waits meanwhile. The others follow with the next."""
 
 _GIVEN_UP = (EntryState.GIVEN_UP, EntryState.REJECTED)
 
@@ -95,7 +100,7 @@ class Outbox:
         self._ordinals = Ordinals(incarnation)
         self._unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
-        self._given_up: list[GivenUp] = []
+        self._given_up: deque[GivenUp] = deque()
         self._deadlines = Deadlines[OutgoingQueue | Link]()
         self.keys = AcceptedKeys(settings.keys)
 
@@ -446,7 +451,7 @@ class Outbox:
             key.sequence.hold.handle_timer(now_ns)
             if again := key.sequence.handle_timer(now_ns):
                 self._record_resend(key, again, now_ns)
-            for entry in key.poll_expired(now_ms):
+            for entry in key.poll_expired(now_ms, LETTERS_MAX):
                 self._give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 
@@ -472,18 +477,20 @@ class Outbox:
             self._given_up.append(GivenUp(outgoing, entries, reason))
 
     def dead_letter_given_up(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
-        """Put given-up messages into the dead-letter queue, with the next commit; those whose bodies are here."""
-        waiting: list[GivenUp] = []
-        for item in self._given_up:
+        """Put given-up messages into the dead-letter queue, with the next commit, in order, as far as bodies came."""
+        letters = 0
+        while self._given_up and letters < LETTERS_MAX:
+            item = self._given_up[0]
+            if not (item.is_freed or item.is_here):
+                break
+            self._given_up.popleft()
             if item.is_freed:
                 continue
-            if not item.is_here:
-                waiting.append(item)
-                continue
-            self._dead_letter(item, item.open(), group, now_ms)
+            content = item.open()
+            letters += len(content.bodies)
+            self._dead_letter(item, content, group, now_ms)
             # Before the commit: if the process dies right after it, nothing else would tell of the removal.
             self._record_removed(item, now_ns)
-        self._given_up = waiting
 
     def _dead_letter(self, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
         outgoing, entries = item.outgoing, item.entries
@@ -525,7 +532,7 @@ class Outbox:
 
     def _missing(self) -> Iterator[tuple[OutgoingQueue, Entry]]:
         """Packets whose bodies are needed next: of given-up messages, then of the queues that want some, in turns."""
-        for item in self._given_up:
+        for item in islice(self._given_up, FETCH_AHEAD_PACKETS):
             if not item.is_freed:
                 yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
         for outgoing in list(self._wanting):

@@ -212,10 +212,10 @@ class OutgoingQueue:
             at = max(at, entry.first_ticket + entry.tickets)
         yield from self.stages.fates(range(at, self.stages.queued))
 
-    def poll_expired(self, now_ms: int) -> list[Entry]:
-        """Packets whose time to reach the queue has run out."""
+    def poll_expired(self, now_ms: int, most: int) -> list[Entry]:
+        """Packets whose time to reach the queue has run out; ``next_expiry_ms`` has passed while there are more."""
         expired: list[Entry] = []
-        while self._expiries and self._expiries[0][0] <= now_ms:
+        while len(expired) < most and self._expiries and self._expiries[0][0] <= now_ms:
             _, number = heappop(self._expiries)
             entry = self.sequence.entries.get(number)
             if entry is not None:
