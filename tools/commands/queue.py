@@ -29,7 +29,7 @@ PREVIEW_CHARACTERS = 40
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def queue() -> None:
     """Look into the queues of a node, and steer what waits in them.
 
