@@ -54,7 +54,7 @@ class Conversation:
         own: what this node said of itself last.
         peer: what the other node said of itself; None for an initiator that has not been answered.
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
-        refusing: how many packets they refuse, those included that the session has sent and the peer has not acknowledged.
+        refusing: how many packets they refuse, with those of answers that the peer has not acknowledged yet.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
         pending: the channels of one that accepts, before the initiator has spoken, and where each accept went; newest
             last.
