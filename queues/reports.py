@@ -213,7 +213,7 @@ class Reports:
             if isinstance(sent.context, PacketContext):
                 self._outbox.handle_session_ack(sent.context, self._jobs.group)
             elif isinstance(sent.context, Control):
-                conversation.session.handle_refused(sent.context.refuses)
+                conversation.handle_refused(sent.context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self._recorder is not None:
