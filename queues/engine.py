@@ -209,8 +209,10 @@ class Engine:
             its way from the disk; the queue's listeners are told when to ask again.
         """
         now_ms = self.wall_ms(now_ns)
-        self.inbox.expiry.handle_timer(now_ms)
         while (run := mailbox.open_run(now_ms)) is not None:
+            if run.packet.has_expired(now_ms):
+                self.inbox.expiry.expire(mailbox, [run.packet])
+                continue
             try:
                 run.packet.open()
             except ProtocolError:
