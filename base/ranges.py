@@ -68,6 +68,16 @@ class NumberSet:
         self._insert(number)
         return True
 
+    def add_run(self, first: int, last: int) -> None:
+        """Add neighbouring numbers, ``last`` included; those behind all others cost as much as one."""
+        if first != self.highest + 1:
+            for number in range(first, last + 1):
+                self.add(number)
+        elif self._firsts:
+            self._lasts[-1] = last
+        else:
+            self.cumulative = last
+
     def forget_below(self, floor: int) -> None:
         """Count every number up to ``floor`` as seen: nobody wants it any more."""
         if floor <= self.cumulative:
@@ -76,6 +86,13 @@ class NumberSet:
         while self._firsts and self._firsts[0] <= self.cumulative + 1:
             self.cumulative = max(self.cumulative, self._lasts[0])
             del self._firsts[0], self._lasts[0]
+
+    def below(self, limit: int) -> "NumberSet":
+        """Those of the numbers that are smaller."""
+        if self.cumulative >= limit:
+            return NumberSet(limit - 1)
+        within = [(first, min(last, limit - 1)) for first, last in self.ranges if first < limit]
+        return NumberSet(self.cumulative, within)
 
     def _insert(self, number: int) -> None:
         firsts, lasts = self._firsts, self._lasts

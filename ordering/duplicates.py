@@ -46,6 +46,24 @@ class DuplicateFilter:
             self._seen.forget_below(header.previous)
         return self._seen.add(header.number)
 
+    def handle_run(self, header: SequenceHeader, packets: int) -> bool:
+        """See packets for the first time that follow each other, and what was seen before, and say the same.
+
+        Args:
+            header: of the first.
+            packets: how many there are.
+
+        Returns:
+            False when they have to be looked at one by one, and nothing has changed.
+        """
+        if header.sequence != self.sequence or header.number != self._seen.highest + 1:
+            return False
+        if header.previous > self._seen.cumulative:
+            self._skip_to(header.previous)
+            self._seen.forget_below(header.previous)
+        self._seen.add_run(header.number, header.number + packets - 1)
+        return True
+
     def is_fresh(self, header: SequenceHeader) -> bool:
         """Whether ``handle_packet`` would say so; nothing changes."""
         if header.sequence != self.sequence:

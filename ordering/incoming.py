@@ -116,6 +116,25 @@ class IncomingSequence(Generic[Context]):
                 held.context = context
         return outcome, []
 
+    def handle_run(self, header: SequenceHeader, packets: int, now_ns: int, *, asks: bool) -> bool:
+        """Accept packets of which each one names the one before it.
+
+        Args:
+            header: of the first.
+            packets: how many there are.
+            now_ns: the clock.
+            asks: whether one of them asks for an ack.
+
+        Returns:
+            False when they have to be judged one by one, and nothing has changed.
+        """
+        if self._held or self._judge_position(header) is not Outcome.ACCEPTED:
+            return False
+        self.ack.handle_packet(now_ns, asks=asks, packets=packets)
+        self._move_to(header)
+        self.position = (header.sequence, header.number + packets - 1)
+        return True
+
     def is_next(self, header: SequenceHeader) -> bool:
         """Whether a packet would be accepted now."""
         return self._judge_position(header) is Outcome.ACCEPTED

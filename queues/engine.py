@@ -42,6 +42,34 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 
+class _Burst:
+    """Data that came together, of one conversation, opened.
+
+    Attributes:
+        conversation: whose it is.
+        newest: the header with the greatest counter.
+        payloads, counters: of each datagram.
+        size_bytes: of all datagrams.
+    """
+
+    __slots__ = ("conversation", "counters", "newest", "payloads", "size_bytes")
+
+    def __init__(self, conversation: Conversation, newest: Header) -> None:
+        self.conversation = conversation
+        self.newest = newest
+        self.payloads: list[bytes] = []
+        self.counters: list[int] = []
+        self.size_bytes = 0
+
+    def add(self, header: Header, payload: bytes, size_bytes: int) -> None:
+        """One more."""
+        self.payloads.append(payload)
+        self.counters.append(header.counter)
+        self.size_bytes += size_bytes
+        if header.counter > self.newest.counter:
+            self.newest = header
+
+
 class Engine:
     """One queue manager without its I/O.
 
@@ -234,19 +262,57 @@ class Engine:
 
     def handle_datagram(self, data: bytes, sender: str, now_ns: int) -> None:
         """Take a datagram from an address. A bad one is dropped and counted by its reason."""
+        self.handle_datagrams([data], sender, now_ns)
+
+    def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
+        """Take datagrams that came together from an address, in order; the same as one by one, for less work."""
+        run: _Burst | None = None
+        for data in burst:
+            try:
+                header = read_header(data)
+                if header.kind is not Kind.DATA:
+                    self._end_burst(run, sender, now_ns)
+                    run = None
+                    self._handle_other(data, header, sender, now_ns)
+                    continue
+                conversation = self.handshakes.of(header)
+                if run is None or run.conversation is not conversation:
+                    self._end_burst(run, sender, now_ns)
+                    run = _Burst(conversation, header)
+                run.add(header, self._open(conversation, data, header, now_ns), len(data))
+            except ProtocolError as error:
+                self.drops[error.reason] += 1
+        self._end_burst(run, sender, now_ns)
+
+    def _end_burst(self, run: "_Burst | None", sender: str, now_ns: int) -> None:
+        """What one conversation was sent has been opened: the session takes it."""
+        if run is None or not run.payloads:
+            return
+        conversation = run.conversation
+        session = conversation.session
+        conversation.wake()
         try:
-            header = read_header(data)
-            if header.kind is Kind.CONNECT:
-                self._handle_connect(data, header, sender, now_ns)
-                return
-            conversation = self.handshakes.of(header)
-            payload = self._open(conversation, data, header, now_ns)
-            conversation.wake()
-            _HANDLERS[header.kind](self, conversation, header, payload, sender, now_ns)
-            self.handshakes.handle_arrived(conversation, header, sender, len(data), now_ns)
-            self._report(conversation, now_ns)
+            if session.state is State.ACCEPTING:
+                self.handshakes.confirm(conversation, now_ns)
         except ProtocolError as error:
-            self.drops[error.reason] += 1
+            self.drops[error.reason] += len(run.payloads)
+            return
+        session.handle_datagrams(run.payloads, run.counters, now_ns)
+        if conversation.known is not None:
+            conversation.known.handle_serial(session.peer_mark)
+        self.handshakes.handle_arrived(conversation, run.newest, sender, run.size_bytes, now_ns)
+        self._report(conversation, now_ns)
+
+    def _handle_other(self, data: bytes, header: Header, sender: str, now_ns: int) -> None:
+        if header.kind is Kind.CONNECT:
+            self._handle_connect(data, header, sender, now_ns)
+            return
+        conversation = self.handshakes.of(header)
+        payload = self._open(conversation, data, header, now_ns)
+        conversation.wake()
+        _HANDLERS[header.kind](self, conversation, header, payload, sender, now_ns)
+        self.handshakes.handle_arrived(conversation, header, sender, len(data), now_ns)
+        self._report(conversation, now_ns)
 
     def _open(self, conversation: Conversation, data: bytes, header: Header, now_ns: int) -> bytes:
         try:
@@ -305,16 +371,6 @@ class Engine:
     def _check_open(conversation: Conversation) -> None:
         if conversation.session.state not in (State.OPEN, State.DRAINING):
             raise ProtocolError(DropReason.NOT_OPEN)
-
-    def _handle_data(
-        self, conversation: Conversation, header: Header, payload: bytes, _sender: str, now_ns: int
-    ) -> None:
-        session = conversation.session
-        if session.state is State.ACCEPTING:
-            self.handshakes.confirm(conversation, now_ns)
-        session.handle_datagram(payload, header.counter, now_ns)
-        if conversation.known is not None:
-            conversation.known.handle_serial(session.peer_mark)
 
     def _content_bytes(self, peer: str) -> int:
         """The largest content that fits a datagram to a peer wherever it is; that of UDP when nobody knows where."""
@@ -487,7 +543,6 @@ class Engine:
 _HANDLERS = {
     Kind.ACCEPT: Engine._handle_accept,
     Kind.RETRY: Engine._handle_retry,
-    Kind.DATA: Engine._handle_data,
     Kind.CHALLENGE: Engine._handle_challenge,
     Kind.RESPONSE: Engine._handle_response,
 }

@@ -6,6 +6,7 @@ returned that holds it together with its stream's new position.
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import repeat
 
 from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
@@ -18,11 +19,19 @@ from triack.base.units import MS
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
+from triack.queues.arrival_records import (
+    Record,
+    record_accepted,
+    record_order_ack,
+    record_recovered,
+    record_rejected,
+)
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.expiry import Expiry
-from triack.queues.group_commit import REFUSED, GroupCommit, fold
+from triack.queues.group_commit import REFUSED, GroupCommit
 from triack.queues.handed import as_runs, handed_fields
+from triack.queues.incoming_run import IncomingRun
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
@@ -42,8 +51,6 @@ __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
 
 DEAD_LETTER_LANE = 0
 """No outgoing queue has it: dead letters are numbered by their ordinals at their origins."""
-Record = Callable[..., None]
-"""Writes to the session log: ``record(event, now_ns, **fields)``."""
 
 
 class Inbox:
@@ -144,16 +151,7 @@ class Inbox:
 
     def _restore_transfer(self, row: PositionRow, now_ns: int) -> None:
         transfer = IncomingTransfer.restore(row, self._settings.order)
-        where: dict[str, object] = {"number": row.number} if transfer.ordered else {"ranges": transfer.filter.ranges}
-        self._record(
-            "position_recovered",
-            now_ns,
-            origin=row.origin.hex(),
-            lane=row.lane,
-            sequence=row.sequence,
-            **where,
-            **{"class": transfer.delivery.label},
-        )
+        record_recovered(self._record, row, transfer, now_ns)
         self._add(transfer)
         self.admission.count_early(transfer)
 
@@ -212,8 +210,7 @@ class Inbox:
         if packet.delivery == Delivery.EXPRESS:
             mailbox.put(packet, body[:HEAD_BYTES])
             return
-        self.admission.waiting.add(packet.origin, len(body))
-        self._add_row(mailbox, packet, body, group)
+        self._add_rows(mailbox, [packet], body[:HEAD_BYTES], group)
 
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
@@ -228,13 +225,15 @@ class Inbox:
         packet = QueuedPacket([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
         self.put_local(DEAD_LETTER_QUEUE, packet, body, group)
 
-    def _add_row(self, mailbox: Mailbox, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
-        key = key_of(mailbox.queue_id, mailbox.next_position)
-        mailbox.next_position += 1
-        packet.keys = [key]
-        row = MessageRow(key, packet.origin, packet.lane, packet.sequence, packet.number, body)
-        group.commit.messages.append(row)
-        group.arrivals.queued.append((mailbox, packet, body[:HEAD_BYTES]))
+    def _add_rows(self, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, group: GroupCommit) -> None:
+        """Put packets that were counted into the next commit; see ``Arrivals.queued``."""
+        rows = group.commit.messages
+        for key, packet in enumerate(packets, key_of(mailbox.queue_id, mailbox.next_position)):
+            packet.keys = [key]
+            rows.append(MessageRow(key, packet.origin, packet.lane, packet.sequence, packet.number, packet.pieces[0]))
+        mailbox.next_position += len(packets)
+        self.admission.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
+        group.arrivals.queued.append((mailbox, packets, head))
 
     # ---- packets
 
@@ -257,6 +256,7 @@ class Inbox:
         transfer = self._transfer_of(header, delivery)
         if isinstance(transfer, RejectReason):
             self._record_rejected(header, delivery, transfer, now_ns)
+            conversation.withhold(delivery, packet)
             self._tell_rejected((conversation, packet), header, transfer)
             return
         transfer.via = conversation
@@ -266,6 +266,41 @@ class Inbox:
             handle = self._handle_ordered if transfer.ordered else self._handle_unordered
             handle(transfer, (conversation, packet), header, now_ns, group)
         self.admission.count_early(transfer)
+
+    def handle_run(
+        self, conversation: Conversation, run: IncomingRun, delivery: Delivery, now_ns: int, group: GroupCommit
+    ) -> bool:
+        """Take all packets of a run, as ``handle_packet`` would one by one.
+
+        Returns:
+            False when they must come one by one, as it may depend on each what becomes of it; nothing has changed then.
+        """
+        header = run.header
+        transfer = self._find(header.origin, header.lane)
+        if transfer is None or (transfer.queue, transfer.delivery) != (header.queue, delivery):
+            return False
+        mailbox = self.mailboxes.get(transfer.queue)
+        if header.origin != conversation.peer_id or delivery not in DURABLE or mailbox is None:
+            return False
+        if not self.admission.takes_run(transfer, mailbox, sum(run.counts), run.body_bytes):
+            return False
+        packets = len(run.bodies)
+        if not transfer.ordered:
+            if not transfer.filter.handle_run(header, packets):
+                return False
+            mailbox.drop_unfinished(header.origin, header.lane, header.previous)
+        elif transfer.sequence.handle_run(header, packets, now_ns, asks=run.asks):
+            self._owe(transfer)
+        else:
+            return False
+        transfer.via = conversation
+        group.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
+        numbers = range(header.number, run.last + 1)
+        accepted = zip(repeat(header.sequence), numbers, run.counts, strict=False)
+        group.arrivals.accepted.setdefault(transfer, []).extend(accepted)
+        self._add_rows(mailbox, mailbox.charge_run(run, delivery), None, group)
+        self.admission.count_early(transfer)
+        return True
 
     def _holds_back(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
         """Whether a packet is not taken now, as there is no room for it."""
@@ -337,7 +372,7 @@ class Inbox:
         if transfer.filter.handle_packet(header):
             self._take(transfer, header, arrival, now_ns, group)
             if not durable:
-                self._record_accepted({transfer: group.arrivals.accepted.pop(transfer)}, now_ns)
+                record_accepted(self._record, {transfer: group.arrivals.accepted.pop(transfer)}, now_ns)
         elif (
             not self._reject_again(transfer, header, arrival, now_ns, group)
             and durable
@@ -374,13 +409,13 @@ class Inbox:
         for transfer in group.arrivals.accepted:
             group.commit.positions[(transfer.origin, transfer.lane)] = transfer.row()
         for mailbox in self._notices.dirty:
-            changed, orphans = mailbox.take_changes()
-            group.commit.message_deletes += as_ranges(sorted(orphans))
+            changed, gone = mailbox.take_changes()
             for packet in changed:
                 if packet.done:
-                    group.commit.message_deletes += as_ranges(sorted(packet.keys))
+                    gone += packet.keys
                 else:
                     group.commit.progress[packet.keys[0]] = packet.encode_progress()
+            group.commit.message_deletes += as_ranges(sorted(gone))
         self._notices.dirty.clear()
         if self._removed:
             commit, removed = group.commit, self._removed
@@ -421,6 +456,7 @@ class Inbox:
     ) -> None:
         """Refuse a packet for ever; its origin is told when that is on disk."""
         transfer.rejections.add(header, reason)
+        arrival[0].withhold(transfer.delivery, arrival[1])
         group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, REFUSED))
         group.arrivals.refused.append((arrival, header, reason))
         self._record_rejected(header, transfer.delivery, reason, now_ns)
@@ -432,6 +468,7 @@ class Inbox:
         self._record_rejected(header, transfer.delivery, RejectReason.DUPLICATE, now_ns)
         reason = transfer.rejections.reason_of(header)
         if reason is not None:
+            arrival[0].withhold(transfer.delivery, arrival[1])
             # What was decided may not be on disk yet: it is with the next commit.
             group.arrivals.refused.append((arrival, header, reason))
         return reason is not None
@@ -446,16 +483,7 @@ class Inbox:
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _record_rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
-        self._record(
-            "rejected",
-            now_ns,
-            origin=header.origin.hex(),
-            lane=header.lane,
-            sequence=header.sequence,
-            number=header.number,
-            reason=reason,
-            **{"class": delivery.label},
-        )
+        record_rejected(self._record, header, delivery, reason, now_ns)
 
     # ---- after the commit
 
@@ -466,33 +494,16 @@ class Inbox:
             transfer.handle_committed(row)
             if transfer.ordered:
                 self._owe(transfer)
-        self._record_accepted(group.arrivals.accepted, now_ns)
-        for mailbox, packet, head in group.arrivals.queued:
-            self.admission.waiting.add(packet.origin, -packet.size_bytes)
-            mailbox.put(packet, head)
+        record_accepted(self._record, group.arrivals.accepted, now_ns)
+        for mailbox, packets, head in group.arrivals.queued:
+            self.admission.waiting.add(packets[0].origin, -sum([packet.size_bytes for packet in packets]))
+            mailbox.put_all(packets, head)
         self._notices.relieved = self._notices.relieved or bool(group.arrivals.queued)
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
         for conversation, numbers in group.arrivals.stored.items():
             conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
-
-    def _record_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
-        """Record what is in the queues for good."""
-        for transfer, numbers in accepted.items():
-            for sequence, first, last, count in fold(numbers, bridge=transfer.ordered):
-                self._record(
-                    "committed",
-                    now_ns,
-                    origin=transfer.origin.hex(),
-                    lane=transfer.lane,
-                    sequence=sequence,
-                    first=first,
-                    last=last,
-                    count=count,
-                    queue=transfer.queue,
-                    **{"class": transfer.delivery.label},
-                )
 
     # ---- order acks
 
@@ -581,15 +592,7 @@ class Inbox:
         sequence, number = transfer.acked = transfer.claimable
         control = Control(encode_order_ack(transfer.origin, transfer.lane, sequence, number))
         self._control(conversation, (transfer.lane, 0), control)
-        self._record(
-            "order_ack_sent",
-            now_ns,
-            origin=transfer.origin.hex(),
-            lane=transfer.lane,
-            sequence=sequence,
-            number=number,
-            peer=conversation.peer_id.hex(),
-        )
+        record_order_ack(self._record, transfer, conversation.peer_id, now_ns)
 
     # ---- handing out
 

@@ -13,7 +13,6 @@ is given back with a ``Wait`` comes no earlier than that ends, and nothing young
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from heapq import merge as merge_sorted
 from itertools import islice, takewhile
@@ -21,7 +20,9 @@ from itertools import islice, takewhile
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
+from triack.queues.incoming_run import IncomingRun
 from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
+from triack.queues.partials import Partial, Partials, Stream
 from triack.queues.queued_packet import Lease, QueuedPacket, bits_of, indices_of, merge
 from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
@@ -94,17 +95,6 @@ class Notices:
         self.emptied = False
 
 
-@dataclass(slots=True)
-class _Partial:
-    total_bytes: int
-    rows: dict[int, QueuedPacket]
-    have_bytes: int = 0
-    last_number: int = 0
-    cached_bytes: int = 0
-    overhead_bytes: int = 0
-    begun_by: int = 0
-
-
 class Mailbox:
     """One queue.
 
@@ -122,6 +112,7 @@ class Mailbox:
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
         fill: what counts against its quota.
+        partials: large messages that are not here as a whole.
     """
 
     __slots__ = (
@@ -129,7 +120,6 @@ class Mailbox:
         "_changed",
         "_notices",
         "_orphans",
-        "_partials",
         "_passed",
         "_place",
         "_ready",
@@ -142,6 +132,7 @@ class Mailbox:
         "listeners",
         "name",
         "next_position",
+        "partials",
         "queue_id",
         "size_bytes",
     )
@@ -164,7 +155,7 @@ class Mailbox:
         self._passed: list[tuple[int, int, int, QueuedPacket]] = []
         self._run: Run | None = None
         self._runs: list[Run] = []
-        self._partials: dict[tuple[bytes, int], dict[int, _Partial]] = {}
+        self.partials = Partials()
         self._place = 0
 
     # ---- filling
@@ -187,15 +178,25 @@ class Mailbox:
         else:
             self._put_fragment(packet, *fragment)
 
+    def put_all(self, packets: list[QueuedPacket], head: bytes | None) -> None:
+        """Add packets whose commit has returned: one, with its ``head``, or with None those of ``charge_run``."""
+        if head is not None:
+            for packet in packets:
+                self.put(packet, head)
+            return
+        if packets[0].delivery == Delivery.TRANSACTIONAL:
+            self._drop_overtaken(packets[0], None)
+        for packet in packets:
+            self._place += 1
+            packet.place = self._place
+            self.length += packet.count
+            self.size_bytes += packet.size_bytes
+            self._keep(packet)
+            self._ready[packet.place] = packet
+            self._set_expiry(packet)
+        self.wake()
+
     # ---- quotas
-
-    def expects(self, origin: bytes, lane: int, ordinal: int) -> bool:
-        """Whether a large message was begun. Room for all of it was taken then."""
-        return ordinal in self._partials.get((origin, lane), ())
-
-    def awaits_beyond(self, origin: bytes, lane: int, number: int) -> bool:
-        """Whether a large message was begun by a packet of a higher number, and more of it is to come."""
-        return any(partial.begun_by > number for partial in self._partials.get((origin, lane), {}).values())
 
     def charge(self, packet: QueuedPacket, head: bytes) -> None:
         """Count a packet that is to be put against the quotas; a large message as a whole, with its first packet."""
@@ -206,16 +207,20 @@ class Mailbox:
         if fragment is None:
             packet.count = count_of(head)
             self._count(packet, packet.count - packet.acked.bit_count(), packet.size_bytes)
-        elif not self.expects(packet.origin, packet.lane, fragment[0]):
+        elif not self.partials.expects(packet.origin, packet.lane, fragment[0]):
             ordinal, _, _, total_bytes = fragment
-            self._partials.setdefault((packet.origin, packet.lane), {})[ordinal] = _Partial(
-                total_bytes, {}, begun_by=packet.number
-            )
+            self.partials.begin(packet, ordinal, total_bytes)
             self._count(packet, 1, total_bytes)
         elif packet.delivery not in DURABLE:
             # As long as it is a piece it takes as much as a message does.
-            self._partials[(packet.origin, packet.lane)][fragment[0]].overhead_bytes += EXPRESS_OVERHEAD_BYTES
+            self.partials.of((packet.origin, packet.lane))[fragment[0]].overhead_bytes += EXPRESS_OVERHEAD_BYTES
             self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
+
+    def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
+        """Make packets of a durable run, and count them as ``charge`` does."""
+        packets = run.packets(delivery)
+        self._count(packets[0], sum(run.counts), run.body_bytes)
+        return packets
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
         self.fill.messages.add(messages)
@@ -243,42 +248,32 @@ class Mailbox:
     # ---- putting
 
     def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
-        """In an ordered stream, an unfinished message is dead as soon as something else follows: its rest expired."""
         stream = (packet.origin, packet.lane)
-        partials = self._partials.get(stream, {})
-        # One that has no row yet is younger: its packets wait for their commit.
-        self._drop_partials(stream, [other for other in partials if other != ordinal and partials[other].rows])
+        self._drop_partials(stream, self.partials.overtaken(stream, ordinal))
 
     def drop_unfinished(self, origin: bytes, lane: int, floor: int) -> None:
         """Drop unfinished messages of which nobody sends a packet any more, all being numbered up to ``floor``."""
-        partials = self._partials.get((origin, lane), {})
-        dead = [ordinal for ordinal, partial in partials.items() if 0 < partial.last_number <= floor]
-        self._drop_partials((origin, lane), dead)
+        self._drop_partials((origin, lane), self.partials.unsent((origin, lane), floor))
 
-    def _drop_partials(self, stream: tuple[bytes, int], ordinals: list[int]) -> None:
+    def _drop_partials(self, stream: Stream, ordinals: list[int]) -> None:
         """Their rows are orphans: nothing will ever read them, so the next commit removes them."""
-        if not ordinals:
-            return
-        partials = self._partials[stream]
         for ordinal in ordinals:
-            partial = partials.pop(ordinal)
+            partial = self.partials.pop(stream, ordinal)
             rows = list(partial.rows.values())
             self._orphans += [key for row in rows for key in row.keys]
             self._forget_pieces(partial, stream[0])
             self._release(rows[0], 1, partial.total_bytes)
-        if not partials:
-            del self._partials[stream]
         if self._orphans:
             self._notices.dirty[self] = None
 
-    def _keep_piece(self, partial: _Partial, packet: QueuedPacket) -> None:
+    def _keep_piece(self, partial: Partial, packet: QueuedPacket) -> None:
         if packet.keys and self._notices.unfinished_bytes > UNFINISHED_BYTES:
             packet.pieces = []
         size_bytes = self._keep(packet)
         partial.cached_bytes += size_bytes
         self._notices.unfinished_bytes += size_bytes if packet.keys else 0
 
-    def _forget_pieces(self, partial: _Partial, origin: bytes) -> None:
+    def _forget_pieces(self, partial: Partial, origin: bytes) -> None:
         """They are one message now, or nothing."""
         self._cache(-partial.cached_bytes)
         if any(row.keys for row in partial.rows.values()):
@@ -288,27 +283,18 @@ class Mailbox:
 
     def _put_fragment(self, packet: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
         stream = (packet.origin, packet.lane)
-        partials = self._partials.get(stream, {})
+        partials = self.partials.of(stream)
         partial = partials.get(ordinal)
         if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
             # Its message was dropped meanwhile, or is no correct sender's: nothing will ever read it.
             self._orphans += packet.keys
             self._notices.dirty[self] = None
             return
-        partial.rows[offset] = packet
+        partial.add(packet, offset, length)
         self._keep_piece(partial, packet)
-        partial.have_bytes += length
-        if offset == 0:
-            partial.last_number = packet.number - 1 - (-total_bytes // length)
-        elif offset + length == total_bytes:
-            partial.last_number = packet.number
-        if partial.have_bytes == partial.total_bytes:
-            rows = partial.rows
-            self._forget_pieces(partial, packet.origin)
-            del partials[ordinal]
-            if not partials:
-                del self._partials[stream]
-            self._add(merge([rows[at] for at in sorted(rows)], partial.total_bytes))
+        if partial.is_whole:
+            self._forget_pieces(self.partials.pop(stream, ordinal), packet.origin)
+            self._add(merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
             self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1

@@ -40,6 +40,7 @@ __all__ = [
     "messages_in",
     "pack",
     "pack_one",
+    "read_batch",
     "read_fragment",
     "receive_by_of",
     "sent_at_of",
@@ -67,6 +68,7 @@ _SHORT_MAX = 0xFFFF
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
 _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
+_BATCH_BEGIN = bytes([_BATCH])
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -316,15 +318,24 @@ def check(body: bytes) -> None:
         unpack(body)
 
 
-def _check_batch(body: bytes) -> None:
-    """What ``unpack`` checks, without making the messages."""
+def read_batch(body: bytes) -> tuple[int, int, int] | None:
+    """Of a sound batch: how many messages, when they were sent, when they expire; None for any other body."""
     try:
-        _, count, _, _, _ = _HEAD.unpack_from(body)
+        return _check_batch(body) if body[:1] == _BATCH_BEGIN else None
+    except ProtocolError:
+        return None
+
+
+def _check_batch(body: bytes) -> tuple[int, int, int]:
+    """What ``unpack`` checks, without making the messages. Returns how many, when they were sent, and expire."""
+    try:
+        _, count, _, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         lengths = _lengths(count).unpack_from(body, _HEAD.size)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if not count or _HEAD.size + 2 * count + sum(lengths) != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    return count, sent_at_ms, receive_by_ms
 
 
 def read_fragment(body: bytes) -> Fragment:

@@ -14,6 +14,7 @@ from triack.base.ranges import as_ranges
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
 from triack.ordering.wire import HoldPacket, OrderAckPacket, RejectPacket, SequenceHeader
+from triack.queues.incoming_run import IncomingRun
 from triack.queues.outbox import PacketContext
 from triack.queues.packing import messages_in
 from triack.queues.settings import NodeSettings
@@ -151,6 +152,17 @@ class Recorder:
         carries = packet.number, packet.previous, messages_in(packet.body)
         self._add_packet("packet_received", now_ns, session, duplicate, number, stream, *carries).size += size
 
+    def add_run(self, session: str, arrived: IncomingRun, delivery: Delivery, now_ns: int) -> None:
+        """Record packets that arrived for the first time."""
+        header = arrived.header
+        stream = delivery, header.origin, header.lane, header.sequence
+        carries = header.number, header.previous, arrived.counts[0]
+        run = self._add_packet("packet_received", now_ns, session, False, arrived.packet, stream, *carries)
+        run.size += arrived.size_bytes
+        run.packets += len(arrived.counts) - 1
+        for messages in arrived.counts[1:]:
+            _count(run.counts, messages)
+
     def _add_packet(  # noqa: PLR0917 - once for each packet, and names cost
         self,
         event: str,
@@ -180,11 +192,7 @@ class Recorder:
             named = number - 1 if stream[0] is Delivery.TRANSACTIONAL else run.previous
             if number == run.number + run.packets and previous == named:
                 run.packets += 1
-                last = run.counts[-1]
-                if last[1] == messages:
-                    last[0] += 1
-                else:
-                    run.counts.append([1, messages])
+                _count(run.counts, messages)
                 return run
         self._end_run()
         run = self._run = _Run(event, at_ns, session, flag, packet, stream)
@@ -217,6 +225,14 @@ class Recorder:
         """All records since the last call, each line ended."""
         self._end_run()
         return self._lines.take()
+
+
+def _count(counts: list[list[int]], messages: int) -> None:
+    last = counts[-1]
+    if last[1] == messages:
+        last[0] += 1
+    else:
+        counts.append([1, messages])
 
 
 def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:

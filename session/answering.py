@@ -4,10 +4,14 @@ Promise: an ack leaves with the next datagram once it is due, or rides on a pack
 covers is its own machine's business (``session_ack``, ``store_ack``).
 """
 
+from collections.abc import Sequence
+
 from triack.base.ack_trigger import AckTerms, terms_of
+from triack.base.delivery import DURABLE
 from triack.base.ranges import NumberSet
+from triack.base.reasons import DropReason
 from triack.session import frames as wire
-from triack.session.events import AckSent, StoreAckSent, Transmit
+from triack.session.events import AckSent, PacketArrived, PacketDropped, RunArrived, StoreAckSent, Transmit
 from triack.session.policy import Policy
 from triack.session.session_ack import SessionAck
 from triack.session.store_ack import StoreAck
@@ -56,6 +60,37 @@ class Answering:
         """The packets that have come."""
         return self.session_ack.received
 
+    def handle_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> PacketArrived | PacketDropped:
+        """Count a packet that the datagram with that counter brought. Returns what to tell of it."""
+        acks, stores = self.session_ack, self.store_ack
+        if not acks.in_reach(frame.number):
+            return PacketDropped(DropReason.BEYOND_WINDOW)
+        size_bytes = len(frame.content)
+        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=frame.ask, now_ns=now_ns)
+        if not fresh:
+            # It came again, so that the last store ack may have been lost.
+            stores.handle_request()
+        elif frame.delivery in DURABLE:
+            stores.handle_packet(frame.number, size_bytes, asks=frame.ask)
+        else:
+            # No commit will ever report it, and its number would stay a gap in every store ack.
+            stores.handle_not_durable(frame.number)
+        return PacketArrived(frame.number, frame.delivery, frame.content, not fresh)
+
+    def handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> RunArrived:
+        """The same for packets that follow all that came before, within reach."""
+        self.session_ack.handle_run(run, counter=counter, now_ns=now_ns)
+        if run.delivery in DURABLE:
+            self.store_ack.handle_run(run)
+        else:
+            self.store_ack.handle_run_not_durable(run)
+        return RunArrived(run.number, run.delivery, run.contents)
+
+    def read_run(self, payloads: Sequence[bytes]) -> wire.PacketRun | None:
+        """The run of packets that these datagrams begin with, as far as it follows all that came before."""
+        acks = self.session_ack
+        return wire.decode_run(payloads[: acks.reach], acks.received.highest + 1)
+
     def arm(self, timers: Timers) -> None:
         """Set the timers of what is owed and not due."""
         for timer, debt in ((Timer.ACK_DELAY, self.session_ack.debt), (Timer.STORE_ACK_DELAY, self.store_ack.debt)):
@@ -82,20 +117,20 @@ class Answering:
         """How many bytes the acks take that are due."""
         owed_bytes = 0
         if self.session_ack.debt.due:
-            owed_bytes += wire.numbers_bytes(self.received)
+            owed_bytes += wire.ack_bytes(*self.session_ack.told)
         if self.store_ack.debt.due:
-            owed_bytes += wire.numbers_bytes(self.store_ack.stored)
+            owed_bytes += wire.ack_bytes(self.store_ack.stored)
         return owed_bytes
 
     def put_ack(self, transmit: Transmit, frames: list[bytes], room: int, now_ns: int) -> int:
         """Put a session ack into a datagram, if there is room. Returns the bytes that it takes."""
         acks, debt = self.session_ack, self.session_ack.debt
-        frame = wire.encode_ack(acks.received, self._window, acks.newest_counter, now_ns - acks.newest_at_ns)
+        received, refused = acks.told
+        frame = wire.encode_ack(received, self._window, acks.newest_counter, now_ns - acks.newest_at_ns, refused)
         if len(frame) > room:
             return 0
         trigger = debt.cause.value if debt.due else "piggyback"
-        ranges = acks.received.lowest_ranges(wire.MAX_ACK_RANGES)
-        transmit.ack = AckSent(acks.received.cumulative, ranges, trigger, debt.pending)
+        transmit.ack = AckSent(received.cumulative, wire.ack_ranges(received, refused), trigger, debt.pending)
         debt.handle_sent()
         frames.append(frame)
         return len(frame)

@@ -27,7 +27,6 @@ from triack.base.ack_trigger import longest_delay_ns
 from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
-from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
 from triack.session import frames as wire
@@ -142,11 +141,6 @@ class Session:
         return self.state is State.CONNECTING and self._opening.is_unanswered
 
     @property
-    def received(self) -> NumberSet:
-        """The packets that have come."""
-        return self.answering.received
-
-    @property
     def is_closed(self) -> bool:
         """Whether the session is over."""
         return self.state is State.CLOSED
@@ -245,24 +239,34 @@ class Session:
         Raises:
             ProtocolError: the datagram is not well-formed and was ignored as a whole.
         """
+        if self.state not in (State.ACCEPTING, State.OPEN, State.DRAINING):
+            raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
+        frames = wire.decode_frames(payload)
         if self.state is State.ACCEPTING:
             # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
-            frames = wire.decode_frames(payload)
             self._open(Move.CONFIRMED, now_ns)
-        elif self.state in (State.OPEN, State.DRAINING):
-            frames = wire.decode_frames(payload)
-        else:
-            raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
-        self._confirm()
-        if self._timers.runs(Timer.ACK_LIMIT):
-            # Any sign of life counts: only a peer that is silent is given up.
-            self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
+        self._hear(now_ns)
         for frame in frames:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
             if self.is_closed:
                 return
         self.answering.arm(self._timers)
         self._close_if_drained()
+
+    def handle_datagrams(self, payloads: list[bytes], counters: list[int], now_ns: int) -> None:
+        """Take datagrams that came together, in order; one that is not well-formed is reported as dropped."""
+        at = 0
+        while at < len(payloads):
+            is_open = self.state in (State.OPEN, State.DRAINING)
+            run = self.answering.read_run(payloads[at:]) if is_open else None
+            first, at = at, at + (1 if run is None else len(run.contents))
+            if run is not None:
+                self._handle_run(run, max(counters[first:at]), now_ns)
+                continue
+            try:
+                self.handle_datagram(payloads[first], counters[first], now_ns)
+            except ProtocolError as error:
+                self._events.append(PacketDropped(error.reason))
 
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these received packets has returned."""
@@ -271,9 +275,10 @@ class Session:
             self.answering.arm(self._timers)
 
     def handle_refused(self, numbers: Iterable[int]) -> None:
-        """The peer knows of these received packets that no commit will ever hold them: store acks may pass them."""
+        """The peer knows of these received packets that no commit will ever hold them: acks may pass them."""
         for number in numbers:
             self.answering.store_ack.handle_not_durable(number)
+            self.answering.session_ack.handle_settled(number)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
@@ -426,31 +431,29 @@ class Session:
         self._idle.handle_packet(now_ns)
         self._events.append(SessionOpened())
 
-    def _confirm(self) -> None:
+    def _hear(self, now_ns: int) -> None:
         """The peer has spoken on the session, so that it is open at both ends."""
         if self._opening.unconfirmed:
             self._opening.unconfirmed = False
             self._timers.stop(Timer.CONNECT_RESEND)
             self._timers.stop(Timer.CONNECT_LIMIT)
+        if self._timers.runs(Timer.ACK_LIMIT):
+            # Any sign of life counts: only a peer that is silent is given up.
+            self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
 
     def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
-        acks, stores = self.answering.session_ack, self.answering.store_ack
-        if not acks.in_reach(frame.number):
-            self._events.append(PacketDropped(DropReason.BEYOND_WINDOW))
-            return
-        size_bytes = len(frame.content)
-        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=frame.ask, now_ns=now_ns)
+        event = self.answering.handle_packet(frame, counter, now_ns)
+        if type(event) is PacketArrived:
+            self._idle.handle_packet(now_ns)
+        self._events.append(event)
+
+    def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
+        self._hear(now_ns)
+        self.peer_mark = max(self.peer_mark, run.mark)
         self._idle.handle_packet(now_ns)
-        if not fresh:
-            # It came again, so that the last store ack may have been lost.
-            stores.handle_request()
-        elif frame.delivery in DURABLE:
-            stores.handle_packet(frame.number, size_bytes, asks=frame.ask)
-        else:
-            # No commit will ever report it, and its number would stay a gap in every store ack.
-            stores.handle_not_durable(frame.number)
-        self._events.append(PacketArrived(frame.number, frame.delivery, frame.content, not fresh))
+        self._events.append(self.answering.handle_run(run, counter, now_ns))
+        self.answering.arm(self._timers)
 
     def _on_ack(self, frame: wire.AckFrame, _counter: int, now_ns: int) -> None:
         window = self.window
@@ -472,7 +475,7 @@ class Session:
             self._probing.ping_due = True
         if not window.unacked:
             self._timers.stop(Timer.ACK_LIMIT)
-        self._events.append(PacketsAcked(acked))
+        self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
 
     def _on_store_ack(self, frame: wire.StoreAckFrame, _counter: int, now_ns: int) -> None:
         highest = frame.ranges[-1][1] if frame.ranges else frame.cumulative

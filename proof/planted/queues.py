@@ -74,13 +74,15 @@ def _early_packets(patch: Patch) -> None:
 
 @BUGS.by_search("a message is handed out before its commit", READING, "before it was on disk")
 def _early_message(patch: Patch) -> None:
-    add_row = Inbox._add_row
+    add_rows = Inbox._add_rows
 
-    def hasty(self: Inbox, mailbox: Mailbox, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
-        add_row(self, mailbox, packet, body, group)
-        mailbox.put(*group.arrivals.queued.pop()[1:])
+    def hasty(
+        self: Inbox, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, group: GroupCommit
+    ) -> None:
+        add_rows(self, mailbox, packets, head, group)
+        mailbox.put_all(*group.arrivals.queued.pop()[1:])
 
-    patch.setattr(Inbox, "_add_row", hasty)
+    patch.setattr(Inbox, "_add_rows", hasty)
 
 
 @BUGS.by_both("a packet that is only held is called stored", PLAIN, "store ack")

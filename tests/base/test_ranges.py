@@ -72,3 +72,26 @@ def test_as_ranges_folds_and_loses_nothing(model: set[int]) -> None:
     ranges = as_ranges(sorted(model))
     assert {number for first, last in ranges for number in range(first, last + 1)} == model
     assert all(left[1] + 1 < right[0] for left, right in pairwise(ranges))
+
+
+@given(st.lists(NUMBER, max_size=10), NUMBER, st.integers(0, 9))
+def test_neighbours_are_added_at_once(before: list[int], first: int, more: int) -> None:
+    """As if one by one, wherever they are."""
+    together, alone = NumberSet(), NumberSet()
+    for number in before:
+        together.add(number)
+        alone.add(number)
+    together.add_run(first, first + more)
+    for number in range(first, first + more + 1):
+        alone.add(number)
+    assert (together.cumulative, together.ranges) == (alone.cumulative, alone.ranges)
+
+
+@given(st.sets(st.integers(1, 60)), st.integers(1, 70))
+def test_the_numbers_below_a_limit(numbers: set[int], limit: int) -> None:
+    """Those, and nothing else."""
+    some = NumberSet()
+    for number in numbers:
+        some.add(number)
+    below = some.below(limit)
+    assert {number for number in range(1, 100) if number in below} == {number for number in numbers if number < limit}

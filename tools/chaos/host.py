@@ -91,6 +91,7 @@ class Host(SimHost):
         self.plan = plan
         self.commit_ns = plan.commit_ns
         self.timer_slack_ns = plan.timer_slack_ns
+        self.burst_ns = plan.burst_ns
         self.lost: TriackError | None = None
         self.state: dict[str, bytes] = {}
         self.effects = Effects()

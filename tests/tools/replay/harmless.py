@@ -186,6 +186,20 @@ def refused_when_its_turn_came() -> World:
 
 
 @harmless
+def refused_in_a_crowd_and_when_its_turn_came() -> World:
+    """The same, but for its copy there was no room."""
+    world = ready()
+    numbers = world.queue(TX, 2)
+    world.send(TX, numbers, lost=(1,))
+    world.send(TX, numbers[1:])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="hold-full")
+    world.send(TX, numbers[:1])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="too-large")
+    world.commit(TX, numbers[:1])
+    return world
+
+
+@harmless
 def held_and_given_up() -> World:
     """Packet 3 waits at beta for 2, which is lost; both expire, and 4 says that 1 goes before it."""
     world = ready()
