@@ -39,7 +39,7 @@ def growing(world: World, directory: Path, step: int) -> Iterator[None]:
         yield
 
 
-def told_of(world: World, directory: Path, step: int = 7, checkpoint: Path | None = None) -> set[object]:
+def told_of(world: World, directory: Path, step: int = 7, checkpoint: Path | None = None) -> set[tuple[object, ...]]:
     """What is told of a world while it goes on; with a checkpoint each look is that of another process."""
     follower, told = Follower([directory]), list[Violation]()
     for _ in growing(world, directory, step):
