@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
-SPARK_FILES = re.compile(r"tests/tools/replay/(test_spark_\w+|stories/test_agreement)\.py")
+SPARK_FILES = re.compile(r"tests/tools/(replay/(test_spark_\w+|stories/test_agreement)|frames/test_\w+)\.py")
 
 GC_THRESHOLD = (20_000, 20, 100)
 """A world that is built for a test makes many objects that live as long as it does: with Python's 700 they are looked

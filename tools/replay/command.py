@@ -46,15 +46,15 @@ _NUMBERS: Final = (
 
 
 @click.command("replay")
-@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True)
 @click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="What computes.")
-@click.option("--master", metavar="M", help="The Spark cluster.  [default: local[*], this machine]")
+@click.option("--master", metavar="M", help="The Spark cluster.  [default: spark-submit's, or this machine]")
 @click.option("--report", metavar="FILE", type=click.Path(path_type=Path), help="Write a page with plots.")
 @click.option("--json", "as_json", is_flag=True, help="End the output with the verdict as one line of JSON.")
 @click.option("--follow", "live", is_flag=True, help="Tell violations while the logs grow, until Ctrl-C.")
 @click.option("--until-idle", metavar="S", type=click.FloatRange(min=0), help="Follow until S seconds bring nothing.")
 def command(
-    directories: tuple[Path, ...],
+    directories: tuple[str, ...],
     engine: str,
     master: str | None,
     report: Path | None,
@@ -74,7 +74,7 @@ def command(
     try:
         if live:
             engine = "local"
-            _follow(directories, until_idle)
+            _follow([Path(directory) for directory in directories], until_idle)
         verdict = replay(list(directories), engine=engine, master=master, report=report)
     except ReplayError as error:
         click.echo(f"triack replay: {error}", err=True)
@@ -86,7 +86,7 @@ def command(
     sys.exit(_EXITS[verdict.verdict])
 
 
-def _follow(directories: tuple[Path, ...], until_idle_s: float | None) -> None:
+def _follow(directories: list[Path], until_idle_s: float | None) -> None:
     """Print violations as they turn up, until there is nothing more, or Ctrl-C."""
     console = console_on()
 

@@ -27,10 +27,15 @@ def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
 
 def judge_unit(unit: Unit, records: Iterable[Record], out: Output) -> None:
     """Let the judge of a unit see its records, which are sorted by ``order_of``."""
-    judge = SessionJudge(unit[1], out) if unit[0] == "session" else LaneJudge(unit[1], int(unit[2]), out)
+    judge = judge_of(unit, out)
     for record in records:
         judge.see(record)
     judge.finish()
+
+
+def judge_of(unit: Unit, out: Output) -> SessionJudge | LaneJudge:
+    """Return the judge of a unit, which has seen nothing as yet."""
+    return SessionJudge(unit[1], out) if unit[0] == "session" else LaneJudge(unit[1], int(unit[2]), out)
 
 
 class Judge:
