@@ -4,14 +4,15 @@ All three acknowledgements are held back and sent by the same rules, so that the
 this, and no other code: half the window is MSMQ's, a third of it or a second Solace's, a number of bytes HornetQ's.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor
 
 from triack.base.checks import check_between, check_settings
 from triack.base.errors import UsageError
+from triack.base.units import SECOND, in_ns
 
-__all__ = ["SHARE_PARTS_MAX", "AckTerms", "AckTrigger"]
+__all__ = ["SHARE_PARTS_MAX", "AckTerms", "AckTrigger", "capped", "longest_delay_ns", "terms_of"]
 
 SHARE_PARTS_MAX = 1_000
 """The denominator of a share: a third is a third, and both numbers fit 16 bits."""
@@ -52,9 +53,6 @@ class AckTrigger:
     on_gap: bool = True
     on_duplicate: bool = True
     on_request: bool = True
-    delay_ns: int = field(init=False, repr=False, compare=False)
-    idle_ns: int | None = field(init=False, repr=False, compare=False)
-    delay_max_ns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("delay_s", "idle_s"))
@@ -70,22 +68,8 @@ class AckTrigger:
             check_between("AckTrigger: piggyback_after", self.piggyback_after, 0, 1)
         if self.delay_rtts is not None:
             check_between("AckTrigger: delay_rtts", self.delay_rtts, 0, 1_000)
-            if self.delay_max_ns < self.delay_ns:
+            if self.delay_max_s < self.delay_s:
                 raise UsageError(f"AckTrigger: delay_s is {self.delay_s}, more than delay_max_s, {self.delay_max_s}")
-
-    @property
-    def longest_ns(self) -> int:
-        """The longest that the first packet may wait, whatever the round trip is."""
-        return self.delay_ns if self.delay_rtts is None else self.delay_max_ns
-
-    def capped(self, most_ns: int) -> "AckTrigger":
-        """The same with no delay longer than that."""
-        most_s = most_ns / 1_000_000_000
-        if self.delay_ns > most_ns:
-            return replace(self, delay_s=most_s, delay_max_s=max(most_s, 1e-9))
-        if self.longest_ns > most_ns:
-            return replace(self, delay_max_s=most_s)
-        return self
 
     def threshold(self, window: int) -> int | None:
         """How many packets of a window make an acknowledgement due; None: no number does."""
@@ -93,23 +77,6 @@ class AckTrigger:
         if self.window_share is not None:
             limits.append(max(1, floor(self.window_share * window)))
         return min(limits, default=None)
-
-    def terms(self, window: int, rtt_ns: int = 0) -> "AckTerms":
-        """What is in force with this window and this round trip."""
-        delay_ns = self.delay_ns
-        if self.delay_rtts is not None:
-            delay_ns = min(max(round(self.delay_rtts * rtt_ns), delay_ns), self.delay_max_ns)
-        after = self.piggyback_after
-        return AckTerms(
-            count=self.threshold(window),
-            bytes_=self.bytes_,
-            delay_ns=delay_ns,
-            idle_ns=self.idle_ns,
-            piggyback_ns=None if after is None else round(after * delay_ns),
-            on_gap=self.on_gap,
-            on_duplicate=self.on_duplicate,
-            on_request=self.on_request,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +105,36 @@ class AckTerms:
         return (self.count is not None and packets >= self.count) or (
             self.bytes_ is not None and size_bytes >= self.bytes_
         )
+
+
+def longest_delay_ns(trigger: AckTrigger) -> int:
+    """The longest that the first packet may wait, whatever the round trip is."""
+    return in_ns(trigger.delay_s if trigger.delay_rtts is None else trigger.delay_max_s)
+
+
+def capped(trigger: AckTrigger, most_ns: int) -> AckTrigger:
+    """The same with no delay longer than that."""
+    most_s = most_ns / SECOND
+    if in_ns(trigger.delay_s) > most_ns:
+        return replace(trigger, delay_s=most_s, delay_max_s=max(most_s, 1e-9))
+    if longest_delay_ns(trigger) > most_ns:
+        return replace(trigger, delay_max_s=most_s)
+    return trigger
+
+
+def terms_of(trigger: AckTrigger, window: int, rtt_ns: int = 0) -> AckTerms:
+    """What is in force with this window and this round trip."""
+    delay_ns = in_ns(trigger.delay_s)
+    if trigger.delay_rtts is not None:
+        delay_ns = min(max(round(trigger.delay_rtts * rtt_ns), delay_ns), in_ns(trigger.delay_max_s))
+    after = trigger.piggyback_after
+    return AckTerms(
+        count=trigger.threshold(window),
+        bytes_=trigger.bytes_,
+        delay_ns=delay_ns,
+        idle_ns=None if trigger.idle_s is None else in_ns(trigger.idle_s),
+        piggyback_ns=None if after is None else round(after * delay_ns),
+        on_gap=trigger.on_gap,
+        on_duplicate=trigger.on_duplicate,
+        on_request=trigger.on_request,
+    )

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any
 
 from triack.base.errors import UsageError
-from triack.base.units import SECOND
+from triack.base.units import in_ns
 
 __all__ = [
     "DATAGRAM_MAX_BYTES",
@@ -27,28 +27,22 @@ LONGEST_LIFE_S = 100 * 366 * 86_400
 
 
 def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
-    """Refuse settings whose numbers cannot be, and give the machines their durations in nanoseconds.
+    """Refuse settings whose numbers cannot be.
 
     Args:
         settings: a dataclass. Its fields that are integers must be whole and at least 1; its durations, fields whose
-            names end in ``_s``, must be seconds above 0; a field of the same name in ``_ns``, if there is one, is set
-            here.
+            names end in ``_s``, must be seconds above 0.
         may_be_zero: those for which 0 has a meaning.
 
     Raises:
         UsageError: names the field and its value.
     """
     kind = type(settings).__name__
-    names = {field.name for field in fields(settings)}
     for field in fields(settings):
-        if not field.init:
-            continue
         value, zero = getattr(settings, field.name), field.name in may_be_zero
         if field.name.endswith("_s"):
-            value_ns = None if value is None else _nanoseconds(f"{kind}: {field.name}", value, zero=zero)
-            in_ns = field.name[:-1] + "ns"
-            if in_ns in names:
-                object.__setattr__(settings, in_ns, value_ns)
+            if value is not None:
+                _check_seconds(f"{kind}: {field.name}", value, zero=zero)
         elif field.type in (int, int | None) and not (value is None and field.type is not int):
             least = int(not zero)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -61,12 +55,14 @@ def check_most(queue: str, most: object) -> None:
         raise UsageError(f"receive from {queue}: at most so many messages must be a whole number above 0, not {most!r}")
 
 
-def _nanoseconds(what: str, seconds: object, *, zero: bool) -> int:
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and isfinite(seconds):
-        value_ns = round(seconds * SECOND)
-        if value_ns > 0 or (zero and seconds == 0):
-            return value_ns
-    raise UsageError(f"{what} must be a number of seconds{' of at least' if zero else ' above'} 0, not {seconds!r}")
+def _check_seconds(what: str, seconds: object, *, zero: bool) -> None:
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not isfinite(seconds)
+        or not (in_ns(seconds) > 0 or (zero and seconds == 0))
+    ):
+        raise UsageError(f"{what} must be a number of seconds{' of at least' if zero else ' above'} 0, not {seconds!r}")
 
 
 def check_between(name: str, value: object, least: float, most: float) -> None:
@@ -85,4 +81,4 @@ def check_datagram(name: str, size_bytes: int) -> None:
 def check_timeout(what: str, timeout: object) -> None:
     """Raises UsageError for what is no time to wait: neither None, for no limit, nor seconds of at least 0."""
     if timeout is not None:
-        _nanoseconds(f"{what}: timeout", timeout, zero=True)
+        _check_seconds(f"{what}: timeout", timeout, zero=True)

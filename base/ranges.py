@@ -68,6 +68,16 @@ class NumberSet:
         self._insert(number)
         return True
 
+    def add_run(self, first: int, last: int) -> None:
+        """Add neighbouring numbers, ``last`` included; those behind all others cost as much as one."""
+        if first != self.highest + 1:
+            for number in range(first, last + 1):
+                self.add(number)
+        elif self._firsts:
+            self._lasts[-1] = last
+        else:
+            self.cumulative = last
+
     def forget_below(self, floor: int) -> None:
         """Count every number up to ``floor`` as seen: nobody wants it any more."""
         if floor <= self.cumulative:

@@ -6,6 +6,8 @@ store works in a thread of its own, one job at a time; while it syncs, the next 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from triack.base.datagram import Kind
@@ -36,6 +38,7 @@ LOOK_NS = 100 * MS
 meanwhile by the fastest disks."""
 LOW_LOOK_S = 1.0
 """How often it is looked at while there is too little, and no commits are made."""
+_SENDER_OF = attrgetter("sender")
 
 
 class Driver:
@@ -247,13 +250,18 @@ class Driver:
             except TransportError:
                 return
             now_ns = self._now_ns()
-            for data, sender in burst:
-                if not data:
-                    engine.handle_path_lost(sender, now_ns)
-                elif data[0] == Kind.ENROL and self.enrolling is not None:
-                    await self._enrol(self.enrolling, data, sender)
-                else:
-                    engine.handle_datagram(data, sender, now_ns)
+            for sender, group in groupby(burst, key=_SENDER_OF):
+                datagrams: list[bytes] = []
+                for data, _ in group:
+                    if not data:
+                        engine.handle_datagrams(datagrams, sender, now_ns)
+                        datagrams = []
+                        engine.handle_path_lost(sender, now_ns)
+                    elif data[0] == Kind.ENROL and self.enrolling is not None:
+                        await self._enrol(self.enrolling, data, sender)
+                    else:
+                        datagrams.append(data)
+                engine.handle_datagrams(datagrams, sender, now_ns)
             self._wake.set()
 
     async def _enrol(self, enrolling: Enrolling, data: bytes, sender: str) -> None:

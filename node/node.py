@@ -13,8 +13,10 @@ from triack.base.datagram import Channels
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
+from triack.base.units import in_ns
 from triack.node import operator_log
 from triack.node.access import DEFAULT_SUITE, Access, Keyless, Secured
+from triack.node.acknowledgements import Acknowledging
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
@@ -129,7 +131,7 @@ def open_at_rest(data: str | Path) -> "Node":
     )
 
 
-class Node(Sending, Trusting, Requesting):
+class Node(Sending, Acknowledging, Trusting, Requesting):
     """One queue manager. Make it with ``triack.open``."""
 
     def __init__(
@@ -326,10 +328,11 @@ class Node(Sending, Trusting, Requesting):
     async def _close(self, port: Port) -> None:
         if self._control is not None:
             await self._control.close()
-        await port.close(self.settings.close_timeout_ns)
+        await port.close(in_ns(self.settings.close_timeout_s))
         if self._life.is_alive:
             self._life.move(LifeState.CLOSED)
         port.tell_everyone()
+        await port.finish_handlers(in_ns(self.settings.close_timeout_s))
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -409,7 +412,8 @@ class Node(Sending, Trusting, Requesting):
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
-                dead-letter queue; ``key`` (text), with which it is accepted once. See ``MessageProperties``.
+                dead-letter queue; ``key`` (text), with which it is accepted once; ``ack_now``. See
+                ``MessageProperties``.
 
         Returns:
             A receipt, whose stages can be awaited.

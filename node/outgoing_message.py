@@ -27,6 +27,7 @@ class MessageProperties(TypedDict, total=False):
         key: names the message for this node: what is sent again to the same queue with the key of a message that was
             accepted, within ``KeySettings.lifetime_s``, is that message, and is not sent again. At most 255 bytes;
             it stays here.
+        ack_now: ask for every acknowledgement of it at once, and tell of it at once (Solace's Ack Immediately).
     """
 
     correlation_id: str | None
@@ -36,6 +37,7 @@ class MessageProperties(TypedDict, total=False):
     time_to_reach_queue: float | None
     time_to_be_received: float | None
     key: str | None
+    ack_now: bool | None
 
 
 def as_bytes(destination: str, body: object) -> bytes:
@@ -66,8 +68,9 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
         UsageError: there is no such property, or it is of a wrong type or out of range.
         MessageTooLarge: all of them together are over 12 KiB.
     """
-    reach_by_ms = 0
+    reach_by_ms = receive_by_ms = 0
     key = ""
+    ack_now = False
     kept: dict[str, Any] = {}
     for name, value in properties.items():
         if name not in MessageProperties.__annotations__:
@@ -77,18 +80,20 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
         if name == "time_to_reach_queue":
             reach_by_ms = _deadline_ms(name, value, now_ms)
         elif name == "time_to_be_received":
-            kept["receive_by_ms"] = _deadline_ms(name, value, now_ms)
+            receive_by_ms = _deadline_ms(name, value, now_ms)
         elif name == "headers":
             kept[name] = _headers(destination, value)
         elif name == "key":
             key = _key(destination, value)
+        elif name == "ack_now":
+            ack_now = _truth(destination, name, value)
         elif isinstance(value, str):
             kept[name] = value
         else:
             raise UsageError(f"send to {destination}: {name} must be text, not {value!r}")
     if len(write_properties(kept)) > USER_PROPERTIES_BYTES:
         raise MessageTooLarge(f"send to {destination}: properties over the limit of {USER_PROPERTIES_BYTES} bytes")
-    return Outgoing(body, kept or None, reach_by_ms, key)
+    return Outgoing(body, kept or None, reach_by_ms, key, ack_now, receive_by_ms)
 
 
 def _no_property(name: str) -> str:
@@ -105,6 +110,12 @@ def _headers(destination: str, headers: object) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(value, str):
             raise UsageError(f"send to {destination}: headers must be text, not {name!r}: {value!r}")
     return dict(headers)
+
+
+def _truth(destination: str, name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"send to {destination}: {name} must be True or False, not {value!r}")
+    return value
 
 
 def _key(destination: str, key: object) -> str:

@@ -5,7 +5,8 @@ of their source; whatever else is to differ goes through ``dataclasses.replace``
 leave and when senders lose patience, and nothing of what they mean: in every one of them a store ack is about a disk,
 and a transactional message arrives once, in order.
 
-A window, a share and a count are packets here; small messages that are sent together share one.
+A window, a share and a count are packets. MSMQ and Solace count messages, so each has a packet of its own there; in the
+others small messages that are sent together share one.
 """
 
 from collections.abc import Iterator
@@ -85,6 +86,7 @@ def msmq(
             seq_resend_10_s=21600.0,
         ),
         reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
+        messages_per_packet=1,
     )
 
 
@@ -113,6 +115,7 @@ def solace(*, window: int = 50, publish_ack_timer_s: float = 2.0) -> NodeSetting
             seq_resend_79_s=publish_ack_timer_s,
             seq_resend_10_s=publish_ack_timer_s,
         ),
+        messages_per_packet=1,
     )
 
 
@@ -149,16 +152,22 @@ def hornetq(
     )
 
 
-def amps(*, ack_conflation_s: float = 1.0) -> NodeSettings:
+def amps(*, ack_conflation_s: float = 1.0, logon_ack_conflation_s: float = 1.0) -> NodeSettings:
     """AMPS: acks once an interval, which name the highest number that they cover; no window in packets.
 
+    A publisher hears of a message after both intervals at the latest: they add up, so that to lower one may do nothing.
+
     Args:
-        ack_conflation_s: 0.001 to 50 (``AckConflationInterval``): the longest that the first one waits.
+        ack_conflation_s: 0.001 to 50 (``AckConflationInterval`` of a destination): the longest that the first one
+            waits on a link.
+        logon_ack_conflation_s: 0.001 to 50 (``ack_conflation`` of a client's logon): the same of what the application
+            is told (``Node.acknowledgements``).
 
     Raises:
         UsageError: a value is out of its range.
     """
     check_between("amps: ack_conflation_s", ack_conflation_s, 0.001, 50)
+    check_between("amps: logon_ack_conflation_s", logon_ack_conflation_s, 0.001, 50)
     return NodeSettings(
         session=SessionSettings(
             max_unacked_packet=WINDOW_MAX,
@@ -169,6 +178,7 @@ def amps(*, ack_conflation_s: float = 1.0) -> NodeSettings:
         order=OrderSettings(
             order_ack_idle_s=ack_conflation_s, seq_max_ack_delay_s=ack_conflation_s, order_ack_every=_NEVER
         ),
+        ack_events=AckTrigger(window_share=None, delay_s=logon_ack_conflation_s),
     )
 
 
@@ -216,6 +226,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "reconnect.most_s": "[MS-MQQB], TryConnectInterval",
         "reconnect.unanswered_most_s": "[MS-MQQB], TryConnectInterval",
         "reconnect.jitter": "[MS-MQQB], TryConnectInterval is constant",
+        "messages_per_packet": "registry, MaxUnackedPacket, which counts messages",
     },
     "SOLACE": {
         "session.max_unacked_packet": "Solace API, ADPublishWindowSize",
@@ -229,6 +240,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "order.seq_resend_46_s": "Solace API, ADPublishAckTimerInMsecs",
         "order.seq_resend_79_s": "Solace API, ADPublishAckTimerInMsecs",
         "order.seq_resend_10_s": "Solace API, ADPublishAckTimerInMsecs",
+        "messages_per_packet": "Solace API, ADPublishWindowSize, which counts messages",
     },
     "HORNETQ": {
         "session.max_unacked_packet": "HornetQ, ChannelImpl: the window does not block",
@@ -252,6 +264,8 @@ SOURCES: dict[str, dict[str, str]] = {
         "order.order_ack_idle_s": _AMPS_ACKS,
         "order.seq_max_ack_delay_s": _AMPS_ACKS,
         "order.order_ack_every": "AMPS never asks",
+        "ack_events.window_share": _AMPS_ACKS,
+        "ack_events.delay_s": _AMPS_ACKS,
     },
 }
 """Where each value of a preset is from; what is not here is the default."""

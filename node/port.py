@@ -6,10 +6,11 @@ and whatever may have to wait ends when the node does.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.delivery import Delivery
 from triack.base.errors import (
     AddressError,
@@ -34,6 +35,7 @@ from triack.node.platform import Platform
 from triack.node.stats import NodeStats, gather
 from triack.node.trust import TrustFile
 from triack.queues.accepted_keys import OWN_STATE, Accepted
+from triack.queues.ack_events import AckEvents
 from triack.queues.admission import REPLY_QUEUE
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
@@ -71,7 +73,11 @@ class PreparedList:
         shared = self.shared
         if shared is None:
             return list(bodies)
-        return [Outgoing(body, shared.properties, shared.reach_by_ms) for body in bodies]
+        properties, reach_by_ms, receive_by_ms = shared.properties, shared.reach_by_ms, shared.receive_by_ms
+        return [
+            Outgoing(body, properties, reach_by_ms, ack_now=shared.ack_now, receive_by_ms=receive_by_ms)
+            for body in bodies
+        ]
 
 
 class Port:
@@ -116,6 +122,7 @@ class Port:
         self._access = access
         self._fixed_queues = fixed_queues
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
+        self._handlers: set[asyncio.Task[None]] = set()
         self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
         self.enrolling = driver.enrolling = Enrolling(
             name,
@@ -327,6 +334,38 @@ class Port:
         """Why nothing is sent to that peer as long as this process runs, or None."""
         return outgoing.stages.halted
 
+    def watch(self, outgoing: OutgoingQueue, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
+        """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""
+        self.check_alive()
+        terms = None if trigger is None else terms_of(trigger, self._window)
+        events = AckEvents(terms, outgoing.first_unsettled, wake)
+        self._engine.watching.begin(outgoing, events)
+        self.wake()
+        return events
+
+    def start_handler(self, work: Coroutine[Any, Any, None]) -> None:
+        """Handle events, until the node has ended and there are no more."""
+        task = asyncio.create_task(work, name="triack-acknowledgements")
+        self._handlers.add(task)
+        task.add_done_callback(self._handlers.discard)
+
+    async def finish_handlers(self, timeout_ns: int) -> None:
+        """Let handlers take the last events, for at most so long."""
+        if self._handlers:
+            _, late = await asyncio.wait(self._handlers, timeout=timeout_ns / 1e9)
+            for task in late:
+                task.cancel()
+
+    @property
+    def ack_events(self) -> AckTrigger | None:
+        """When the node tells of acknowledgements, unless its readers say something else."""
+        return self._engine.settings.ack_events
+
+    @property
+    def _window(self) -> int:
+        """What a share of the window is of."""
+        return self._engine.settings.session.max_unacked_packet
+
     async def drain(self, timeout: float | None) -> None:
         """See ``Node.drain``."""
         self.check_alive()
@@ -459,6 +498,7 @@ class Port:
             outgoing.stages.fail_all("node closed")
         for mailbox in self._engine.inbox.mailboxes.values():
             mailbox.interrupt()
+        self._engine.watching.end()
 
 
 def _or(name: str, known: Iterable[str]) -> str:

@@ -88,6 +88,14 @@ class Receipt(MessageWaits):
         """Names the message for ever, as ``Message.id`` does where it arrives."""
         return f"{self._port.node_id}-{self._ordinal}"
 
+    @property
+    def number(self) -> int | None:
+        """Its place in its outgoing queue, from 1 at the start of the node, as an ``AckEvent`` has it.
+
+        None for a message that was accepted with its key before that, and had come to its end.
+        """
+        return None if self._ticket is None else self._ticket + 1
+
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
         """Wait for a stage given as a value; see ``Waits``."""
         outgoing, port = self._outgoing, self._port

@@ -6,7 +6,6 @@ Recoverable filters are kept on disk by the caller, in the commit of the packet;
 process. [MS-MQQB] 3.1.2.8 keeps message ids for half an hour instead, and takes a later copy for new.
 """
 
-from collections import deque
 from struct import Struct
 
 from triack.base.errors import StoreDamaged
@@ -32,7 +31,7 @@ class DuplicateFilter:
     def __init__(self) -> None:
         self.sequence = 0
         self._seen = NumberSet()
-        self._skips: deque[Range] = deque(maxlen=SKIPS_MAX)
+        self._skips: list[Range] = []
 
     def handle_packet(self, header: SequenceHeader) -> bool:
         """Whether the packet is seen for the first time. A newer sequence id starts a new stream."""
@@ -46,6 +45,24 @@ class DuplicateFilter:
             self._skip_to(header.previous)
             self._seen.forget_below(header.previous)
         return self._seen.add(header.number)
+
+    def handle_run(self, header: SequenceHeader, packets: int) -> bool:
+        """See packets for the first time that follow each other, and what was seen before, and say the same.
+
+        Args:
+            header: of the first.
+            packets: how many there are.
+
+        Returns:
+            False when they have to be looked at one by one, and nothing has changed.
+        """
+        if header.sequence != self.sequence or header.number != self._seen.highest + 1:
+            return False
+        if header.previous > self._seen.cumulative:
+            self._skip_to(header.previous)
+            self._seen.forget_below(header.previous)
+        self._seen.add_run(header.number, header.number + packets - 1)
+        return True
 
     def is_fresh(self, header: SequenceHeader) -> bool:
         """Whether ``handle_packet`` would say so; nothing changes."""
@@ -68,6 +85,7 @@ class DuplicateFilter:
             first = end + 1
         if first <= floor:
             self._skips.append((first, floor))
+        del self._skips[:-SKIPS_MAX]
 
     def opens_gap(self, header: SequenceHeader) -> bool:
         """Whether a fresh packet of this sequence is next to nothing that was seen."""

@@ -11,12 +11,12 @@ Only accepted packets move the position. It knows nothing of disks: the caller c
 ``position``, then says so with ``handle_committed``; order acks speak of the committed position alone.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
+from triack.base.ranges import Range
 from triack.base.reasons import RejectReason
 from triack.ordering.order_ack import OrderAck
 from triack.ordering.settings import OrderSettings
@@ -79,7 +79,7 @@ class IncomingSequence(Generic[Context]):
         self._held_order: list[tuple[int, int]] = []
         self._held_sequence = 0
         self.held_bytes = 0
-        self._skips: deque[tuple[int, int]] = deque(maxlen=SKIPS_MAX)
+        self._skips: list[Range] = []
 
     @property
     def held(self) -> int:
@@ -115,6 +115,25 @@ class IncomingSequence(Generic[Context]):
                 # It came again by another session: that one wants the answer.
                 held.context = context
         return outcome, []
+
+    def handle_run(self, header: SequenceHeader, packets: int, now_ns: int, *, asks: bool) -> bool:
+        """Accept packets of which each one names the one before it.
+
+        Args:
+            header: of the first.
+            packets: how many there are.
+            now_ns: the clock.
+            asks: whether one of them asks for an ack.
+
+        Returns:
+            False when they have to be judged one by one, and nothing has changed.
+        """
+        if self._held or self._judge_position(header) is not Outcome.ACCEPTED:
+            return False
+        self.ack.handle_packet(now_ns, asks=asks, packets=packets)
+        self._move_to(header)
+        self.position = (header.sequence, header.number + packets - 1)
+        return True
 
     def is_next(self, header: SequenceHeader) -> bool:
         """Whether a packet would be accepted now."""
@@ -188,6 +207,7 @@ class IncomingSequence(Generic[Context]):
             number = 0
         if header.number > number + 1:
             self._skips.append((number + 1, header.number - 1))
+            del self._skips[:-SKIPS_MAX]
 
     def _poll_held(self) -> _Held[Context] | None:
         # What has the lowest previous fits first; that also skips packets that the sender gave up meanwhile.

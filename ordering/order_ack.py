@@ -8,6 +8,8 @@ the committed position, which the caller supplies.
 """
 
 from triack.base.ack_debt import AckDebt
+from triack.base.ack_trigger import AckTerms
+from triack.base.units import in_ns
 from triack.ordering.settings import OrderSettings
 
 __all__ = ["OrderAck"]
@@ -19,8 +21,9 @@ class OrderAck(AckDebt):
     __slots__ = ()
 
     def __init__(self, settings: OrderSettings) -> None:
-        super().__init__(settings.ack_terms)
+        delay_ns, idle_ns = in_ns(settings.seq_max_ack_delay_s), in_ns(settings.order_ack_idle_s)
+        super().__init__(AckTerms(count=None, bytes_=None, delay_ns=delay_ns, idle_ns=idle_ns))
 
-    def handle_packet(self, now_ns: int, *, asks: bool) -> None:
-        """A packet of the sequence arrived, whatever became of it."""
-        self.add(1, 0, now_ns, asks=asks)
+    def handle_packet(self, now_ns: int, *, asks: bool, packets: int = 1) -> None:
+        """A packet of the sequence arrived, or several, whatever became of it."""
+        self.add(packets, 0, now_ns, asks=asks)

@@ -128,6 +128,7 @@ class Entry:
         sends: how often it was handed to a session.
         packet: the number that the current session gave it; 0 when it has not been sent in it.
         whole: the large message that it is a fragment of, or None.
+        asks: whether the sender of a message in it wants its acknowledgements at once.
     """
 
     number: int
@@ -143,6 +144,7 @@ class Entry:
     sends: int = 0
     packet: int = 0
     whole: "_Whole | None" = None
+    asks: bool = False
 
 
 @dataclass(slots=True)

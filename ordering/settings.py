@@ -1,8 +1,7 @@
 """What sequences can be told. Durations are given in seconds; names follow MSMQ's registry values."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from triack.base.ack_trigger import AckTerms
 from triack.base.checks import check_settings
 
 __all__ = ["OrderSettings"]
@@ -29,17 +28,6 @@ class OrderSettings:
     seq_resend_46_s: float = 300.0
     seq_resend_79_s: float = 1800.0
     seq_resend_10_s: float = 21600.0
-    order_ack_idle_ns: int = field(init=False, repr=False, compare=False)
-    seq_max_ack_delay_ns: int = field(init=False, repr=False, compare=False)
-    seq_resend_13_ns: int = field(init=False, repr=False, compare=False)
-    seq_resend_46_ns: int = field(init=False, repr=False, compare=False)
-    seq_resend_79_ns: int = field(init=False, repr=False, compare=False)
-    seq_resend_10_ns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("order_ack_idle_s", "seq_max_ack_delay_s"))
-
-    @property
-    def ack_terms(self) -> AckTerms:
-        """When an order ack is due."""
-        return AckTerms(count=None, bytes_=None, delay_ns=self.seq_max_ack_delay_ns, idle_ns=self.order_ack_idle_ns)

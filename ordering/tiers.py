@@ -9,15 +9,16 @@ starts nothing again: nothing has failed, and on a quiet link there would never 
     WAITING --progress | new session after a failed one--> WAITING, attempt 0 --all acked--> STOPPED
 """
 
+from triack.base.units import in_ns
 from triack.ordering.settings import OrderSettings
 
 __all__ = ["TIERS", "ResendTimer", "tier_interval_ns"]
 
 TIERS: tuple[tuple[int | None, str], ...] = (
-    (3, "seq_resend_13_ns"),
-    (6, "seq_resend_46_ns"),
-    (9, "seq_resend_79_ns"),
-    (None, "seq_resend_10_ns"),
+    (3, "seq_resend_13_s"),
+    (6, "seq_resend_46_s"),
+    (9, "seq_resend_79_s"),
+    (None, "seq_resend_10_s"),
 )
 """Last attempt of a tier, and the setting with its wait."""
 
@@ -25,8 +26,7 @@ TIERS: tuple[tuple[int | None, str], ...] = (
 def tier_interval_ns(attempt: int, settings: OrderSettings) -> int:
     """The wait before resend number ``attempt``, from 1."""
     name = next(name for last, name in TIERS if last is None or attempt <= last)
-    interval_ns: int = getattr(settings, name)
-    return interval_ns
+    return in_ns(getattr(settings, name))
 
 
 class ResendTimer:

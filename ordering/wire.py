@@ -29,12 +29,15 @@ __all__ = [
     "encode_order_ack",
     "encode_reject",
     "header_bytes",
+    "is_data",
+    "read_following",
 ]
 
 _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
 _HOLD = Struct("!BB16sIQ")
 _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD = 1, 2, 3, 4
+_DATA_BEGIN = bytes([_KIND_DATA])
 _FLAG_ASK = 0x01
 """The only flag of data."""
 _FLAG_STOP = 0x01
@@ -129,6 +132,25 @@ def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket | H
         return _DECODERS[content[0]](content)
     except (StructError, KeyError, IndexError, UnicodeDecodeError) as cause:
         raise ProtocolError(DropReason.BAD_PACKET, "not a sequence packet") from cause
+
+
+def is_data(content: bytes) -> bool:
+    """Whether it is no control packet."""
+    return content[:1] == _DATA_BEGIN
+
+
+def read_following(first: SequenceHeader, content: bytes) -> tuple[int, int, bool, bytes] | None:
+    """Read a packet of the stream of ``first``: number, previous, whether it asks, body. None for any other content."""
+    try:
+        kind, flags, origin, lane, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
+    except StructError:
+        return None
+    at = _DATA.size + queue_bytes
+    if kind != _KIND_DATA or lane != first.lane or sequence != first.sequence or origin != first.origin:
+        return None
+    if content[_DATA.size : at] != first.queue.encode() or not previous < number <= NUMBER_MAX:
+        return None
+    return number, previous, bool(flags & _FLAG_ASK), content[at:]
 
 
 def _decode_data(content: bytes) -> SequenceHeader:

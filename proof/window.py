@@ -14,7 +14,7 @@ from triack.transport.replay_window import WINDOW, ReplayWindow
 __all__ = ["COUNTERS", "Compared", "compare"]
 
 COUNTERS = 10_000_000
-"""Enough to go around the window's slots a thousand times."""
+"""Enough to pass the window a thousand times."""
 _KEPT = 1_000_000
 """Counters in the set, before those are left out that are too old to matter."""
 

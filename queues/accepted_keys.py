@@ -7,11 +7,11 @@ between two starts makes it no longer. As long as it counts, it also knows wheth
 
 import json
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from triack.base.checks import check_settings
 from triack.base.commit import Commit
-from triack.base.units import MS
+from triack.base.units import MS, in_ns
 from triack.ordering.outgoing import Entry
 from triack.queues.outgoing_queue import OutgoingQueue
 
@@ -36,7 +36,6 @@ class KeySettings:
 
     lifetime_s: float = 86_400.0
     most: int = 100_000
-    lifetime_ns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -90,7 +89,7 @@ class AcceptedKeys:
     """
 
     def __init__(self, settings: KeySettings) -> None:
-        self._lifetime_ms = -(-settings.lifetime_ns // MS)
+        self._lifetime_ms = -(-in_ns(settings.lifetime_s) // MS)
         self._most = settings.most
         # In the order of acceptance: the first ends first.
         self._by_name: dict[tuple[str, str, str], Accepted] = {}

@@ -22,7 +22,8 @@ HALF_OPEN_OF_ONE_MAX = 16
 the middle of it two."""
 
 Key = TypeVar("Key", bound=Hashable)
-Group = dict[Key, dict[Conversation, None]]
+Group = dict[Key, Conversation | dict[Conversation, None]]
+"""Most have one member, which then stands there itself: a table of one takes a quarter of a kilobyte."""
 
 
 class Conversations:
@@ -100,8 +101,8 @@ class Conversations:
             Those that have to give way.
         """
         self._accepted[(conversation.peer_id, conversation.session.hello.session_id)] = conversation
-        crowd = self._by_source.get(source, {})
-        oldest = [next(iter(crowd))] if len(crowd) >= HALF_OPEN_OF_ONE_MAX else []
+        crowd = _members(self._by_source, source)
+        oldest = crowd[:1] if len(crowd) >= HALF_OPEN_OF_ONE_MAX else []
         if not oldest and len(self._half_open) >= HALF_OPEN_MAX:
             oldest = [next(iter(self._half_open))]
         self._half_open[conversation] = source
@@ -132,7 +133,7 @@ class Conversations:
 
     def with_node(self, node_id: bytes) -> list[Conversation]:
         """Those with a node that have been open."""
-        return list(self._by_node.get(node_id, ()))
+        return _members(self._by_node, node_id)
 
     def of_node(self, node_id: bytes) -> list[Conversation]:
         """All with a node, whether they have been open or not."""
@@ -141,20 +142,30 @@ class Conversations:
 
     def with_peer(self, name: str) -> list[Conversation]:
         """Those with a peer that have been open."""
-        return list(self._by_name.get(name, ()))
+        return _members(self._by_name, name)
 
     def at(self, path: str) -> list[Conversation]:
         """Those whose datagrams go to an address."""
-        return list(self._by_path.get(path, ()))
+        return _members(self._by_path, path)
 
 
 def _put(group: Group[Key], key: Key, conversation: Conversation) -> None:
-    group.setdefault(key, {})[conversation] = None
+    present = group.setdefault(key, conversation)
+    if isinstance(present, dict):
+        present[conversation] = None
+    elif present is not conversation:
+        group[key] = {present: None, conversation: None}
 
 
 def _take(group: Group[Key], key: Key, conversation: Conversation) -> None:
-    members = group.get(key)
-    if members is not None:
-        members.pop(conversation, None)
-        if not members:
-            del group[key]
+    present = group.get(key)
+    if isinstance(present, dict):
+        present.pop(conversation, None)
+    if present is conversation or present == {}:
+        del group[key]
+
+
+def _members(group: Group[Key], key: Key) -> list[Conversation]:
+    """Oldest first."""
+    present = group.get(key, {})
+    return list(present) if isinstance(present, dict) else [present]

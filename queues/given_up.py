@@ -39,9 +39,9 @@ class GivenUp:
         return self.reason in _EXPIRED
 
     def open(self) -> Unpacked:
-        """What they hold. Tells, too, which of its two times ran out: only the message itself knows."""
+        """What they hold. Tells, too, which of its two times ran out: only the packet itself knows."""
         content = unpack_pieces([entry.body or b"" for entry in self.entries])
-        if self.has_expired and content.is_unread_after(self.entries[0].reach_by_ms):
+        if self.has_expired and content.receive_by_ms == self.entries[0].reach_by_ms:
             self.reason = DeadReason.RECEIVE_TIMEOUT
         return content
 

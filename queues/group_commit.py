@@ -41,13 +41,14 @@ class Arrivals:
     Attributes:
         accepted: numbers of each stream that the commit holds, as (sequence, number, messages): acknowledge them. One
             that was refused has ``REFUSED`` for its messages.
-        queued: packets for queues of this node that it holds, with the first bytes of their bodies: hand them out.
+        queued: packets for queues of this node that it holds: hand them out. Either one, with the first bytes of its
+            body, or neighbouring batches, with None.
         stored: received packets by conversation whose content or position it holds: store-acknowledge them.
         refused: received packets whose rejections are on the disk with it: tell their origins.
     """
 
     accepted: dict[IncomingTransfer, list[tuple[int, int, int]]] = field(default_factory=dict)
-    queued: list[tuple[Mailbox, QueuedPacket, bytes]] = field(default_factory=list)
+    queued: list[tuple[Mailbox, list[QueuedPacket], bytes | None]] = field(default_factory=list)
     stored: dict[Conversation, list[int]] = field(default_factory=dict)
     refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
 

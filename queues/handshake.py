@@ -23,7 +23,7 @@ from triack.base.datagram import Channel, Channels, Header, Kind
 from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
-from triack.base.units import SECOND
+from triack.base.units import SECOND, in_ns
 from triack.queues.calling import WaitsFor
 from triack.queues.conversations import Conversations
 from triack.queues.effects import Release, Vouch
@@ -64,7 +64,7 @@ def session_settings(settings: NodeSettings, address: str, try_ns: int | None = 
     session = settings.session
     if not address.startswith("udp:"):
         session = replace(session, max_datagram_bytes=settings.stream_datagram_bytes)
-    if try_ns is not None and try_ns < session.connect_timeout_ns:
+    if try_ns is not None and try_ns < in_ns(session.connect_timeout_s):
         session = replace(session, connect_timeout_s=try_ns / SECOND)
     return session
 

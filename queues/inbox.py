@@ -6,6 +6,7 @@ returned that holds it together with its stream's new position.
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import repeat
 
 from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
@@ -18,10 +19,19 @@ from triack.base.units import MS
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
+from triack.queues.arrival_records import (
+    Record,
+    record_accepted,
+    record_order_ack,
+    record_recovered,
+    record_rejected,
+)
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
-from triack.queues.group_commit import REFUSED, GroupCommit, fold
+from triack.queues.expiry import Expiry
+from triack.queues.group_commit import REFUSED, GroupCommit
 from triack.queues.handed import as_runs, handed_fields
+from triack.queues.incoming_run import IncomingRun
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
@@ -34,15 +44,13 @@ from triack.queues.packing import (
     write_properties,
 )
 from triack.queues.quotas import NO_LIMIT, Account, Quota
-from triack.queues.redelivery import Return, Wait
+from triack.queues.redelivery import Return, Wait, wait_ms
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
 
 DEAD_LETTER_LANE = 0
 """No outgoing queue has it: dead letters are numbered by their ordinals at their origins."""
-Record = Callable[..., None]
-"""Writes to the session log: ``record(event, now_ns, **fields)``."""
 
 
 class Inbox:
@@ -59,6 +67,7 @@ class Inbox:
     Attributes:
         mailboxes: the queues of this node, by name.
         admission: who may put what into them, and when.
+        expiry: what nobody received in time.
     """
 
     def __init__(
@@ -95,6 +104,7 @@ class Inbox:
             notices=self._notices,
             make_room=self._make_room,
         )
+        self.expiry = Expiry(self._notices, self.dead_letter, record)
         self._fetching: Mailbox | None = None
         self._declared = queues or []
         self.dead_letters: Counter[str] = Counter()
@@ -141,16 +151,7 @@ class Inbox:
 
     def _restore_transfer(self, row: PositionRow, now_ns: int) -> None:
         transfer = IncomingTransfer.restore(row, self._settings.order)
-        where: dict[str, object] = {"number": row.number} if transfer.ordered else {"ranges": transfer.filter.ranges}
-        self._record(
-            "position_recovered",
-            now_ns,
-            origin=row.origin.hex(),
-            lane=row.lane,
-            sequence=row.sequence,
-            **where,
-            **{"class": transfer.delivery.label},
-        )
+        record_recovered(self._record, row, transfer, now_ns)
         self._add(transfer)
         self.admission.count_early(transfer)
 
@@ -209,8 +210,7 @@ class Inbox:
         if packet.delivery == Delivery.EXPRESS:
             mailbox.put(packet, body[:HEAD_BYTES])
             return
-        self.admission.waiting.add(packet.origin, len(body))
-        self._add_row(mailbox, packet, body, group)
+        self._add_rows(mailbox, [packet], body[:HEAD_BYTES], group)
 
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
@@ -218,8 +218,6 @@ class Inbox:
         if NO_DEAD_LETTER in properties and origin == self.admission.disk.own:
             self._drops[DropReason.REQUEST_ENDED] += 1
             return
-        # It was for the way that has failed: nothing takes a letter out of here but who reads it.
-        properties.pop("receive_by_ms", None)
         self.dead_letters[str(properties["dead_reason"])] += 1
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
@@ -227,13 +225,15 @@ class Inbox:
         packet = QueuedPacket([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
         self.put_local(DEAD_LETTER_QUEUE, packet, body, group)
 
-    def _add_row(self, mailbox: Mailbox, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
-        key = key_of(mailbox.queue_id, mailbox.next_position)
-        mailbox.next_position += 1
-        packet.keys = [key]
-        row = MessageRow(key, packet.origin, packet.lane, packet.sequence, packet.number, body)
-        group.commit.messages.append(row)
-        group.arrivals.queued.append((mailbox, packet, body[:HEAD_BYTES]))
+    def _add_rows(self, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, group: GroupCommit) -> None:
+        """Put packets that were counted into the next commit; see ``Arrivals.queued``."""
+        rows = group.commit.messages
+        for key, packet in enumerate(packets, key_of(mailbox.queue_id, mailbox.next_position)):
+            packet.keys = [key]
+            rows.append(MessageRow(key, packet.origin, packet.lane, packet.sequence, packet.number, packet.pieces[0]))
+        mailbox.next_position += len(packets)
+        self.admission.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
+        group.arrivals.queued.append((mailbox, packets, head))
 
     # ---- packets
 
@@ -265,6 +265,41 @@ class Inbox:
             handle = self._handle_ordered if transfer.ordered else self._handle_unordered
             handle(transfer, (conversation, packet), header, now_ns, group)
         self.admission.count_early(transfer)
+
+    def handle_run(
+        self, conversation: Conversation, run: IncomingRun, delivery: Delivery, now_ns: int, group: GroupCommit
+    ) -> bool:
+        """Take all packets of a run, as ``handle_packet`` would one by one.
+
+        Returns:
+            False when they must come one by one, as it may depend on each what becomes of it; nothing has changed then.
+        """
+        header = run.header
+        transfer = self._find(header.origin, header.lane)
+        if transfer is None or (transfer.queue, transfer.delivery) != (header.queue, delivery):
+            return False
+        mailbox = self.mailboxes.get(transfer.queue)
+        if header.origin != conversation.peer_id or delivery not in DURABLE or mailbox is None:
+            return False
+        if not self.admission.takes_run(transfer, mailbox, sum(run.counts), run.body_bytes):
+            return False
+        packets = len(run.bodies)
+        if not transfer.ordered:
+            if not transfer.filter.handle_run(header, packets):
+                return False
+            mailbox.drop_unfinished(header.origin, header.lane, header.previous)
+        elif transfer.sequence.handle_run(header, packets, now_ns, asks=run.asks):
+            self._owe(transfer)
+        else:
+            return False
+        transfer.via = conversation
+        group.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
+        numbers = range(header.number, run.last + 1)
+        accepted = zip(repeat(header.sequence), numbers, run.counts, strict=False)
+        group.arrivals.accepted.setdefault(transfer, []).extend(accepted)
+        self._add_rows(mailbox, mailbox.charge_run(run, delivery), None, group)
+        self.admission.count_early(transfer)
+        return True
 
     def _holds_back(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
         """Whether a packet is not taken now, as there is no room for it."""
@@ -336,7 +371,7 @@ class Inbox:
         if transfer.filter.handle_packet(header):
             self._take(transfer, header, arrival, now_ns, group)
             if not durable:
-                self._record_accepted({transfer: group.arrivals.accepted.pop(transfer)}, now_ns)
+                record_accepted(self._record, {transfer: group.arrivals.accepted.pop(transfer)}, now_ns)
         elif (
             not self._reject_again(transfer, header, arrival, now_ns, group)
             and durable
@@ -373,13 +408,13 @@ class Inbox:
         for transfer in group.arrivals.accepted:
             group.commit.positions[(transfer.origin, transfer.lane)] = transfer.row()
         for mailbox in self._notices.dirty:
-            changed, orphans = mailbox.take_changes()
-            group.commit.message_deletes += as_ranges(sorted(orphans))
+            changed, gone = mailbox.take_changes()
             for packet in changed:
                 if packet.done:
-                    group.commit.message_deletes += as_ranges(sorted(packet.keys))
+                    gone += packet.keys
                 else:
                     group.commit.progress[packet.keys[0]] = packet.encode_progress()
+            group.commit.message_deletes += as_ranges(sorted(gone))
         self._notices.dirty.clear()
         if self._removed:
             commit, removed = group.commit, self._removed
@@ -445,16 +480,7 @@ class Inbox:
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _record_rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
-        self._record(
-            "rejected",
-            now_ns,
-            origin=header.origin.hex(),
-            lane=header.lane,
-            sequence=header.sequence,
-            number=header.number,
-            reason=reason,
-            **{"class": delivery.label},
-        )
+        record_rejected(self._record, header, delivery, reason, now_ns)
 
     # ---- after the commit
 
@@ -465,33 +491,16 @@ class Inbox:
             transfer.handle_committed(row)
             if transfer.ordered:
                 self._owe(transfer)
-        self._record_accepted(group.arrivals.accepted, now_ns)
-        for mailbox, packet, head in group.arrivals.queued:
-            self.admission.waiting.add(packet.origin, -packet.size_bytes)
-            mailbox.put(packet, head)
+        record_accepted(self._record, group.arrivals.accepted, now_ns)
+        for mailbox, packets, head in group.arrivals.queued:
+            self.admission.waiting.add(packets[0].origin, -sum([packet.size_bytes for packet in packets]))
+            mailbox.put_all(packets, head)
         self._notices.relieved = self._notices.relieved or bool(group.arrivals.queued)
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
         for conversation, numbers in group.arrivals.stored.items():
             conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
-
-    def _record_accepted(self, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
-        """Record what is in the queues for good."""
-        for transfer, numbers in accepted.items():
-            for sequence, first, last, count in fold(numbers, bridge=transfer.ordered):
-                self._record(
-                    "committed",
-                    now_ns,
-                    origin=transfer.origin.hex(),
-                    lane=transfer.lane,
-                    sequence=sequence,
-                    first=first,
-                    last=last,
-                    count=count,
-                    queue=transfer.queue,
-                    **{"class": transfer.delivery.label},
-                )
 
     # ---- order acks
 
@@ -526,18 +535,21 @@ class Inbox:
             self._owe(transfer)
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let order acks whose wait has ended become due, and messages whose wait has ended come again."""
+        """Let order acks become due whose wait has ended, messages expire, and others come again."""
         for transfer in self._deadlines.poll_due(now_ns):
             transfer.sequence.ack.handle_timer(now_ns)
             self._owe(transfer)
-        for mailbox in self._notices.resuming.poll_due(self._wall_ms(now_ns)):
+        now_ms = self._wall_ms(now_ns)
+        self.expiry.handle_timer(now_ms)
+        for mailbox in self._notices.resuming.poll_due(now_ms):
             mailbox.interrupt()
 
     def next_deadline(self) -> int | None:
-        """When the next order ack becomes due, or a wait ends, or None."""
-        due_ns, resume_ms = self._deadlines.earliest(), self._notices.resuming.earliest()
+        """When the next order ack becomes due, a message expires or a wait ends, or None."""
+        due_ns = self._deadlines.earliest()
+        by_wall_ms = self._notices.resuming.earliest(), self.expiry.next_deadline_ms()
         ends = [] if due_ns is None else [due_ns]
-        ends += [] if resume_ms is None else [resume_ms * MS - self._wall_offset_ns]
+        ends += [at_ms * MS - self._wall_offset_ns for at_ms in by_wall_ms if at_ms is not None]
         return min(ends, default=None)
 
     @property
@@ -577,15 +589,7 @@ class Inbox:
         sequence, number = transfer.acked = transfer.claimable
         control = Control(encode_order_ack(transfer.origin, transfer.lane, sequence, number))
         self._control(conversation, (transfer.lane, 0), control)
-        self._record(
-            "order_ack_sent",
-            now_ns,
-            origin=transfer.origin.hex(),
-            lane=transfer.lane,
-            sequence=sequence,
-            number=number,
-            peer=conversation.peer_id.hex(),
-        )
+        record_order_ack(self._record, transfer, conversation.peer_id, now_ns)
 
     # ---- handing out
 
@@ -596,7 +600,7 @@ class Inbox:
             self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns, group)
             return
         redelivery = way.redelivery or self._settings.redelivery_of(mailbox.name)
-        length_ms = redelivery.after(failures) if failures else 0
+        length_ms = wait_ms(redelivery, failures) if failures else 0
         if way.delay_ms is not None:
             length_ms = way.delay_ms
         wait = Wait(self._wall_ms(now_ns) + length_ms, length_ms, redelivery.keep_order) if length_ms else None

@@ -14,7 +14,7 @@ from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.path import Paths
-from triack.queues.reconnect import Reconnect
+from triack.queues.reconnect import Reconnect, wait_ns
 from triack.session.session import Session
 from triack.session.states import State
 
@@ -359,7 +359,7 @@ class Link:
             if self.conversation.known is None:
                 self.calling.handle_missed()
         self.conversation = None
-        self.retry_at_ns = now_ns + self._reconnect.wait_ns(self._attempts, self._random, unanswered=unanswered)
+        self.retry_at_ns = now_ns + wait_ns(self._reconnect, self._attempts, self._random, unanswered=unanswered)
         self._attempts += 1
         self.wake()
 

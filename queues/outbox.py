@@ -6,8 +6,10 @@ after the acknowledgement that frees its class, or together with its arrival in 
 Only what something happened to is looked at: whoever changes an outgoing queue calls ``_look_at`` afterwards.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
@@ -35,6 +37,9 @@ FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once: many windows of small packets, as asking costs more than reading them."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 """The same for large packets: two windows of the largest, and little beside ``body_cache_bytes``."""
+LETTERS_MAX = 200
+"""Dead letters that one commit makes, and packets that expire in one round: some milliseconds of work, as whoever
+shares the event loop waits meanwhile. The others follow with the next."""
 
 _GIVEN_UP = (EntryState.GIVEN_UP, EntryState.REJECTED)
 
@@ -95,7 +100,7 @@ class Outbox:
         self._ordinals = Ordinals(incarnation)
         self._unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
-        self._given_up: list[GivenUp] = []
+        self._given_up: deque[GivenUp] = deque()
         self._deadlines = Deadlines[OutgoingQueue | Link]()
         self.keys = AcceptedKeys(settings.keys)
 
@@ -135,6 +140,7 @@ class Outbox:
             next_number=row.next_number,
             content_bytes=self._content_bytes(row.peer),
             settings=self._settings.order,
+            messages_per_packet=self._settings.messages_per_packet,
         )
         self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
         self._by_lane[outgoing.lane] = outgoing
@@ -195,6 +201,8 @@ class Outbox:
 
     def room_bytes(self, outgoing: OutgoingQueue) -> int:
         """How much an outgoing queue takes without waiting; the message that goes beyond is taken, and nothing at 0."""
+        if any(reader.is_full for reader in outgoing.readers):
+            return 0
         coming = len(outgoing.pending)
         if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
             return 0
@@ -290,7 +298,7 @@ class Outbox:
 
     def content_of(self, outgoing: OutgoingQueue, entry: Entry) -> tuple[bytes, PacketContext, bool]:
         """The content of a packet that leaves now, its context, and whether someone waits for its acks."""
-        awaited = outgoing.stages.awaits(entry)
+        awaited = entry.asks or outgoing.stages.awaits(entry)
         sequence = outgoing.sequence
         previous = sequence.previous_of(entry)
         asks = sequence.poll_ask(entry) or awaited
@@ -443,7 +451,7 @@ class Outbox:
             key.sequence.hold.handle_timer(now_ns)
             if again := key.sequence.handle_timer(now_ns):
                 self._record_resend(key, again, now_ns)
-            for entry in key.poll_expired(now_ms):
+            for entry in key.poll_expired(now_ms, LETTERS_MAX):
                 self._give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 
@@ -469,18 +477,20 @@ class Outbox:
             self._given_up.append(GivenUp(outgoing, entries, reason))
 
     def dead_letter_given_up(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
-        """Put given-up messages into the dead-letter queue, with the next commit; those whose bodies are here."""
-        waiting: list[GivenUp] = []
-        for item in self._given_up:
+        """Put given-up messages into the dead-letter queue, with the next commit, in order, as far as bodies came."""
+        letters = 0
+        while self._given_up and letters < LETTERS_MAX:
+            item = self._given_up[0]
+            if not (item.is_freed or item.is_here):
+                break
+            self._given_up.popleft()
             if item.is_freed:
                 continue
-            if not item.is_here:
-                waiting.append(item)
-                continue
-            self._dead_letter(item, item.open(), group, now_ms)
+            content = item.open()
+            letters += len(content.bodies)
+            self._dead_letter(item, content, group, now_ms)
             # Before the commit: if the process dies right after it, nothing else would tell of the removal.
             self._record_removed(item, now_ns)
-        self._given_up = waiting
 
     def _dead_letter(self, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
         outgoing, entries = item.outgoing, item.entries
@@ -501,7 +511,7 @@ class Outbox:
             left = [entry for entry in entries if entry.number in outgoing.sequence.entries]
             for entry in left:
                 outgoing.sequence.remove(entry)
-                outgoing.stages.handle_removed(entry, reason)
+                outgoing.handle_removed(entry, reason)
             self._let_go(outgoing, left)
             self._look_at(outgoing)
 
@@ -522,7 +532,7 @@ class Outbox:
 
     def _missing(self) -> Iterator[tuple[OutgoingQueue, Entry]]:
         """Packets whose bodies are needed next: of given-up messages, then of the queues that want some, in turns."""
-        for item in self._given_up:
+        for item in islice(self._given_up, FETCH_AHEAD_PACKETS):
             if not item.is_freed:
                 yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
         for outgoing in list(self._wanting):

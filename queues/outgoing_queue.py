@@ -3,6 +3,7 @@
 It packs what is submitted into packets, gives them to the outgoing sequence, and knows how far each message has come.
 """
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.ordering.outgoing import Entry, OutgoingSequence
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import header_bytes
+from triack.queues.ack_events import AckEvents
 from triack.queues.packing import Outgoing, Packed, pack
 from triack.queues.stages import StageTracker
 
@@ -37,12 +39,17 @@ class OutgoingQueue:
         next_number: number of the next packet.
         content_bytes: largest packet content on the way there.
         settings: for the sequence.
+        messages_per_packet: the most that a packet holds; None for as many as fit.
+
+    Attributes:
+        readers: who is told what becomes of its messages.
     """
 
     __slots__ = (
         "_blocks",
         "_body_bytes",
         "_expiries",
+        "_messages_per_packet",
         "committing",
         "delivery",
         "durable",
@@ -52,6 +59,7 @@ class OutgoingQueue:
         "pending",
         "pending_bytes",
         "queue",
+        "readers",
         "sequence",
         "stages",
         "submitted",
@@ -69,6 +77,7 @@ class OutgoingQueue:
         next_number: int,
         content_bytes: int,
         settings: OrderSettings,
+        messages_per_packet: int | None = None,
     ) -> None:
         self.lane = lane
         self.peer = peer
@@ -77,6 +86,7 @@ class OutgoingQueue:
         self.durable = delivery in DURABLE
         self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)
         self.stages = StageTracker()
+        self.readers: list[AckEvents] = []
         self.pending: list[bytes | Outgoing] = []
         self.pending_bytes = 0
         self.submitted = 0
@@ -86,6 +96,7 @@ class OutgoingQueue:
         self.committing = 0
         self._body_bytes = content_bytes - header_bytes(queue)
         self._expiries: list[tuple[int, int]] = []
+        self._messages_per_packet = messages_per_packet
 
     def submit(self, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
@@ -123,7 +134,8 @@ class OutgoingQueue:
         ends = [*(start for start, _ in self._blocks[1:]), self.submitted]
         for (_, offset), end in zip(self._blocks, ends, strict=True):
             until = max(0, end - first)
-            packed += pack(messages[at:until], self._body_bytes, first + at + offset, now_ms)[0]
+            ordinal, most = first + at + offset, self._messages_per_packet
+            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, most)[0]
             at = until
         del self._blocks[:-1]
         return packed
@@ -140,6 +152,7 @@ class OutgoingQueue:
         entries: list[Entry] = []
         for item in packed:
             entry = Entry(number, item.body, len(item.body), item.messages, ticket, item.tickets, item.reach_by_ms)
+            entry.asks = item.asks
             entries.append(entry)
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
@@ -176,11 +189,33 @@ class OutgoingQueue:
         self.unacked_bytes -= entry.size_bytes
         entry.body = None
         self.stages.handle_progress(entry)
+        for reader in self.readers:
+            reader.handle_acked(entry.first_ticket, entry.messages, entry.size_bytes, asks=entry.asks)
 
-    def poll_expired(self, now_ms: int) -> list[Entry]:
-        """Packets whose time to reach the queue has run out."""
+    def handle_removed(self, entry: Entry, reason: str) -> None:
+        """A packet will never be delivered; ``handle_freed`` follows."""
+        self.stages.handle_removed(entry, reason)
+        for reader in self.readers:
+            reader.handle_failed(entry.first_ticket, entry.messages, reason)
+
+    @property
+    def first_unsettled(self) -> int:
+        """Ticket of the oldest message that is neither acknowledged nor given up."""
+        oldest = next(iter(self.sequence.entries.values()), None)
+        return self.stages.queued if oldest is None else oldest.first_ticket
+
+    def settled_early(self) -> Iterator[tuple[range, str | None]]:
+        """What became of messages after that one, as far as it is known: tickets, and why they failed or None."""
+        at = self.first_unsettled
+        for entry in self.sequence.entries.values():
+            yield from self.stages.fates(range(at, entry.first_ticket))
+            at = max(at, entry.first_ticket + entry.tickets)
+        yield from self.stages.fates(range(at, self.stages.queued))
+
+    def poll_expired(self, now_ms: int, most: int) -> list[Entry]:
+        """Packets whose time to reach the queue has run out; ``next_expiry_ms`` has passed while there are more."""
         expired: list[Entry] = []
-        while self._expiries and self._expiries[0][0] <= now_ms:
+        while len(expired) < most and self._expiries and self._expiries[0][0] <= now_ms:
             _, number = heappop(self._expiries)
             entry = self.sequence.entries.get(number)
             if entry is not None:

@@ -103,6 +103,10 @@ class Level:
         elif self.value <= self.limit - self.limit // 4:
             self.is_full = False
 
+    def takes(self, amount: int) -> bool:
+        """Whether it is not full, and would not be with so much more."""
+        return not self.is_full and self.value + amount < self.limit
+
 
 class Fill:
     """What counts against the quota of a queue: also what waits for its commit, and unfinished messages.
@@ -124,6 +128,10 @@ class Fill:
     def is_full(self) -> bool:
         """Whether the queue has reached its quota, or comes from there."""
         return self.messages.is_full or self.bytes.is_full
+
+    def takes(self, messages: int, size_bytes: int) -> bool:
+        """Whether it is not full, and would not be with so much more."""
+        return self.messages.takes(messages) and self.bytes.takes(size_bytes)
 
     def is_full_with(self, messages: int) -> bool:
         """Whether it takes no more, beside so many messages that were accepted and are in no packet yet."""
@@ -165,6 +173,13 @@ class Account:
         self.total_bytes += size_bytes
         if not level.value:
             del self._levels[peer]
+
+    def takes(self, peer: bytes, size_bytes: int) -> bool:
+        """Whether a peer may have more, and still could with so much more."""
+        level = self._levels.get(peer)
+        if level is None:
+            return size_bytes < self._peer_bytes and self.total_bytes + size_bytes < self._all_bytes // 2
+        return level.takes(size_bytes) and self.total_bytes + size_bytes < self._all_bytes // 2
 
     def is_full(self, peer: bytes) -> bool:
         """Whether a peer may have no more."""

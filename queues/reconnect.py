@@ -10,7 +10,7 @@ from triack.base.units import SECOND
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Reconnect"]
+__all__ = ["Reconnect", "wait_ns"]
 
 _DOUBLINGS_MAX = 30
 """By then a millisecond has become twelve days: whatever the longest wait is, it is reached."""
@@ -45,18 +45,20 @@ class Reconnect:
         if self.first_s > self.most_s:
             raise UsageError(f"Reconnect: first_s is {self.first_s}, more than most_s, {self.most_s}")
 
-    def wait_ns(self, attempts: int, random: "Random", *, unanswered: bool) -> int:
-        """How long to wait now.
 
-        Args:
-            attempts: how many waits there were in this row before.
-            random: for jitter.
-            unanswered: whether nobody has answered the last attempt.
-        """
-        if self.step_s is None:
-            wait_s = self.first_s * 2.0 ** min(attempts, _DOUBLINGS_MAX)
-        else:
-            wait_s = self.first_s + self.step_s * attempts
-        wait_s = min(wait_s, self.most_s, self.unanswered_most_s if unanswered else self.most_s)
-        drawn_ns = round(wait_s * self.jitter * SECOND)
-        return round(wait_s * SECOND) - drawn_ns + random.randrange(drawn_ns + 1)
+def wait_ns(reconnect: Reconnect, attempts: int, random: "Random", *, unanswered: bool) -> int:
+    """How long to wait now.
+
+    Args:
+        reconnect: the settings.
+        attempts: how many waits there were in this row before.
+        random: for jitter.
+        unanswered: whether nobody has answered the last attempt.
+    """
+    if reconnect.step_s is None:
+        wait_s = reconnect.first_s * 2.0 ** min(attempts, _DOUBLINGS_MAX)
+    else:
+        wait_s = reconnect.first_s + reconnect.step_s * attempts
+    wait_s = min(wait_s, reconnect.most_s, reconnect.unanswered_most_s if unanswered else reconnect.most_s)
+    drawn_ns = round(wait_s * reconnect.jitter * SECOND)
+    return round(wait_s * SECOND) - drawn_ns + random.randrange(drawn_ns + 1)

@@ -7,11 +7,14 @@ record, so that a packet costs a few comparisons.
 from collections import Counter
 from typing import Any
 
+from triack.base.ack_trigger import longest_delay_ns
 from triack.base.delivery import Delivery
 from triack.base.log_lines import LineWriter
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DropReason
+from triack.base.units import in_ns
 from triack.ordering.wire import HoldPacket, OrderAckPacket, RejectPacket, SequenceHeader
+from triack.queues.incoming_run import IncomingRun
 from triack.queues.outbox import PacketContext
 from triack.queues.packing import messages_in
 from triack.queues.settings import NodeSettings
@@ -149,6 +152,17 @@ class Recorder:
         carries = packet.number, packet.previous, messages_in(packet.body)
         self._add_packet("packet_received", now_ns, session, duplicate, number, stream, *carries).size += size
 
+    def add_run(self, session: str, arrived: IncomingRun, delivery: Delivery, now_ns: int) -> None:
+        """Record packets that arrived for the first time."""
+        header = arrived.header
+        stream = delivery, header.origin, header.lane, header.sequence
+        carries = header.number, header.previous, arrived.counts[0]
+        run = self._add_packet("packet_received", now_ns, session, False, arrived.packet, stream, *carries)
+        run.size += arrived.size_bytes
+        run.packets += len(arrived.counts) - 1
+        for messages in arrived.counts[1:]:
+            _count(run.counts, messages)
+
     def _add_packet(  # noqa: PLR0917 - once for each packet, and names cost
         self,
         event: str,
@@ -178,11 +192,7 @@ class Recorder:
             named = number - 1 if stream[0] is Delivery.TRANSACTIONAL else run.previous
             if number == run.number + run.packets and previous == named:
                 run.packets += 1
-                last = run.counts[-1]
-                if last[1] == messages:
-                    last[0] += 1
-                else:
-                    run.counts.append([1, messages])
+                _count(run.counts, messages)
                 return run
         self._end_run()
         run = self._run = _Run(event, at_ns, session, flag, packet, stream)
@@ -217,18 +227,26 @@ class Recorder:
         return self._lines.take()
 
 
+def _count(counts: list[list[int]], messages: int) -> None:
+    last = counts[-1]
+    if last[1] == messages:
+        last[0] += 1
+    else:
+        counts.append([1, messages])
+
+
 def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
     """Where a node listens, and the settings that it keeps to (``base.session_log.SETTINGS``)."""
     session, order = settings.session, settings.order
     return {
         **({"address": address} if address else {}),
         "max_unacked_packet": session.max_unacked_packet,
-        "idle_ack_delay_ns": session.trigger.longest_ns,
+        "idle_ack_delay_ns": longest_delay_ns(session.trigger),
         "ack_threshold": session.trigger.threshold(session.max_unacked_packet) or 0,
-        "ack_timeout_min_ns": session.ack_timeout_min_ns if session.ack_timeout_ns is None else session.ack_timeout_ns,
-        "seq_max_ack_delay_ns": order.seq_max_ack_delay_ns,
-        "seq_resend_13_ns": order.seq_resend_13_ns,
-        "seq_resend_46_ns": order.seq_resend_46_ns,
-        "seq_resend_79_ns": order.seq_resend_79_ns,
-        "seq_resend_10_ns": order.seq_resend_10_ns,
+        "ack_timeout_min_ns": in_ns(session.ack_timeout_s or session.ack_timeout_min_s),
+        "seq_max_ack_delay_ns": in_ns(order.seq_max_ack_delay_s),
+        "seq_resend_13_ns": in_ns(order.seq_resend_13_s),
+        "seq_resend_46_ns": in_ns(order.seq_resend_46_s),
+        "seq_resend_79_ns": in_ns(order.seq_resend_79_s),
+        "seq_resend_10_ns": in_ns(order.seq_resend_10_s),
     }

@@ -4,14 +4,14 @@ Promise: whoever fails is asked again later and later, so that an outage of a ha
 survives a restart: its end is kept by the wall clock, and a clock that was set wrong makes it no longer than it was.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from triack.base.checks import check_settings
 from triack.base.errors import UsageError
-from triack.base.units import MS
+from triack.base.units import MS, in_ns
 
-__all__ = ["Redelivery", "Return", "Wait"]
+__all__ = ["Redelivery", "Return", "Wait", "wait_ms"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +27,21 @@ class Redelivery:
     first_wait_s: float = 1.0
     max_wait_s: float = 60.0
     keep_order: bool = True
-    first_wait_ns: int = field(init=False, repr=False, compare=False)
-    max_wait_ns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("first_wait_s", "max_wait_s"))
         if not isinstance(self.keep_order, bool):
             raise UsageError(f"Redelivery: keep_order must be True or False, not {self.keep_order!r}")
 
-    def to_json(self) -> dict[str, object]:
-        """The arguments that make the same again."""
-        return {"first_wait_s": self.first_wait_s, "max_wait_s": self.max_wait_s, "keep_order": self.keep_order}
 
-    def after(self, failures: int) -> int:
-        """How many milliseconds a message waits that has failed so often."""
-        wait_ns = self.first_wait_ns
-        for _ in range(1, failures):
-            if wait_ns >= self.max_wait_ns:
-                break
-            wait_ns *= 2
-        return -(-min(wait_ns, self.max_wait_ns) // MS)
+def wait_ms(redelivery: Redelivery, failures: int) -> int:
+    """How many milliseconds a message waits that has failed so often."""
+    wait_ns, most_ns = in_ns(redelivery.first_wait_s), in_ns(redelivery.max_wait_s)
+    for _ in range(1, failures):
+        if wait_ns >= most_ns:
+            break
+        wait_ns *= 2
+    return -(-min(wait_ns, most_ns) // MS)
 
 
 class Wait(NamedTuple):

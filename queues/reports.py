@@ -3,13 +3,14 @@
 from collections import Counter
 from typing import Any
 
-from triack.base.delivery import DURABLE
+from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.ordering import wire
 from triack.queues.control import Control
 from triack.queues.handshake import Handshakes
 from triack.queues.inbox import Inbox, Record
+from triack.queues.incoming_run import read_runs
 from triack.queues.jobs import Jobs
 from triack.queues.link import Conversation
 from triack.queues.news import News
@@ -80,10 +81,16 @@ class Reports:
     def take(self, conversation: Conversation, now_ns: int) -> None:
         """Take all that the session of a conversation has to report."""
         while (event := conversation.session.poll_event()) is not None:
-            try:
-                _REPORTS[type(event)](self, conversation, event, now_ns)
-            except ProtocolError as error:
-                self._drops[error.reason] += 1
+            if type(event) is events.RunArrived:
+                self._take_run(conversation, event, now_ns)
+            else:
+                self._take(conversation, event, now_ns)
+
+    def _take(self, conversation: Conversation, event: events.Event, now_ns: int) -> None:
+        try:
+            _REPORTS[type(event)](self, conversation, event, now_ns)
+        except ProtocolError as error:
+            self._drops[error.reason] += 1
 
     # ---- the session
 
@@ -152,9 +159,7 @@ class Reports:
         if event.duplicate:
             return
         if isinstance(packet, wire.SequenceHeader):
-            if event.delivery in DURABLE:
-                self._depend(conversation)
-            self._inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._jobs.group)
+            self._handle_packet(conversation, event.number, packet, event.delivery, now_ns)
             return
         if packet.origin != self._node_id or not self._outbox.leads(packet.lane, conversation.peer_id):
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
@@ -165,6 +170,31 @@ class Reports:
             self._outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop)
         else:
             self._outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
+
+    def _handle_packet(
+        self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int
+    ) -> None:
+        if delivery in DURABLE:
+            self._depend(conversation)
+        self._inbox.handle_packet(conversation, number, packet, delivery, now_ns, self._jobs.group)
+
+    def _take_run(self, conversation: Conversation, event: events.RunArrived, now_ns: int) -> None:
+        """Take packets by the run, and those one by one that cannot be."""
+        delivery = event.delivery
+        for run in read_runs(event):
+            if isinstance(run, events.PacketArrived):
+                self._take(conversation, run, now_ns)
+                continue
+            if self._recorder is not None:
+                self._recorder.add_run(conversation.label, run, delivery, now_ns)
+            if self._inbox.handle_run(conversation, run, delivery, now_ns, self._jobs.group):
+                self._depend(conversation)
+                continue
+            for number, packet in enumerate(run.headers(), run.packet):
+                try:
+                    self._handle_packet(conversation, number, packet, delivery, now_ns)
+                except ProtocolError as error:
+                    self._drops[error.reason] += 1
 
     def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _now_ns: int) -> None:
         self._drops[event.reason] += 1

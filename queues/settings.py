@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
@@ -18,7 +19,7 @@ __all__ = ["NodeSettings"]
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Settings of one node. Durations are given in seconds, and kept in nanoseconds beside them.
+    """Settings of one node. Durations are given in seconds.
 
     Attributes:
         session: limits and timeouts of its sessions.
@@ -38,6 +39,9 @@ class NodeSettings:
         max_streams: incoming streams of one origin.
         close_timeout_s: how long ``close`` waits for the last acks.
         keys: how long the keys of messages count, and how many there may be.
+        messages_per_packet: the most that share a packet; None for as many as fit. With 1 a window of packets, and all
+            else that counts them, is one of messages.
+        ack_events: when acknowledgements are told (``Node.acknowledgements``); None: of each message by itself.
     """
 
     session: SessionSettings = field(default_factory=SessionSettings)
@@ -56,11 +60,14 @@ class NodeSettings:
     max_streams: int = 4_096
     close_timeout_s: float = 5.0
     keys: KeySettings = field(default_factory=KeySettings)
-    close_timeout_ns: int = field(init=False, repr=False, compare=False)
+    messages_per_packet: int | None = None
+    ack_events: AckTrigger | None = None
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
+        if not isinstance(self.ack_events, AckTrigger | None):
+            raise UsageError(f"NodeSettings: ack_events must be an AckTrigger, not {self.ack_events!r}")
         for queue, redelivery in self.queue_redelivery.items():
             check_name(queue)
             if not isinstance(redelivery, Redelivery):

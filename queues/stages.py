@@ -1,7 +1,7 @@
 """Which stage each message has reached, for those who ask. Costs nothing per message until someone does."""
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -127,6 +127,20 @@ class StageTracker:
                 return at
             at = max((entry.first_ticket + entry.tickets for entry in self._find(at)), default=at + 1)
         return tickets.stop
+
+    def fates(self, tickets: range) -> Iterator[tuple[range, str | None]]:
+        """What became of messages whose packets are gone: runs of them, and why they failed or None."""
+        at = tickets.start
+        while at < tickets.stop:
+            ends, reason = [tickets.stop], None
+            for first, end, why in [(0, self._forgotten_below, "forgotten"), *self._failed]:
+                if first <= at < end:
+                    reason = why
+                    ends.append(end)
+                elif at < first:
+                    ends.append(first)
+            yield range(at, min(ends)), reason
+            at = min(ends)
 
     def forget(self, ticket: int, waiter: Waiter) -> None:
         """Nobody waits any more."""

@@ -4,10 +4,14 @@ Promise: an ack leaves with the next datagram once it is due, or rides on a pack
 covers is its own machine's business (``session_ack``, ``store_ack``).
 """
 
-from triack.base.ack_trigger import AckTerms
+from collections.abc import Sequence
+
+from triack.base.ack_trigger import AckTerms, terms_of
+from triack.base.delivery import DURABLE
 from triack.base.ranges import NumberSet
+from triack.base.reasons import DropReason
 from triack.session import frames as wire
-from triack.session.events import AckSent, StoreAckSent, Transmit
+from triack.session.events import AckSent, PacketArrived, PacketDropped, RunArrived, StoreAckSent, Transmit
 from triack.session.policy import Policy
 from triack.session.session_ack import SessionAck
 from triack.session.store_ack import StoreAck
@@ -33,13 +37,13 @@ class Answering:
 
     def __init__(self, window: int, policy: Policy, span: int) -> None:
         self._window = window
-        self.session_ack = SessionAck(policy.session_ack.terms(policy.window), span)
-        self.store_ack = StoreAck(policy.store_ack.terms(policy.window))
+        self.session_ack = SessionAck(terms_of(policy.session_ack, policy.window), span)
+        self.store_ack = StoreAck(terms_of(policy.store_ack, policy.window))
 
     def agree(self, policy: Policy, rtt_ns: int) -> None:
         """This is in force from now on."""
-        self.session_ack.debt.terms = policy.session_ack.terms(policy.window, rtt_ns)
-        self.store_ack.debt.terms = policy.store_ack.terms(policy.window, rtt_ns)
+        self.session_ack.debt.terms = terms_of(policy.session_ack, policy.window, rtt_ns)
+        self.store_ack.debt.terms = terms_of(policy.store_ack, policy.window, rtt_ns)
 
     @property
     def terms(self) -> AckTerms:
@@ -55,6 +59,37 @@ class Answering:
     def received(self) -> NumberSet:
         """The packets that have come."""
         return self.session_ack.received
+
+    def handle_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> PacketArrived | PacketDropped:
+        """Count a packet that the datagram with that counter brought. Returns what to tell of it."""
+        acks, stores = self.session_ack, self.store_ack
+        if not acks.in_reach(frame.number):
+            return PacketDropped(DropReason.BEYOND_WINDOW)
+        size_bytes = len(frame.content)
+        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=frame.ask, now_ns=now_ns)
+        if not fresh:
+            # It came again, so that the last store ack may have been lost.
+            stores.handle_request()
+        elif frame.delivery in DURABLE:
+            stores.handle_packet(frame.number, size_bytes, asks=frame.ask)
+        else:
+            # No commit will ever report it, and its number would stay a gap in every store ack.
+            stores.handle_not_durable(frame.number)
+        return PacketArrived(frame.number, frame.delivery, frame.content, not fresh)
+
+    def handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> RunArrived:
+        """The same for packets that follow all that came before, within reach."""
+        self.session_ack.handle_run(run, counter=counter, now_ns=now_ns)
+        if run.delivery in DURABLE:
+            self.store_ack.handle_run(run)
+        else:
+            self.store_ack.handle_run_not_durable(run)
+        return RunArrived(run.number, run.delivery, run.contents)
+
+    def read_run(self, payloads: Sequence[bytes]) -> wire.PacketRun | None:
+        """The run of packets that these datagrams begin with, as far as it follows all that came before."""
+        acks = self.session_ack
+        return wire.decode_run(payloads[: acks.reach], acks.received.highest + 1)
 
     def arm(self, timers: Timers) -> None:
         """Set the timers of what is owed and not due."""

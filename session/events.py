@@ -17,6 +17,7 @@ __all__ = [
     "PacketDropped",
     "PacketsAcked",
     "PacketsStored",
+    "RunArrived",
     "SessionClosed",
     "SessionOpened",
     "StoreAckSent",
@@ -85,8 +86,17 @@ class PacketArrived:
 
 
 @dataclass(slots=True)
+class RunArrived:
+    """Packets arrived together, one behind the other from ``number`` on, and for the first time."""
+
+    number: int
+    delivery: Delivery
+    contents: list[bytes]
+
+
+@dataclass(slots=True)
 class PacketDropped:
-    """A packet arrived that no correct peer sends; it was ignored, and the rest of its datagram was not."""
+    """A packet, or a whole datagram, arrived that no correct peer sends; it was ignored."""
 
     reason: DropReason
 
@@ -118,4 +128,13 @@ class SessionClosed:
     unacked: int
 
 
-Event = SessionOpened | PacketArrived | PacketDropped | PacketsAcked | PacketsStored | AcksRequested | SessionClosed
+Event = (
+    SessionOpened
+    | PacketArrived
+    | RunArrived
+    | PacketDropped
+    | PacketsAcked
+    | PacketsStored
+    | AcksRequested
+    | SessionClosed
+)

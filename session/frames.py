@@ -19,6 +19,7 @@ The hello is the payload of a connect and of an accept:
     session id u64, connection id u64, sent at u64 in ns, largest datagram u32, policy (see there), introduction
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
@@ -43,10 +44,12 @@ __all__ = [
     "Frame",
     "Hello",
     "PacketFrame",
+    "PacketRun",
     "PingFrame",
     "StoreAckFrame",
     "content_limit_bytes",
     "decode_frames",
+    "decode_run",
     "encode_ack",
     "encode_close",
     "encode_packet",
@@ -93,6 +96,26 @@ class PacketFrame:
     ask: bool
     content: bytes
     mark: int = 0
+
+
+@dataclass(slots=True)
+class PacketRun:
+    """Packets of one class whose numbers follow each other, each the only frame of its datagram.
+
+    Attributes:
+        number: of the first.
+        asks: the numbers of those that ask the receiver to acknowledge at once.
+        contents: of each.
+        size_bytes: of all contents.
+        mark: the greatest.
+    """
+
+    number: int
+    delivery: Delivery
+    asks: list[int]
+    contents: list[bytes]
+    size_bytes: int
+    mark: int
 
 
 @dataclass(slots=True)
@@ -249,6 +272,38 @@ def decode_frames(payload: bytes) -> list[Frame]:
     except (StructError, KeyError, IndexError) as cause:
         raise ProtocolError(DropReason.BAD_FRAME, f"at byte {at}") from cause
     return frames
+
+
+def decode_run(payloads: Sequence[bytes], number: int) -> PacketRun | None:
+    """Read the run that begins with packet ``number`` in the first of these datagrams.
+
+    Returns:
+        As many packets as follow each other; None when there is not even one. ``decode_frames`` reads what is left.
+    """
+    code = 0
+    asks: list[int] = []
+    contents: list[bytes] = []
+    size_bytes = greatest = 0
+    for payload in payloads:
+        if len(payload) < PACKET_HEADER_BYTES:
+            break
+        kind, flags, length, its_number, mark = _PACKET.unpack_from(payload)
+        if kind != _TYPE_PACKET or its_number != number or PACKET_HEADER_BYTES + length != len(payload):
+            break
+        if not contents:
+            code = flags & _CLASS_MASK
+        if flags & _CLASS_MASK != code or mark > MARK_MAX:
+            break
+        if flags & _FLAG_ASK:
+            asks.append(number)
+        greatest = max(greatest, mark)
+        contents.append(payload[PACKET_HEADER_BYTES:])
+        size_bytes += length
+        number += 1
+    delivery = _DELIVERY.get(code)
+    if not contents or delivery is None:
+        return None
+    return PacketRun(number - len(contents), delivery, asks, contents, size_bytes, greatest)
 
 
 def _decode_packet(payload: bytes, at: int) -> tuple[Frame, int]:

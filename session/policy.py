@@ -15,12 +15,13 @@ On the wire, after the other fields of a hello, all big-endian:
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from struct import Struct
 
-from triack.base.ack_trigger import AckTrigger
+from triack.base.ack_trigger import AckTrigger, capped
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DropReason
-from triack.base.units import SECOND
+from triack.base.units import SECOND, in_ns
 from triack.session.settings import WINDOW_MAX, SessionSettings
 
 __all__ = ["POLICY_BYTES", "Policy"]
@@ -33,6 +34,8 @@ _THOUSAND = 1_000
 """Shares and factors travel as whole thousandths."""
 _COUNT_MAX = 0xFFFFFFFF
 """More packets than any window has."""
+_KEPT = 256
+"""Policies that sessions share: there are few, and a thousand sessions with one of their own take half a megabyte."""
 _GAP, _DUPLICATE, _REQUEST, _IDLE, _PIGGYBACK, _RTTS = 1, 2, 4, 8, 16, 32
 
 
@@ -59,19 +62,21 @@ class Policy:
     @classmethod
     def of(cls, settings: SessionSettings) -> "Policy":
         """The policy that an end with these settings states."""
-        ack_ns, most_ns = settings.ack_timeout_ns, settings.ack_timeout_max_ns
-        store_s, store_min_ns = settings.store_ack_timeout_s, round(settings.store_ack_timeout_min_s * SECOND)
-        store_ns = None if store_s is None else round(store_s * SECOND)
+        ack_s, store_s = settings.ack_timeout_s, settings.store_ack_timeout_s
+        most_ns = in_ns(settings.ack_timeout_max_s)
+        ack_ns = None if ack_s is None else in_ns(ack_s)
+        store_ns = None if store_s is None else in_ns(store_s)
+        store_min_ns = in_ns(settings.store_ack_timeout_min_s)
         stated = cls(
             window=settings.max_unacked_packet,
             session_ack=settings.trigger,
             store_ack=settings.store_trigger,
-            ack_timeout_min_ns=settings.ack_timeout_min_ns if ack_ns is None else ack_ns,
+            ack_timeout_min_ns=in_ns(settings.ack_timeout_min_s) if ack_ns is None else ack_ns,
             ack_timeout_max_ns=most_ns if ack_ns is None else ack_ns,
             store_ack_timeout_min_ns=min(store_min_ns, most_ns) if store_ns is None else store_ns,
             store_ack_timeout_max_ns=most_ns if store_ns is None else store_ns,
         )
-        return stated.bounded(stated)
+        return _shared(stated.bounded(stated))
 
     def bounded(self, other: "Policy") -> "Policy":
         """This policy within what another one can bear: its window, and half of the timeouts of both."""
@@ -80,14 +85,16 @@ class Policy:
         return replace(
             self,
             window=min(self.window, other.window),
-            session_ack=self.session_ack.capped(ack_ns),
-            store_ack=self.store_ack.capped(store_ns),
+            session_ack=capped(self.session_ack, ack_ns),
+            store_ack=capped(self.store_ack, store_ns),
         )
 
     def agreed(self, stated: "Policy") -> "Policy":
         """What is in force at an end with this policy when the initiator has stated that, or the acceptor echoes it."""
         in_force = stated.bounded(self)
-        return replace(self, window=in_force.window, session_ack=in_force.session_ack, store_ack=in_force.store_ack)
+        return _shared(
+            replace(self, window=in_force.window, session_ack=in_force.session_ack, store_ack=in_force.store_ack)
+        )
 
     def encode(self) -> bytes:
         """The policy as a part of a hello."""
@@ -114,17 +121,23 @@ class Policy:
         policy = cls(window, session_ack, store_ack, *timeouts_ns)
         if policy.encode() != data:
             raise ProtocolError(DropReason.BAD_HELLO, "a policy that nobody writes like that")
-        return policy
+        return _shared(policy)
+
+
+@lru_cache(maxsize=_KEPT)
+def _shared(policy: Policy) -> Policy:
+    """The first that is equal."""
+    return policy
 
 
 def _encode_trigger(trigger: AckTrigger) -> bytes:
-    share, idle_ns = trigger.window_share, trigger.idle_ns
+    share, idle_s = trigger.window_share, trigger.idle_s
     share = Fraction(0) if share is None else Fraction(share)
     flags = (
         _GAP * trigger.on_gap
         | _DUPLICATE * trigger.on_duplicate
         | _REQUEST * trigger.on_request
-        | _IDLE * (idle_ns is not None)
+        | _IDLE * (idle_s is not None)
         | _PIGGYBACK * (trigger.piggyback_after is not None)
         | _RTTS * (trigger.delay_rtts is not None)
     )
@@ -133,9 +146,9 @@ def _encode_trigger(trigger: AckTrigger) -> bytes:
         share.denominator,
         min(trigger.count or 0, _COUNT_MAX),
         trigger.bytes_ or 0,
-        trigger.delay_ns,
-        idle_ns or 0,
-        trigger.delay_max_ns,
+        in_ns(trigger.delay_s),
+        in_ns(idle_s or 0),
+        in_ns(trigger.delay_max_s),
         round((trigger.delay_rtts or 0) * _THOUSAND),
         round((trigger.piggyback_after or 0) * _THOUSAND),
         flags,

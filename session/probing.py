@@ -7,8 +7,6 @@ A probe sends the oldest packets once more and asks with them. When every packet
 missing, it is a ping.
 """
 
-from collections import deque
-
 from triack.session.sending import PacketState, SessionPacket
 
 __all__ = ["PROBE_PACKETS", "Probing"]
@@ -32,7 +30,7 @@ class Probing:
     __slots__ = ("_due", "_rounds", "last_asked", "ping_due")
 
     def __init__(self) -> None:
-        self._due: deque[SessionPacket] = deque()
+        self._due: list[SessionPacket] = []
         self._rounds = 0
         self.last_asked = False
         self.ping_due = False
@@ -64,7 +62,7 @@ class Probing:
         """
         self._rounds += 1
         if oldest:
-            self._due = deque(oldest)
+            self._due = list(oldest)
         elif awaits_store:
             self.ping_due = True
 
@@ -73,13 +71,13 @@ class Probing:
         while self._due:
             if self._due[0].state is PacketState.IN_FLIGHT:
                 return self._due[0]
-            self._due.popleft()
+            del self._due[0]
         return None
 
     def handle_sent(self, packet: SessionPacket) -> bool:
         """A packet leaves. Returns whether it is the probe that ``peek`` gave."""
         if self._due and self._due[0] is packet:
-            self._due.popleft()
+            del self._due[0]
             return True
         return False
 

@@ -11,7 +11,6 @@ round trip has passed since. As numbers are kept on a resend, order is the order
 the counter of the newest datagram that brought a packet: that tells without doubt which sending arrived, and when.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import nsmallest
@@ -120,7 +119,6 @@ class SendWindow:
         "_lost",
         "_next_order",
         "_packets",
-        "_queued",
         "_rtt",
         "_sendings",
         "_window",
@@ -138,8 +136,7 @@ class SendWindow:
         self._rtt = rtt
         self._congestion = congestion
         self._packets: dict[int, SessionPacket] = {}
-        self._queued: deque[SessionPacket] = deque()
-        self._lost: deque[SessionPacket] = deque()
+        self._lost: list[SessionPacket] = []
         self._in_flight: dict[int, SessionPacket] = {}
         self._next_order = 1
         self._sendings: dict[int, tuple[int, int]] = {}
@@ -183,16 +180,15 @@ class SendWindow:
         sent = SessionPacket(self.next_number, delivery, content, context, asks, size_bytes)
         self.next_number += 1
         self._packets[sent.number] = sent
-        self._queued.append(sent)
         return sent
 
     def peek(self) -> SessionPacket | None:
         """The packet that goes next: lost ones first, or None."""
         while self._lost and self._lost[0].state is not PacketState.LOST:
-            self._lost.popleft()
+            del self._lost[0]
         if self._lost:
             return self._lost[0]
-        return self._queued[0] if self._queued else None
+        return self._packets.get(self.highest_sent + 1)
 
     def has_credit(self, sent: SessionPacket) -> bool:
         """Whether the congestion window lets this packet go."""
@@ -204,7 +200,6 @@ class SendWindow:
     def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> None:
         """The packet that ``peek`` returned, or a probe, is on its way in the datagram with that counter."""
         if sent.state is PacketState.QUEUED:
-            self._queued.popleft()
             self.highest_sent = sent.number
         self._move(sent, PacketEvent.SENT)
         sent.sends += 1

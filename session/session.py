@@ -20,15 +20,15 @@ the introductions and the marks, means nothing to it. It is put together from ma
     rtt           how long it takes                              timers        every timer, by name
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from triack.base.ack_trigger import longest_delay_ns
 from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
-from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
+from triack.base.units import in_ns
 from triack.session import frames as wire
 from triack.session.answering import Answering
 from triack.session.events import (
@@ -114,12 +114,12 @@ class Session:
         self.answering = Answering(settings.max_unacked_packet, self.policy, span)
         self._store_wait = StoreWait(self.policy)
         self._probing = Probing()
-        self._idle = Idle(settings.cleanup_interval_ns, now_ns)
+        self._idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []
         self._counter = 0
         self._goodbye: CloseReason | None = None
-        self._timers.start(Timer.CONNECT_LIMIT, now_ns + settings.connect_timeout_ns)
+        self._timers.start(Timer.CONNECT_LIMIT, now_ns + in_ns(settings.connect_timeout_s))
         if peer is not None:
             self._take_peer(peer)
 
@@ -139,11 +139,6 @@ class Session:
     def is_unanswered(self) -> bool:
         """Whether this end tries to connect, and has done so for a while."""
         return self.state is State.CONNECTING and self._opening.is_unanswered
-
-    @property
-    def received(self) -> NumberSet:
-        """The packets that have come."""
-        return self.answering.received
 
     @property
     def is_closed(self) -> bool:
@@ -188,7 +183,7 @@ class Session:
         """Take no more packets, wait for the last acks, then close. Closes at once when it is not open."""
         if self.state is State.OPEN:
             self.state = next_state(self.state, Move.DRAIN)
-            self._timers.start(Timer.DRAIN_LIMIT, now_ns + self._settings.drain_timeout_ns)
+            self._timers.start(Timer.DRAIN_LIMIT, now_ns + in_ns(self._settings.drain_timeout_s))
             # What is missing is not to wait for the receiver's delays.
             self._probing.ping_due = True
             self._close_if_drained()
@@ -229,7 +224,7 @@ class Session:
             self.answering.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
             # It is open here, so that nobody gives it up sooner than any open session.
-            limit_ns = max(self._settings.connect_timeout_ns, self._ack_timeout_ns)
+            limit_ns = max(in_ns(self._settings.connect_timeout_s), self._ack_timeout_ns)
             self._timers.start(Timer.CONNECT_LIMIT, now_ns + limit_ns)
         elif self.state is State.ACCEPTING:
             self._opening.handle_connect(peer)
@@ -244,24 +239,34 @@ class Session:
         Raises:
             ProtocolError: the datagram is not well-formed and was ignored as a whole.
         """
+        if self.state not in (State.ACCEPTING, State.OPEN, State.DRAINING):
+            raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
+        frames = wire.decode_frames(payload)
         if self.state is State.ACCEPTING:
             # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
-            frames = wire.decode_frames(payload)
             self._open(Move.CONFIRMED, now_ns)
-        elif self.state in (State.OPEN, State.DRAINING):
-            frames = wire.decode_frames(payload)
-        else:
-            raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
-        self._confirm()
-        if self._timers.runs(Timer.ACK_LIMIT):
-            # Any sign of life counts: only a peer that is silent is given up.
-            self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
+        self._hear(now_ns)
         for frame in frames:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
             if self.is_closed:
                 return
         self.answering.arm(self._timers)
         self._close_if_drained()
+
+    def handle_datagrams(self, payloads: list[bytes], counters: list[int], now_ns: int) -> None:
+        """Take datagrams that came together, in order; one that is not well-formed is reported as dropped."""
+        at = 0
+        while at < len(payloads):
+            is_open = self.state in (State.OPEN, State.DRAINING)
+            run = self.answering.read_run(payloads[at:]) if is_open else None
+            first, at = at, at + (1 if run is None else len(run.contents))
+            if run is not None:
+                self._handle_run(run, max(counters[first:at]), now_ns)
+                continue
+            try:
+                self.handle_datagram(payloads[first], counters[first], now_ns)
+            except ProtocolError as error:
+                self._events.append(PacketDropped(error.reason))
 
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these received packets has returned."""
@@ -297,7 +302,7 @@ class Session:
 
     def poll_event(self) -> Event | None:
         """The next thing that happened, or None."""
-        return self._events.popleft() if self._events else None
+        return self._events.pop(0) if self._events else None
 
     def poll_transmit(self, now_ns: int) -> Transmit | None:
         """The next datagram to send, or None."""
@@ -421,35 +426,33 @@ class Session:
         self.state = next_state(self.state, move)
         self.answering.agree(self.policy, self._opening.round_trip_ns(now_ns))
         self._timers.stop(Timer.CONNECT_LIMIT)
-        self._timers.start(Timer.CLEANUP, now_ns + self._settings.cleanup_interval_ns)
+        self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
         self._idle.handle_packet(now_ns)
         self._events.append(SessionOpened())
 
-    def _confirm(self) -> None:
+    def _hear(self, now_ns: int) -> None:
         """The peer has spoken on the session, so that it is open at both ends."""
         if self._opening.unconfirmed:
             self._opening.unconfirmed = False
             self._timers.stop(Timer.CONNECT_RESEND)
             self._timers.stop(Timer.CONNECT_LIMIT)
+        if self._timers.runs(Timer.ACK_LIMIT):
+            # Any sign of life counts: only a peer that is silent is given up.
+            self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
 
     def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
-        acks, stores = self.answering.session_ack, self.answering.store_ack
-        if not acks.in_reach(frame.number):
-            self._events.append(PacketDropped(DropReason.BEYOND_WINDOW))
-            return
-        size_bytes = len(frame.content)
-        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=frame.ask, now_ns=now_ns)
+        event = self.answering.handle_packet(frame, counter, now_ns)
+        if type(event) is PacketArrived:
+            self._idle.handle_packet(now_ns)
+        self._events.append(event)
+
+    def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
+        self._hear(now_ns)
+        self.peer_mark = max(self.peer_mark, run.mark)
         self._idle.handle_packet(now_ns)
-        if not fresh:
-            # It came again, so that the last store ack may have been lost.
-            stores.handle_request()
-        elif frame.delivery in DURABLE:
-            stores.handle_packet(frame.number, size_bytes, asks=frame.ask)
-        else:
-            # No commit will ever report it, and its number would stay a gap in every store ack.
-            stores.handle_not_durable(frame.number)
-        self._events.append(PacketArrived(frame.number, frame.delivery, frame.content, not fresh))
+        self._events.append(self.answering.handle_run(run, counter, now_ns))
+        self.answering.arm(self._timers)
 
     def _on_ack(self, frame: wire.AckFrame, _counter: int, now_ns: int) -> None:
         window = self.window
@@ -508,7 +511,7 @@ class Session:
     @property
     def _ack_timeout_ns(self) -> int:
         policy = self.policy
-        adaptive_ns = TIMEOUT_PROBES * self.rtt.probe_ns + policy.session_ack.longest_ns
+        adaptive_ns = TIMEOUT_PROBES * self.rtt.probe_ns + longest_delay_ns(policy.session_ack)
         return min(max(adaptive_ns, policy.ack_timeout_min_ns), policy.ack_timeout_max_ns)
 
     def _arm_probe(self, now_ns: int) -> None:

@@ -9,6 +9,7 @@ It knows nothing of disks or of order; those are the other two acknowledgements.
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTerms
 from triack.base.ranges import NumberSet
+from triack.session.frames import PacketRun
 
 __all__ = ["SessionAck"]
 
@@ -52,6 +53,23 @@ class SessionAck:
             return False
         self.debt.add(1, size_bytes, now_ns, asks=asks, gap=number != expected)
         return True
+
+    def handle_run(self, run: PacketRun, *, counter: int, now_ns: int) -> None:
+        """Count packets that follow what came before them, as ``handle_packet`` would one by one.
+
+        ``counter`` is that of the newest datagram that brought one of them.
+        """
+        if counter > self.newest_counter:
+            self.newest_counter = counter
+            self.newest_at_ns = now_ns
+        packets = len(run.contents)
+        self.received.add_run(run.number, run.number + packets - 1)
+        self.debt.add(packets, run.size_bytes, now_ns, asks=bool(run.asks))
+
+    @property
+    def reach(self) -> int:
+        """How many packets behind all that came a correct sender could send now."""
+        return self.received.cumulative + self._span - self.received.highest
 
     def normalize(self) -> None:
         """For searches, which keep no session log."""

@@ -1,6 +1,6 @@
 """What a session can be told. Durations are given in seconds; names are MSMQ's where MSMQ has one."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
@@ -47,12 +47,6 @@ class SessionSettings:
     cleanup_interval_s: float = 300.0
     drain_timeout_s: float = 5.0
     max_datagram_bytes: int = 1_200
-    ack_timeout_ns: int | None = field(init=False, repr=False, compare=False)
-    ack_timeout_min_ns: int = field(init=False, repr=False, compare=False)
-    ack_timeout_max_ns: int = field(init=False, repr=False, compare=False)
-    connect_timeout_ns: int = field(init=False, repr=False, compare=False)
-    cleanup_interval_ns: int = field(init=False, repr=False, compare=False)
-    drain_timeout_ns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("idle_ack_delay_s", "drain_timeout_s"))
@@ -62,7 +56,7 @@ class SessionSettings:
         for name in ("ack_trigger", "store_ack_trigger"):
             if not isinstance(getattr(self, name), AckTrigger | None):
                 raise UsageError(f"SessionSettings: {name} must be an AckTrigger, not {getattr(self, name)!r}")
-        if self.ack_timeout_min_ns > self.ack_timeout_max_ns:
+        if self.ack_timeout_min_s > self.ack_timeout_max_s:
             raise UsageError(
                 f"SessionSettings: ack_timeout_min_s is {self.ack_timeout_min_s}, more than ack_timeout_max_s, "
                 f"{self.ack_timeout_max_s}"

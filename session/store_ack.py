@@ -9,7 +9,8 @@ are counted with ``handle_not_durable``, so that the cumulative number can pass 
 
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTerms
-from triack.base.ranges import NumberSet
+from triack.base.ranges import NumberSet, as_ranges
+from triack.session.frames import PacketRun
 
 __all__ = ["StoreAck"]
 
@@ -39,14 +40,24 @@ class StoreAck:
         if asks:
             self._asked = max(self._asked, number)
 
+    def handle_run(self, run: PacketRun) -> None:
+        """The same for packets that follow each other."""
+        sizes = map(len, run.contents)
+        self._sizes.update(zip(range(run.number, run.number + len(run.contents)), sizes, strict=True))
+        if run.asks:
+            self._asked = max(self._asked, run.asks[-1])
+
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these packets has returned."""
-        size_bytes = 0
-        for number in numbers:
-            self.stored.add(number)
-            size_bytes += self._sizes.pop(number, 0)
+        for first, last in as_ranges(numbers):
+            self.stored.add_run(first, last)
+        size_bytes = sum([self._sizes.pop(number, 0) for number in numbers])
         # Whoever asked with a packet wants to hear of those before it, too.
         self.debt.add(len(numbers), size_bytes, now_ns, asks=min(numbers) <= self._asked)
+
+    def handle_run_not_durable(self, run: PacketRun) -> None:
+        """No commit will ever hold any of these packets, which came for the first time."""
+        self.stored.add_run(run.number, run.number + len(run.contents) - 1)
 
     def handle_not_durable(self, number: int) -> None:
         """No commit will ever hold this packet: pass its number without owing an ack."""

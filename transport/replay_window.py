@@ -7,46 +7,36 @@ seen.
 __all__ = ["WINDOW", "ReplayWindow"]
 
 WINDOW = 8_192
-"""Counters that can be told apart: more than a path reorders by, and a power of two, so that a slot is a mask away. A
-byte each takes 8 KiB for a direction, and taking the next counter is then one assignment."""
-_MASK = WINDOW - 1  # cuts a counter to its slot
-_NEVER = bytes(WINDOW)  # every slot empty
+"""Counters that can be told apart: more than a path reorders by. A bit each takes 1 KiB for a direction that loses, and
+nothing for one that does not."""
+_ALL = (1 << WINDOW) - 1  # cuts to the window
 
 
 class ReplayWindow:
-    """Remembers the last ``WINDOW`` counters.
+    """Remembers the last ``WINDOW`` counters, by those that have not come: of these an honest path has few.
 
     Attributes:
         newest: the greatest counter that was taken; -1 before the first.
     """
 
-    __slots__ = ("_seen", "newest")
+    __slots__ = ("_missing", "newest")
 
     def __init__(self) -> None:
         self.newest = -1
-        self._seen = bytearray(_NEVER)
+        self._missing = 0  # bit n: the counter n before the newest
 
     def has(self, counter: int) -> bool:
         """Whether it was taken, or is too old to tell."""
         behind = self.newest - counter
-        return behind >= 0 and (behind >= WINDOW or self._seen[counter & _MASK] != 0)
+        return behind >= 0 and (behind >= WINDOW or not self._missing >> behind & 1)
 
     def take(self, counter: int) -> None:
         """It has come, and was authentic; ``has`` was False."""
-        skipped = counter - self.newest - 1
-        if skipped >= 0:
-            if skipped:
-                self._forget(counter, skipped)
-            self.newest = counter
-        self._seen[counter & _MASK] = 1
-
-    def _forget(self, counter: int, skipped: int) -> None:
-        """The slots of those that were skipped are those of counters a window ago."""
-        if skipped >= WINDOW:
-            self._seen[:] = _NEVER
+        ahead = counter - self.newest
+        if ahead < 0:
+            self._missing ^= 1 << -ahead
             return
-        end = counter & _MASK
-        start = end - skipped
-        self._seen[max(start, 0) : end] = bytes(end - max(start, 0))
-        if start < 0:
-            self._seen[start:] = bytes(-start)
+        self.newest = counter
+        if ahead > 1 or self._missing:
+            skipped = min(ahead, WINDOW) - 1
+            self._missing = (self._missing << min(ahead, WINDOW) | ((1 << skipped) - 1) << 1) & _ALL

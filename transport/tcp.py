@@ -31,7 +31,7 @@ READ_BYTES = 256 * 1024
 BUFFER_BYTES = 64 * 1024
 """Read ahead, or twice that, of a connection whose datagrams nobody takes: there may be hundreds of them."""
 CONNECT_TIMEOUT_SECONDS = 10.0
-"""As long as a session has for its connection (``SessionSettings.connect_timeout_ns``): later nobody wants it."""
+"""As long as a session has for its connection (``SessionSettings.connect_timeout_s``): later nobody wants it."""
 VOUCH_TIMEOUT_SECONDS = 10.0
 """The same from the other side: an accepted connection without a session by then takes a place from others."""
 FRAME_TIMEOUT_SECONDS = 30.0

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Collection, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -369,7 +370,7 @@ class ClientConsumer:
     def __init__(self, client: Client, queue: str, redelivery: Redelivery | None, *, auto: bool) -> None:
         self._client = client
         self._queue = queue
-        self._redelivery = None if redelivery is None else redelivery.to_json()
+        self._redelivery = None if redelivery is None else asdict(redelivery)
         self._auto = auto
         self._number: int | None = None
         self._closed = False

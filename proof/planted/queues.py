@@ -1,16 +1,20 @@
 """Mistakes of ``queues/``: what is committed, what leaves when, and what comes back after a restart."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import FORBIDDEN, FULL, REFUSED
+from proof.planted.stories import EVENTS, FORBIDDEN, FULL, REFUSED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import Commit, OutgoingQueueRow
 from triack.base.datagram import Header, Kind
 from triack.base.reasons import RejectReason
 from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
+from triack.queues.ack_events import AckEvents
 from triack.queues.admission import Admission
+from triack.queues.deadlines import Deadlines
 from triack.queues.engine import Engine
 from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import Arrivals, GroupCommit
@@ -72,13 +76,15 @@ def _early_packets(patch: Patch) -> None:
 
 @BUGS.by_search("a message is handed out before its commit", READING, "before it was on disk")
 def _early_message(patch: Patch) -> None:
-    add_row = Inbox._add_row
+    add_rows = Inbox._add_rows
 
-    def hasty(self: Inbox, mailbox: Mailbox, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
-        add_row(self, mailbox, packet, body, group)
-        mailbox.put(*group.arrivals.queued.pop()[1:])
+    def hasty(
+        self: Inbox, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, group: GroupCommit
+    ) -> None:
+        add_rows(self, mailbox, packets, head, group)
+        mailbox.put_all(*group.arrivals.queued.pop()[1:])
 
-    patch.setattr(Inbox, "_add_row", hasty)
+    patch.setattr(Inbox, "_add_rows", hasty)
 
 
 @BUGS.by_both("a packet that is only held is called stored", PLAIN, "store ack")
@@ -229,6 +235,36 @@ def _said_once(patch: Patch) -> None:
     patch.setattr(Inbox, "_send_order_ack", once)
 
 
+@BUGS.by_seeds("what has expired is handed out before the timer comes")
+def _expired_handed_out(patch: Patch) -> None:
+    open_run = Engine.open_run
+
+    def hasty(self: Engine, mailbox: Mailbox, now_ns: int) -> Run | None:
+        with _without_expiry(self.inbox):
+            return open_run(self, mailbox, now_ns)
+
+    patch.setattr(Engine, "open_run", hasty)
+
+
+@BUGS.by_seeds("messages expire only in queues that are read")
+def _expires_when_read(patch: Patch) -> None:
+    handle_timer = Inbox.handle_timer
+
+    def forgetful(self: Inbox, now_ns: int) -> None:
+        with _without_expiry(self):
+            handle_timer(self, now_ns)
+
+    patch.setattr(Inbox, "handle_timer", forgetful)
+
+
+@contextmanager
+def _without_expiry(inbox: Inbox) -> Iterator[None]:
+    """Nothing seems to expire meanwhile."""
+    due, inbox._notices.expiring = inbox._notices.expiring, Deadlines()
+    yield
+    inbox._notices.expiring = due
+
+
 @BUGS.by_seeds("what was given back comes last")
 def _comes_last(patch: Patch) -> None:
     next_run = Mailbox._next_run
@@ -292,3 +328,14 @@ def _refused_and_delivered(patch: Patch) -> None:
         self.put_local(transfer.queue, packet, body, group)
 
     patch.setattr(Inbox, "_reject", generous)
+
+
+# ---- what the application is told
+
+
+@BUGS.by_search("a failure is folded into a range", EVENTS, "told")
+def _folded(patch: Patch) -> None:
+    def silent(self: AckEvents, ticket: int, messages: int, reason: str) -> None:
+        """What follows takes it for acknowledged: it is let go as well."""
+
+    patch.setattr(AckEvents, "handle_failed", silent)

@@ -9,21 +9,24 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from proof.window import compare
+from triack.base.ack_trigger import terms_of
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
 from triack.node.policies import AMPS, HORNETQ, SOLACE
+from triack.queues.ack_events import AckEvents
+from triack.queues.packing import Outgoing
 from triack.queues.quotas import Limits, Quota, WhenFull
 from triack.queues.settings import NodeSettings
 from triack.tools.replay.files import parse_records
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
-from triack.tools.sim.world import World
+from triack.tools.sim.world import WALL_NS, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ALL", "FORBIDDEN", "FULL", "POLICIES", "REFUSED", "REPLAYED", "Story"]
+__all__ = ["ALL", "EVENTS", "FORBIDDEN", "FULL", "POLICIES", "REFUSED", "REPLAYED", "Story"]
 
 QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
@@ -166,9 +169,28 @@ def _policies() -> str:
     return ""
 
 
+def _events() -> str:
+    """Five messages of which the third is too late: an interval tells of two, of it alone, and of two."""
+    with _hosts(AMPS, AMPS) as pair:
+        engine, now_ms = pair.sender.live, (pair.world.now_ns + WALL_NS) // MS
+        outgoing = engine.outgoing_queue(pair.receiver.address, "q", Delivery.TRANSACTIONAL)
+        assert AMPS.ack_events is not None
+        events = AckEvents(terms_of(AMPS.ack_events, 1), 0, lambda: None)
+        engine.watching.begin(outgoing, events)
+        for reach_by_ms in (0, 0, now_ms - 1, 0, 0):
+            engine.submit(outgoing, Outgoing(b"x", reach_by_ms=reach_by_ms), 1)
+        pair.sender.drain()
+        pair.world.run(10 * SECOND)
+        told = []
+        while (event := events.poll()) is not None:
+            told.append(event.last if event.reason is None else -event.last)
+        return "" if told == [2, -3, 5] else f"five messages, the third too late: told {told}, and not [2, -3, 5]"
+
+
 FORBIDDEN = Story("a queue for others", _forbidden)
 FULL = Story("a full queue", _full)
 REFUSED = Story("a full queue that refuses", _refused)
 REPLAYED = Story("a replay window", _replayed)
 POLICIES = Story("policies", _policies)
-ALL = (FORBIDDEN, FULL, REFUSED, REPLAYED, POLICIES)
+EVENTS = Story("acknowledgement events", _events)
+ALL = (FORBIDDEN, FULL, REFUSED, REPLAYED, POLICIES, EVENTS)

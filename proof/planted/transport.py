@@ -28,6 +28,6 @@ def _nonce(patch: Patch) -> None:
 def _window(patch: Patch) -> None:
     def has(self: ReplayWindow, counter: int) -> bool:
         behind = self.newest - counter
-        return behind > 0 and (behind >= WINDOW or self._seen[counter % WINDOW] != 0)
+        return behind > 0 and (behind >= WINDOW or not self._missing >> behind & 1)
 
     patch.setattr(ReplayWindow, "has", has)

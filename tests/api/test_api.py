@@ -1,6 +1,9 @@
 """What ``import triack`` gives, used as the guide says, over every transport."""
 
+import ast
 import asyncio
+import dataclasses
+import importlib
 import inspect
 import time
 from collections.abc import AsyncIterator
@@ -43,6 +46,52 @@ def test_everything_public_is_there_and_documented() -> None:
                 assert issubclass(member, triack.TriackError)
     assert issubclass(triack.UsageError, ValueError)
     assert issubclass(triack.WaitTimeout, TimeoutError)
+    assert set(dir(triack)) >= set(triack.__all__)
+
+
+SETTINGS = {
+    triack.AckTrigger: {"threshold"},
+    triack.KeySettings: set(),
+    triack.Limits: {"quota_of"},
+    triack.NodeSettings: {"redelivery_of"},
+    triack.OrderSettings: set(),
+    triack.Quota: set(),
+    triack.Reconnect: set(),
+    triack.Redelivery: set(),
+    triack.SessionSettings: {"store_trigger", "trigger"},
+}
+
+
+def test_durations_are_seconds_and_settings_show_nothing_else() -> None:
+    """No name of a public class is about nanoseconds; settings have their fields, and what is said of them here."""
+    for name in triack.__all__:
+        shown = {member for member in dir(getattr(triack, name)) if not member.startswith("_")}
+        assert not [member for member in shown if member.endswith(("_ns", "_us", "_ms"))], name
+    for settings, answers in SETTINGS.items():
+        shown = {member for member in dir(settings) if not member.startswith("_")}
+        assert shown == {field.name for field in dataclasses.fields(settings)} | answers, settings
+
+
+def test_type_checkers_and_programs_see_the_same() -> None:
+    """What is loaded when it is first used is what the imports for type checkers say."""
+    (block,) = (
+        node
+        for node in ast.parse(inspect.getsource(triack)).body
+        if isinstance(node, ast.If) and not node.orelse and isinstance(node.test, ast.Name)
+    )
+    imports = [statement for statement in block.body if isinstance(statement, ast.ImportFrom)]
+    assert len(imports) > 20
+    for statement in imports:
+        for name in statement.names:
+            home = importlib.import_module(str(statement.module))
+            assert getattr(triack, name.asname or name.name) is getattr(home, name.name)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error_with_the_nearest() -> None:
+    """As it is for a module whose names are all there from the start."""
+    with pytest.raises(AttributeError, match="module 'triack' has no attribute 'Nodes'") as caught:
+        triack.Nodes  # type: ignore[attr-defined]  # noqa: B018
+    assert (caught.value.name, caught.value.obj) == ("Nodes", triack)
 
 
 @pytest.mark.parametrize("delivery", list(triack.Delivery))

@@ -3,14 +3,14 @@
 import pytest
 
 from triack.base.ack_debt import TRANSITIONS, AckDebt, AckState, Cause
-from triack.base.ack_trigger import AckTrigger
+from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.units import MS, SECOND
 
 BYTES = 100
 
 
 def debt_of(trigger: AckTrigger | None = None, window: int = 64) -> AckDebt:
-    return AckDebt((trigger or AckTrigger()).terms(window))
+    return AckDebt(terms_of(trigger or AckTrigger(), window))
 
 
 def arrive(debt: AckDebt, packets: int, now_ns: int = 0) -> AckState:

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from triack.base.ack_trigger import AckTrigger
+from triack.base.ack_trigger import AckTrigger, capped, terms_of
 from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
 
@@ -36,24 +36,24 @@ def test_the_smaller_of_share_and_count_counts() -> None:
 )
 def test_a_delay_of_eight_round_trips(rtt_ns: int, delay_ns: int) -> None:
     """Between half a second and two minutes; the capture in [MS-MQQB] 4.1.5 has 1,496 ms, of a round trip of 187 ms."""
-    assert AckTrigger(delay_rtts=8, delay_s=0.5, delay_max_s=120).terms(64, rtt_ns).delay_ns == delay_ns
+    assert terms_of(AckTrigger(delay_rtts=8, delay_s=0.5, delay_max_s=120), 64, rtt_ns).delay_ns == delay_ns
 
 
 def test_a_cap_shortens_every_delay() -> None:
     """The fixed one, and the longest that round trips may make; the rest stays."""
-    assert AckTrigger(delay_s=5).capped(3 * SECOND).terms(64).delay_ns == 3 * SECOND
-    adaptive = AckTrigger(delay_rtts=8).capped(SECOND)
-    assert (adaptive.terms(64, SECOND).delay_ns, adaptive.terms(64).delay_ns) == (SECOND, 500 * MS)
-    assert AckTrigger(delay_rtts=8).capped(100 * MS).terms(64, SECOND).delay_ns == 100 * MS
+    assert terms_of(capped(AckTrigger(delay_s=5), 3 * SECOND), 64).delay_ns == 3 * SECOND
+    adaptive = capped(AckTrigger(delay_rtts=8), SECOND)
+    assert (terms_of(adaptive, 64, SECOND).delay_ns, terms_of(adaptive, 64).delay_ns) == (SECOND, 500 * MS)
+    assert terms_of(capped(AckTrigger(delay_rtts=8), 100 * MS), 64, SECOND).delay_ns == 100 * MS
     untouched = AckTrigger(count=3, delay_s=1)
-    assert untouched.capped(SECOND) is untouched
+    assert capped(untouched, SECOND) is untouched
 
 
 def test_the_share_of_the_delay_before_an_ack_rides() -> None:
     """Three quarters of half a second; always; never."""
-    assert AckTrigger(piggyback_after=0.75).terms(64).piggyback_ns == 375 * MS
-    assert AckTrigger().terms(64).piggyback_ns == 0
-    assert AckTrigger(piggyback_after=None).terms(64).piggyback_ns is None
+    assert terms_of(AckTrigger(piggyback_after=0.75), 64).piggyback_ns == 375 * MS
+    assert terms_of(AckTrigger(), 64).piggyback_ns == 0
+    assert terms_of(AckTrigger(piggyback_after=None), 64).piggyback_ns is None
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_what_cannot_be_is_refused(wrong: dict[str, float], says: str) -> None:
 
 def test_so_much_makes_it_due() -> None:
     """A number of packets or of bytes, whichever is reached."""
-    terms = AckTrigger(count=3, bytes_=100, window_share=None).terms(64)
+    terms = terms_of(AckTrigger(count=3, bytes_=100, window_share=None), 64)
     assert [terms.reached(packets, size) for packets, size in ((2, 99), (3, 0), (0, 100))] == [False, True, True]
-    assert not AckTrigger(window_share=None).terms(64).reached(1_000, 10**9)
+    assert not terms_of(AckTrigger(window_share=None), 64).reached(1_000, 10**9)

@@ -1,6 +1,6 @@
 """Settings that cannot be are refused by name, where they are made."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
 import pytest
@@ -18,7 +18,6 @@ class Settings:
     name: str = "x"
     share: float = 0.5
     wait_s: float | None = 1.5
-    wait_ns: int = field(init=False)
 
 
 @pytest.mark.parametrize("settings", [Settings(), Settings(limit=1), Settings(count=10**12, name="", share=-1.0)])
@@ -64,17 +63,10 @@ def test_a_datagram_has_a_size_that_networks_carry() -> None:
             check_datagram("max_datagram_bytes", size)
 
 
-@pytest.mark.parametrize(
-    ("wait_s", "wait_ns"), [(1.5, 1_500_000_000), (0.1, 100_000_000), (2, 2_000_000_000), (None, None)]
-)
-def test_machines_get_nanoseconds(wait_s: float | None, wait_ns: int | None) -> None:
-    """Rounded, so that a tenth of a second is one; none stays none."""
-    settings = Settings(wait_s=wait_s)
-    check_settings(settings)
-    assert settings.wait_ns == wait_ns
-    zero = Settings(wait_s=0)
-    check_settings(zero, may_be_zero=("wait_s",))
-    assert zero.wait_ns == 0
+def test_no_wait_may_have_a_meaning_and_none_as_well() -> None:
+    """As it may for numbers."""
+    check_settings(Settings(wait_s=0), may_be_zero=("wait_s",))
+    check_settings(Settings(wait_s=None))
 
 
 @pytest.mark.parametrize(("value", "most", "wanted"), [(30, 1, "between 0 and 1"), (float("nan"), inf, "at least 0")])

@@ -72,3 +72,16 @@ def test_as_ranges_folds_and_loses_nothing(model: set[int]) -> None:
     ranges = as_ranges(sorted(model))
     assert {number for first, last in ranges for number in range(first, last + 1)} == model
     assert all(left[1] + 1 < right[0] for left, right in pairwise(ranges))
+
+
+@given(st.lists(NUMBER, max_size=10), NUMBER, st.integers(0, 9))
+def test_neighbours_are_added_at_once(before: list[int], first: int, more: int) -> None:
+    """As if one by one, wherever they are."""
+    together, alone = NumberSet(), NumberSet()
+    for number in before:
+        together.add(number)
+        alone.add(number)
+    together.add_run(first, first + more)
+    for number in range(first, first + more + 1):
+        alone.add(number)
+    assert (together.cumulative, together.ranges) == (alone.cumulative, alone.ranges)

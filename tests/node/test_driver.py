@@ -62,8 +62,8 @@ class Script:
         self.failure = error
         self.told.append(("failed", job, error))
 
-    def handle_datagram(self, data: bytes, sender: str, now_ns: int) -> None:
-        self.told.append(("datagram", data, sender))
+    def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
+        self.told += [("datagram", data, sender) for data in burst]
 
     def handle_path_lost(self, sender: str, now_ns: int) -> None:
         self.told.append(("path lost", sender))

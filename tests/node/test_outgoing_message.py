@@ -28,7 +28,7 @@ def test_deadlines_count_from_now_and_are_rounded_up() -> None:
     """So that messages sent together share packets, and none dies early."""
     message = with_properties("q", b"x", {"time_to_reach_queue": 2, "time_to_be_received": 0.25, "label": "l"}, NOW_MS)
     assert message.reach_by_ms == 1_700_000_002_100
-    assert message.properties == {"receive_by_ms": 1_700_000_000_300, "label": "l"}
+    assert (message.receive_by_ms, message.properties) == (1_700_000_000_300, {"label": "l"})
     assert message.reach_by_ms % DEADLINE_GRAIN_MS == 0
 
 
@@ -42,7 +42,7 @@ def test_a_property_that_cannot_be_is_named(properties: Any) -> None:
 
 def test_what_does_not_exist_yet_is_refused_by_name_and_what_does_is_listed() -> None:
     """A slip of the keyboard is found without the documentation."""
-    valid = "valid are correlation_id, reply_to, label, headers, time_to_reach_queue, time_to_be_received, key"
+    valid = "valid are correlation_id, reply_to, label, headers, time_to_reach_queue, time_to_be_received, key, ack_now"
     for name, said in (("priority", "messages have no priority yet"), ("lable", "lable is no message property")):
         with pytest.raises(triack.UsageError) as refused:
             with_properties("q", b"x", {name: "5"}, NOW_MS)  # type: ignore[misc]

@@ -109,3 +109,18 @@ def test_what_the_sender_gave_up_was_not_seen() -> None:
     feed(seen, 9, previous=7)
     assert [number for number in range(1, 10) if seen.has_skipped(make_header(number, 0, 1))] == [2, 3, 5, 7]
     assert feed(seen, 3, 4) == [False, False]
+
+
+@given(st.lists(st.integers(1, 20), max_size=8), st.integers(1, 25), st.integers(0, 24), st.integers(1, 5))
+def test_a_run_is_seen_as_its_packets_would_be(before: list[int], first: int, previous: int, packets: int) -> None:
+    """Or not taken at all, and then nothing has changed."""
+    together, alone = DuplicateFilter(), DuplicateFilter()
+    feed(together, *before)
+    feed(alone, *before)
+    previous = min(previous, first - 1)
+    taken = together.handle_run(make_header(first, previous, 1), packets)
+    if taken:
+        assert all(feed(alone, *range(first, first + packets), previous=previous))
+    assert together.encode() == alone.encode()
+    follows = bool(before) and first == max(before) + 1
+    assert taken is follows

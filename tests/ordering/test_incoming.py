@@ -303,3 +303,29 @@ def test_rejections_have_the_names_of_their_reasons() -> None:
     reasons = {outcome.name: outcome.value for outcome in Outcome if isinstance(outcome.value, RejectReason)}
     assert reasons == {name: RejectReason[name] for name in ("DUPLICATE", "STALE_SEQUENCE", "HOLD_FULL")}
     assert {outcome.value for outcome in Outcome} - set(reasons.values()) == {"accepted", "held"}
+
+
+@pytest.mark.parametrize(
+    ("sequence", "number", "previous", "taken"),
+    [(5, 8, 7, True), (5, 10, 0, True), (6, 1, 0, True), (5, 7, 6, False), (5, 10, 9, False), (4, 9, 0, False)],
+    ids=["next", "behind a gap that is none", "new sequence", "duplicate", "gap", "old sequence"],
+)
+def test_a_run_is_accepted_as_its_packets_would_be(sequence: int, number: int, previous: int, taken: bool) -> None:
+    """Or not at all, and then nothing has changed."""
+    together, alone = at(5, 7), at(5, 7)
+    assert together.handle_run(make_header(number, previous, sequence), 3, 0, asks=False) is taken
+    if taken:
+        for step in range(3):
+            feed(alone, sequence, number + step, previous if not step else number + step - 1)
+        assert together.ack.pending == alone.ack.pending == 3
+    assert together.position == alone.position
+    skipped = make_header(9, 8, 5)
+    assert together.has_accepted(skipped) is alone.has_accepted(skipped)
+
+
+def test_a_run_waits_for_nothing_that_is_held() -> None:
+    """What came too early may belong between its packets."""
+    incoming = at(5, 7)
+    feed(incoming, 5, 10, 9)
+    assert not incoming.handle_run(make_header(8, 7, 5), 2, 0, asks=False)
+    assert feed(incoming, 5, 8, 7) == (Outcome.ACCEPTED, [(5, 8)])

@@ -4,7 +4,7 @@ import pytest
 
 from tests.base.refusals import refuse_wrong_values
 from triack.base.errors import UsageError
-from triack.base.units import SECOND
+from triack.ordering.order_ack import OrderAck
 from triack.ordering.settings import OrderSettings
 
 
@@ -20,18 +20,13 @@ def test_nothing_would_ever_be_sent_again_or_asked_for_with_none(name: str) -> N
 
 def test_an_order_ack_need_not_wait() -> None:
     """Neither for the end of a burst nor for its start."""
-    settings = OrderSettings(order_ack_idle_s=0, seq_max_ack_delay_s=0)
-    assert (settings.order_ack_idle_ns, settings.seq_max_ack_delay_ns) == (0, 0)
+    terms = OrderAck(OrderSettings(order_ack_idle_s=0, seq_max_ack_delay_s=0)).terms
+    assert (terms.idle_ns, terms.delay_ns) == (0, 0)
 
 
 def test_defaults_are_those_of_msmq() -> None:
     """[MS-MQQB] 3.1.2: half a second and ten for acks; 30 s, 5 min, 30 min and 6 h for resends."""
     settings = OrderSettings()
-    assert (settings.order_ack_idle_ns, settings.seq_max_ack_delay_ns) == (SECOND // 2, 10 * SECOND)
-    resends = (
-        settings.seq_resend_13_ns,
-        settings.seq_resend_46_ns,
-        settings.seq_resend_79_ns,
-        settings.seq_resend_10_ns,
-    )
-    assert [wait_ns // SECOND for wait_ns in resends] == [30, 300, 1_800, 21_600]
+    assert (settings.order_ack_idle_s, settings.seq_max_ack_delay_s) == (0.5, 10)
+    resends = (settings.seq_resend_13_s, settings.seq_resend_46_s, settings.seq_resend_79_s, settings.seq_resend_10_s)
+    assert resends == (30, 300, 1_800, 21_600)

@@ -4,12 +4,14 @@ from random import Random
 
 import pytest
 
+from tests.queues.bare import Bare, records
 from tests.queues.world import World, numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
-from triack.queues.effects import Effect
+from triack.queues.effects import Effect, Send
 from triack.queues.engine import Engine
+from triack.queues.group_commit import GroupCommit
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import STAGES, Stage
 from triack.session.settings import SessionSettings
@@ -479,3 +481,42 @@ def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.Monk
         if world.random.random() < 0.1:
             world.random.choice((a, b)).restart()
     assert world.run(60 * SECOND, lambda: not a.busy and not b.busy)
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_what_comes_together_is_taken_as_if_it_came_one_by_one(delivery: Delivery) -> None:
+    """Plain packets, one that came before, a large message and junk: the same commits, answers and records."""
+    a, together, alone = Bare("a"), Bare("b"), Bare("b")
+    bodies = [*(b"%d" % number * 300 for number in range(40)), bytes(5_000), b"last"]
+    a.submit(together.address, *bodies, delivery=delivery)
+    older: list[bytes] = []
+    for _ in range(12):
+        effects = a.poll()
+        for effect in effects:
+            if isinstance(effect, Send):
+                burst = [*effect.datagrams[:3], b"junk", *older[:1], *effect.datagrams[3:]]
+                older = effect.datagrams[-1:]
+                together.engine.handle_datagrams(burst, a.address, together.now_ns)
+                for datagram in burst:
+                    alone.engine.handle_datagram(datagram, a.address, alone.now_ns)
+        if a.job is not None:
+            a.finish_job()
+        a.hear(together.poll(), together)
+        alone.poll()
+        assert (together.job is None) is (alone.job is None)
+        if together.job is not None and alone.job is not None:
+            assert isinstance(together.job, GroupCommit)
+            assert isinstance(alone.job, GroupCommit)
+            assert together.job.commit == alone.job.commit
+            together.finish_job()
+            alone.finish_job()
+    assert together.engine.drops == alone.engine.drops
+    assert records(together.effects) == records(alone.effects)
+    said = [[effect for effect in node.effects if isinstance(effect, Send)] for node in (together, alone)]
+    assert said[0] == said[1]
+    for node in (together, alone):
+        mailbox = node.engine.inbox.mailboxes["q"]
+        read: list[bytes] = []
+        while (lease := node.engine.take(mailbox, node.now_ns)) is not None:
+            read.append(lease.body)
+        assert read == bodies

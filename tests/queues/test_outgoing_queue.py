@@ -55,11 +55,23 @@ def test_packets_expire_by_their_deadline_once() -> None:
     entries = outgoing.poll_packets(1)
     outgoing.start(entries)
     assert outgoing.next_expiry_ms == 100
-    assert outgoing.poll_expired(99) == []
+    assert outgoing.poll_expired(99, 9) == []
     outgoing.sequence.remove(entries[2])
-    assert outgoing.poll_expired(250) == [entries[1]]
-    assert outgoing.poll_expired(250) == []
+    assert outgoing.poll_expired(250, 9) == [entries[1]]
+    assert outgoing.poll_expired(250, 9) == []
     assert outgoing.next_expiry_ms == 300
+
+
+def test_packets_that_expire_together_come_a_few_at_a_time() -> None:
+    """The others are due still."""
+    outgoing = make_outgoing()
+    for number in range(5):
+        outgoing.submit(Outgoing(b"%d" % number, None, 100 + number), 1)
+    outgoing.start(outgoing.poll_packets(1))
+    assert [entry.number for entry in outgoing.poll_expired(200, 3)] == [1, 2, 3]
+    assert outgoing.next_expiry_ms == 103
+    assert [entry.number for entry in outgoing.poll_expired(200, 3)] == [4, 5]
+    assert outgoing.next_expiry_ms is None
 
 
 def test_a_lane_is_busy_until_everything_is_freed() -> None:

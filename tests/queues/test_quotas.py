@@ -88,3 +88,22 @@ def test_what_comes_counts_as_if_it_were_there() -> None:
     fill.messages.add(4)
     fill.messages.add(-1)
     assert fill.is_full_with(0)
+
+
+def test_what_is_taken_at_once_never_fills_a_level() -> None:
+    """Of several peers each may have no more than if it came bit by bit."""
+    level = Level(10)
+    assert (level.takes(9), level.takes(10)) == (True, False)
+    level.add(10)
+    level.add(-1)
+    assert not level.takes(0)
+    account = Account(peer_bytes=10, all_bytes=30)
+    assert (account.takes(b"a", 9), account.takes(b"a", 10)) == (True, False)
+    for peer in (b"a", b"b"):
+        account.add(peer, 7)
+    assert (account.takes(b"a", 0), account.takes(b"a", 1), account.takes(b"c", 1)) == (True, False, False)
+
+
+def test_a_queue_takes_what_both_its_quotas_take() -> None:
+    fill = Fill(Quota(messages=3, size_bytes=100))
+    assert (fill.takes(2, 99), fill.takes(3, 99), fill.takes(2, 100)) == (True, False, False)

@@ -6,7 +6,7 @@ from tests.base.refusals import refuse_wrong_values
 from tests.queues.world import World
 from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
-from triack.queues.redelivery import Redelivery, Return, Wait
+from triack.queues.redelivery import Redelivery, Return, Wait, wait_ms
 from triack.queues.settings import NodeSettings
 
 
@@ -20,9 +20,9 @@ def test_a_value_that_cannot_be_is_refused() -> None:
 
 def test_waits_double_from_a_second_to_a_minute() -> None:
     """However often it failed; and none is none."""
-    waits = [Redelivery().after(failures) // 1_000 for failures in (*range(1, 9), 10**6)]
+    waits = [wait_ms(Redelivery(), failures) // 1_000 for failures in (*range(1, 9), 10**6)]
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert [Redelivery(first_wait_s=0).after(failures) for failures in (1, 2, 100)] == [0, 0, 0]
+    assert [wait_ms(Redelivery(first_wait_s=0), failures) for failures in (1, 2, 100)] == [0, 0, 0]
 
 
 def test_a_clock_that_was_set_makes_no_wait_longer() -> None:

@@ -1,10 +1,14 @@
 """Which acks leave with which datagram."""
 
+import pytest
+
+from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTrigger
+from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
 from triack.session.answering import Answering
 from triack.session.events import Transmit, TransmitKind
-from triack.session.frames import AckFrame, StoreAckFrame, decode_frames
+from triack.session.frames import AckFrame, PacketFrame, StoreAckFrame, decode_frames, encode_packet
 from triack.session.policy import Policy
 from triack.session.settings import SessionSettings
 from triack.session.timers import Timer, Timers
@@ -94,3 +98,39 @@ def test_a_search_lets_a_timer_run_out() -> None:
     answering.handle_timer(0)
     answering.normalize()
     assert answering.leaving(0, with_packet=False) == (True, True)
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+@pytest.mark.parametrize("asks", [[], [4]])
+def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, asks: list[int]) -> None:
+    """The same acks are owed, for the same packets, after a gap as well."""
+    together, alone = answering_of(AckTrigger()), answering_of(AckTrigger())
+    for answering in (together, alone):
+        arrive(answering, 1)
+    payloads = [encode_packet(number, delivery, number in asks, b"12") for number in (2, 3, 4)]
+    run = together.read_run([*payloads, encode_packet(9, delivery, False, b"")])
+    assert run is not None
+    assert together.handle_run(run, 7, MS).contents == [b"12"] * 3
+    for counter, payload in enumerate(payloads, 5):
+        (frame,) = decode_frames(payload)
+        assert isinstance(frame, PacketFrame)
+        alone.handle_packet(frame, counter, MS)
+    for answering in (together, alone):
+        if delivery in DURABLE:
+            answering.store_ack.handle_stored([2, 3, 4], MS)
+    for one, other in ((together.session_ack, alone.session_ack), (together.store_ack, alone.store_ack)):
+        assert {name: getattr(one.debt, name) for name in AckDebt.__slots__ if name != "terms"} == {
+            name: getattr(other.debt, name) for name in AckDebt.__slots__ if name != "terms"
+        }
+    assert together.session_ack.newest_counter == alone.session_ack.newest_counter == 7
+    assert together.received.cumulative == together.store_ack.stored.cumulative == 4
+
+
+def test_a_run_ends_at_what_a_correct_sender_could_send() -> None:
+    """What is beyond is looked at by itself."""
+    answering = answering_of(AckTrigger())
+    run = answering.read_run([encode_packet(number, Delivery.EXPRESS, False, b"") for number in range(1, 30)])
+    assert run is not None
+    assert len(run.contents) == 16
+    answering.handle_run(run, 1, 0)
+    assert answering.read_run([encode_packet(18, Delivery.EXPRESS, False, b"")]) is None

@@ -13,6 +13,7 @@ from triack.session.events import (
     PacketDropped,
     PacketsAcked,
     PacketsStored,
+    RunArrived,
     SessionClosed,
     SessionOpened,
 )
@@ -35,6 +36,7 @@ def full_life() -> Pair:
     pair.send("a", 3)
     pair.a.close(CloseReason.LOCAL_STOP)
     pair.drain()
+    pair.b.handle_datagrams([encode_packet(3, Delivery.EXPRESS, False, b"3")], [100], pair.now_ns)
     return pair
 
 
@@ -107,3 +109,16 @@ def test_nothing_is_told_twice() -> None:
     pair.b.handle_datagram(encode_ping(), 99, pair.now_ns)
     assert pair.b.poll_event() == AcksRequested()
     assert pair.b.poll_event() is None
+
+
+def test_packets_that_came_together_are_told_together() -> None:
+    """As far as they follow each other; a datagram that nobody can read is told by its reason."""
+    pair = Pair.opened()
+    packets = [encode_packet(number, Delivery.EXPRESS, False, b"%d" % number) for number in (1, 2, 4)]
+    pair.b.handle_datagrams([*packets[:2], b"?", packets[2]], [90, 91, 92, 93], pair.now_ns)
+    assert [pair.b.poll_event() for _ in range(4)] == [
+        RunArrived(1, Delivery.EXPRESS, [b"1", b"2"]),
+        PacketDropped(DropReason.BAD_FRAME),
+        PacketArrived(4, Delivery.EXPRESS, b"4", duplicate=False),
+        None,
+    ]

@@ -19,9 +19,13 @@ from triack.session.frames import (
     CloseFrame,
     Hello,
     PacketFrame,
+    PacketRun,
     PingFrame,
     StoreAckFrame,
     decode_frames,
+    decode_run,
+    encode_packet,
+    encode_ping,
 )
 from triack.session.policy import Policy
 from triack.session.settings import SessionSettings
@@ -233,3 +237,20 @@ def test_half_a_hello_is_refused() -> None:
             Hello.decode(HELLO.encode()[:length])
         assert caught.value.reason == "bad-hello"
     assert Hello.decode(HELLO.encode()[:fixed_bytes]).introduction == b""
+
+
+def test_a_run_ends_where_a_datagram_holds_anything_else() -> None:
+    """Another number, another class, a second frame, a cut end, an impossible mark."""
+
+    def packet(number: int, delivery: Delivery = Delivery.EXPRESS, mark: int = 0) -> bytes:
+        return encode_packet(number, delivery, number == 2, b"%d" % number, mark)
+
+    odd = [packet(4), packet(3, Delivery.RECOVERABLE), packet(3) + encode_ping(), packet(3)[:-1], b"", encode_ping()]
+    for behind in (*odd, packet(3, mark=MARK_MAX + 1)):
+        run = decode_run([packet(1, mark=9), packet(2, mark=5), behind, packet(3)], 1)
+        assert run == PacketRun(1, Delivery.EXPRESS, [2], [b"1", b"2"], 2, 9)
+    assert decode_run([packet(2)], 1) is None
+    assert decode_run([], 1) is None
+    unknown_class = bytearray(packet(1))
+    unknown_class[1] = 3
+    assert decode_run([bytes(unknown_class)], 1) is None

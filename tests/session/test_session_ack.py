@@ -4,7 +4,7 @@ import pytest
 
 from tests.session.pair import Pair
 from triack.base.ack_debt import AckState, Cause
-from triack.base.ack_trigger import AckTrigger
+from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
@@ -17,7 +17,7 @@ BYTES = 100
 
 
 def make_ack(span: int = 128) -> SessionAck:
-    return SessionAck(AckTrigger().terms(64), span)
+    return SessionAck(terms_of(AckTrigger(), 64), span)
 
 
 def arrive(ack: SessionAck, *numbers: int, now_ns: int = 0, asks: bool = False) -> AckState:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.session.pair import Pair, cut
 from triack.base.ack_debt import AckState, Cause
-from triack.base.ack_trigger import AckTrigger
+from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
@@ -17,7 +17,7 @@ from triack.session.store_ack import StoreAck
 
 
 def make_ack(trigger: AckTrigger | None = None, window: int = 64) -> StoreAck:
-    return StoreAck((trigger or AckTrigger()).terms(window))
+    return StoreAck(terms_of(trigger or AckTrigger(), window))
 
 
 def test_owed_when_a_commit_has_returned() -> None:

@@ -1,6 +1,6 @@
 """Draws the plan of a seed: machines, work, network, and which faults come when."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from triack.base.units import MS, SECOND
@@ -17,6 +17,7 @@ INSECURE_CHANCE = 1 / 8
 
 _CRASHES = ("kill", "power-loss")
 _FAILURES = ("eio", "full", "short", "drop")
+_MESSAGES_PER_PACKET = (None, None, None, None, 1, 3)
 
 
 @dataclass(slots=True)
@@ -56,7 +57,16 @@ def draw(seed: int) -> Plan:
     faults = tuple(sorted(drawn.faults, key=lambda fault: fault.at_ns))
     is_secure = random.random() >= INSECURE_CHANCE
     plan = Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
-    return add_rarities(plan, world.chance("rarities"))
+    return _with_packets(add_rarities(plan, world.chance("rarities")), world.chance("packets"))
+
+
+def _with_packets(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which some machines put only so many messages into a packet."""
+    hosts = [
+        replace(host, settings=replace(host.settings, messages_per_packet=random.choice(_MESSAGES_PER_PACKET)))
+        for host in plan.hosts
+    ]
+    return replace(plan, hosts=tuple(hosts))
 
 
 def _draw_network(random: Random) -> Faults:

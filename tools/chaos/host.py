@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from triack.base.commit import StoreContent
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError
 from triack.base.peers import Peer
-from triack.base.units import MS
+from triack.base.units import MS, in_ns
 from triack.queues.engine import Engine
 from triack.store.store import Store
 from triack.tools.chaos.plan import HostPlan
@@ -91,6 +91,7 @@ class Host(SimHost):
         self.plan = plan
         self.commit_ns = plan.commit_ns
         self.timer_slack_ns = plan.timer_slack_ns
+        self.burst_ns = plan.burst_ns
         self.lost: TriackError | None = None
         self.state: dict[str, bytes] = {}
         self.effects = Effects()
@@ -190,7 +191,7 @@ class Host(SimHost):
         """Close the node as ``Node.close`` does, and start it again later. 0: it stays closed."""
         engine = self.engine
         if engine is not None:
-            deadline_ns = self.world.now_ns + self.settings.close_timeout_ns
+            deadline_ns = self.world.now_ns + in_ns(self.settings.close_timeout_s)
             self.act(lambda: self._close_step(engine, deadline_ns, for_ns))
 
     def _close_step(self, engine: Engine, deadline_ns: int, for_ns: int) -> None:

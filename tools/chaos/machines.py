@@ -27,6 +27,7 @@ def draw_host(random: Random, name: str, scheme: str) -> HostPlan:
         timer_slack_ns=random.choice([0, 0, 0, 50 * MS, SECOND]),
         failure_rate=random.choice([0.0, 0.0, 0.02]),
         read_gap_ns=random.choice([10 * MS, 50 * MS, 300 * MS]),
+        burst_ns=random.choice([0, MS // 10, MS, 5 * MS]),
     )
 
 

@@ -66,6 +66,8 @@ class StreamPlan:
         batch: how many are submitted at once, at most.
         gap_ns: longest wait between batches.
         live_ms: time to reach the queue; 0 for no limit.
+        read_ms: time to be received; 0 for no limit.
+        is_read: whether anybody reads the queue; nobody only where messages have a time to be received.
         source: index of the stream whose messages this one forwards, exactly once; -1 if it has its own.
         forbidden: whether the sender may not send there.
     """
@@ -80,13 +82,16 @@ class StreamPlan:
     batch: int = 10
     gap_ns: int = 20 * MS
     live_ms: int = 0
+    read_ms: int = 0
+    is_read: bool = True
     source: int = -1
     forbidden: bool = False
 
     def describe(self) -> str:
         """In a few words."""
-        forbidden = " forbidden" if self.forbidden else ""
-        return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{forbidden}"
+        more = (" forbidden" if self.forbidden else "") + (f" read in {self.read_ms} ms" if self.read_ms else "")
+        more += "" if self.is_read else " unread"
+        return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ class HostPlan:
     timer_slack_ns: int
     failure_rate: float
     read_gap_ns: int
+    burst_ns: int = 0
     others: tuple[str, ...] = ()
 
     @property

@@ -6,6 +6,8 @@ virtual time: on the simulated network, and with the real store on a simulated d
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 
@@ -99,8 +101,12 @@ class SimHost(EngineHost):
         lives: how many processes were started.
         commit_ns: how long the disk takes for a job.
         timer_slack_ns: a timer is late by up to so much.
+        burst_ns: so long what arrives is gathered, and then taken together; 0: each datagram as it comes.
         wall_offset_ns: what its wall clock shows at virtual zero, from the next start on.
     """
+
+    timer_slack_ns = 0
+    burst_ns = 0
 
     def __init__(
         self,
@@ -129,11 +135,11 @@ class SimHost(EngineHost):
         self.listens = True
         self.lives = 0
         self.commit_ns = MS // 4
-        self.timer_slack_ns = 0
         self.wall_offset_ns = WALL_NS
         self.random: Random = world.chance(f"host {name}")
         self._store: Store | None = None
         self._timer_ns: int | None = None
+        self._arrived: list[tuple[bytes, str]] = []
 
     # ---- who it is, and whom it knows
 
@@ -217,6 +223,7 @@ class SimHost(EngineHost):
         (end_disk or self.disk.kill)()
         self.engine, self._store, self.job = None, None, None
         self._timer_ns = None
+        self._arrived.clear()
 
     # ---- what happens to it
 
@@ -238,11 +245,27 @@ class SimHost(EngineHost):
 
     def receive(self, data: bytes, sender: str) -> None:
         """A datagram arrives."""
-        self.act(lambda: self.live.handle_datagram(data, sender, self.world.now_ns))
+        if self.engine is None:
+            return
+        self._arrived.append((data, sender))
+        if not self.burst_ns:
+            self.act(self._take_arrived)
+        elif len(self._arrived) == 1:
+            self.later(self.burst_ns, self._take_arrived)
+
+    def _take_arrived(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        for sender, burst in groupby(arrived, key=itemgetter(1)):
+            self.live.handle_datagrams([data for data, _ in burst], sender, self.world.now_ns)
 
     def lose_path(self, address: str) -> None:
-        """A stream's peer is gone."""
-        self.act(lambda: self.live.handle_path_lost(address, self.world.now_ns))
+        """A stream's peer is gone, behind all that has come from it."""
+
+        def lose() -> None:
+            self._take_arrived()
+            self.live.handle_path_lost(address, self.world.now_ns)
+
+        self.act(lose)
 
     @property
     def live(self) -> Engine:

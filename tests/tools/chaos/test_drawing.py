@@ -37,6 +37,7 @@ def test_a_swarm_covers_every_option() -> None:
     kinds = Counter(kind for plan in plans for kind in {fault.kind for fault in plan.faults})
     assert set(kinds) == KINDS
     assert max(kinds.values()) < 200
+    assert {host.settings.messages_per_packet for plan in plans for host in plan.hosts} == {None, 1, 3}
     networks = Counter(name for plan in plans for name in plan.describe()["network"])
     assert {"loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate"} <= set(networks)
     assert {stream.delivery for plan in plans for stream in plan.streams} == {"express", "recoverable", "transactional"}

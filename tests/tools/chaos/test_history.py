@@ -78,6 +78,26 @@ def test_what_was_lost() -> None:
     assert "total-queue" in rules(seen)
 
 
+def test_what_is_to_be_received_in_time() -> None:
+    """Is handed out before, or a dead letter; what was given back and has expired comes no more."""
+    for at_ms, broken in ((999, set()), (1_000, {"in-time"})):
+        seen = history()
+        accept(seen, 0, 1)
+        seen.limited(0, 0, 1_000)
+        seen.handed(0, 0, body_of(0, 0, SIZE), redelivered=False, reader=None, at_ms=at_ms)
+        assert rules(seen) == broken
+    seen = history(expires=True)
+    accept(seen, 0, 3)
+    seen.limited(0, 0, 1_000)
+    for number, at_ms in ((0, 500), (1, 1_500)):
+        seen.handed(0, number, body_of(0, number, SIZE), redelivered=False, reader=None, at_ms=at_ms)
+        seen.gave_back(0, 0)
+    seen.buried(0, 0, body_of(0, 0, SIZE), "receive-timeout")
+    seen.buried(0, 2, body_of(0, 2, SIZE), "receive-timeout")
+    assert seen.violations[0][0] == "total-queue"
+    assert len(seen.violations) == 1
+
+
 def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
     """For a reason that its destination may have, never called perhaps delivered, handed out, or claimed."""
     for maybe, handed, claimed, broken in (

@@ -213,6 +213,15 @@ def test_the_history_knows_what_each_class_promises(
     assert make(plan).history.streams == [expected]
 
 
+def test_what_has_to_be_received_in_time_and_is_read_by_nobody(make: Callable[..., Scene]) -> None:
+    """Nothing of it is handed out, and all of it is a dead letter where it lies."""
+    scene = make(StreamPlan(0, 1, "q", "transactional", 5, 100, read_ms=1_000, is_read=False))
+    scene.world.run(5 * SECOND)
+    scene.work.read_dead_letters(scene.hosts[1])
+    seen = scene.history.streams[0]
+    assert (seen.buried, seen.handed, scene.history.violations) == (set(range(5)), {}, [])
+
+
 def test_what_is_forwarded_expires_with_what_it_comes_from(make: Callable[..., Scene]) -> None:
     """It may become a dead letter on either way."""
     plans = (

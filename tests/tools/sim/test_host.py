@@ -414,3 +414,34 @@ def test_the_same_seed_does_the_same(pairs: Callable[[], Pair]) -> None:
         pair.world.run(SECOND)
         ends.append((pair.world.trace, pair.a.disk.fingerprint(), pair.b.disk.fingerprint()))
     assert ends[0] == ends[1] != ends[2]
+
+
+def test_what_arrives_within_a_while_is_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order in which it came, by sender; a lost path comes behind it, and a process that dies takes nothing."""
+    world = World(1)
+    host = SimHost(world, Network(world), "a", A)
+    taken: list[object] = []
+
+    def take(_self: Engine, burst: list[bytes], sender: str, now_ns: int) -> None:
+        taken.append((burst, sender, now_ns))
+
+    monkeypatch.setattr(Engine, "handle_datagrams", take)
+    monkeypatch.setattr(Engine, "handle_path_lost", lambda _self, address, _now_ns: taken.append(address))
+    host.burst_ns = MS
+    host.start()
+    begun_ns = world.now_ns
+    for data, sender in ((b"1", B), (b"2", B), (b"3", A)):
+        host.receive(data, sender)
+    world.run(2 * MS)
+    assert taken == [([b"1", b"2"], B, begun_ns + MS), ([b"3"], A, begun_ns + MS)]
+    taken.clear()
+    host.receive(b"4", B)
+    host.lose_path(B)
+    assert taken == [([b"4"], B, begun_ns + 2 * MS), B]
+    taken.clear()
+    host.receive(b"5", B)
+    host.end()
+    host.receive(b"6", B)
+    host.start()
+    world.run(2 * MS)
+    assert taken == []

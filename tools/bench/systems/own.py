@@ -159,7 +159,7 @@ class OwnOutlet(Outlet):
         self._destination = f"{found['address'] if work.insecure else RECEIVER}/{QUEUE}"
         self._in_flight = work.in_flight
         self.batch = max(1, min(Outlet.batch, work.in_flight // 8))
-        self._marks: deque[tuple[int, triack.Receipt]] = deque()
+        self._marks: deque[tuple[int, triack.Receipts]] = deque()
         self._sent = self._done = 0
 
     async def __aenter__(self) -> Self:
@@ -176,15 +176,13 @@ class OwnOutlet(Outlet):
         """Send messages; wait when too many are not acknowledged by the ack of their class."""
         while self._sent + len(bodies) - self._done > self._in_flight and self._marks:
             await self._pass_mark()
-        send, to, delivery = self._node.send, self._destination, self._delivery
-        for body in bodies[:-1]:
-            await send(to, body, delivery=delivery)
+        receipts = await self._node.send_many(self._destination, bodies, delivery=self._delivery)
         self._sent += len(bodies)
-        self._marks.append((self._sent, await send(to, bodies[-1], delivery=delivery)))
+        self._marks.append((self._sent, receipts))
 
     async def _pass_mark(self) -> None:
-        sent, receipt = self._marks.popleft()
-        await receipt.reached(STAGES[self._delivery])
+        sent, receipts = self._marks.popleft()
+        await receipts.reached(STAGES[self._delivery])
         self._done = sent
 
     async def settle(self) -> None:
@@ -225,9 +223,10 @@ class OwnInlet(Inlet):
         return {"address": self._node.address, "key": "" if self._end.work.insecure else self._node.key}
 
     async def run(self, sink: Sink) -> None:
-        """Hand messages to the application one by one."""
-        async for message in self._node.receive(QUEUE):
-            sink.take([message.body])
+        """Hand messages to the application as they come: a list of what is there."""
+        async with self._node.receive(QUEUE) as messages:
+            while True:
+                sink.take([message.body for message in await messages.get_many()])
 
     def facts(self) -> Facts:
         """What the node has done."""

@@ -1,0 +1,182 @@
+"""What an application is told of the acknowledgements of one outgoing queue: events, in the order of sending.
+
+Promise: every message is in exactly one event, of what became of it first, and events never go backwards. A failure is
+always told alone and at once, with all that was acknowledged before it; it counts as its neighbours do, so that what
+waits for an event does not wait longer for it. When nothing has happened nothing is told.
+
+    SETTLED_EARLY --all before it are settled--> GATHERED --the trigger, or a failure--> UNREAD --read--> (told)
+
+When the gathered are due is the business of an ``AckDebt``, which has the table of its moves: the same machine that
+says when a receiver acknowledges, so that Solace's windowed events, HornetQ's confirmation window and the interval of
+AMPS are values of an ``AckTrigger``. Without one each message has an event of its own.
+
+Nobody need read: acknowledged neighbours that are unread become one event, and so do failures for one reason inside
+here, which come out singly. Only what alternates takes room, and ``is_full`` says when that is enough.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from triack.base.ack_debt import AckDebt
+from triack.base.ack_trigger import AckTerms
+
+__all__ = ["UNREAD_MAX", "AckEvent", "AckEvents", "AckKind"]
+
+UNREAD_MAX = 1_000
+"""Unread ranges after which senders wait: as many as ``Node.events`` keeps, and some hundred kilobytes."""
+
+
+class AckKind(StrEnum):
+    """What became of messages."""
+
+    ACK = "ack"
+    """The acknowledgement that frees their class has come: they are as far as they go."""
+    FAILURE = "failure"
+    """It will never be delivered, as far as its sender can tell; it is in the dead-letter queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class AckEvent:
+    """What became of messages of one outgoing queue.
+
+    Attributes:
+        kind: acknowledged, or failed.
+        first: number of the first message: they are counted from 1 in each outgoing queue, from the start of the node;
+            see ``Receipt.number``.
+        last: number of the last one; the same for a failure.
+        reason: why it failed, by the names of docs/reasons.md; None for what was acknowledged.
+    """
+
+    kind: AckKind
+    first: int
+    last: int
+    reason: str | None = None
+
+    @property
+    def count(self) -> int:
+        """How many messages it is about."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    """What became of neighbours; ``end`` is the ticket after the last of them."""
+
+    end: int
+    reason: str | None
+    asks: bool = False
+
+
+class AckEvents:
+    """Makes the events of one reader.
+
+    Args:
+        terms: when what was acknowledged is told; None: each message by itself, at once.
+        first: ticket of the first message that it is about.
+        wake: called when there is something to read, and at the end.
+
+    Attributes:
+        ended: whether it is fed no more; what is unread can still be read.
+    """
+
+    __slots__ = ("_debt", "_fates", "_new_bytes", "_next", "_told", "_unread", "_wake", "ended")
+
+    def __init__(self, terms: AckTerms | None, first: int, wake: Callable[[], None]) -> None:
+        self._debt = None if terms is None else AckDebt(terms)
+        self._fates: dict[int, _Fate] = {}
+        self._new_bytes = 0
+        self._next = first
+        self._told = first
+        self._unread: deque[tuple[int, _Fate]] = deque()
+        self._wake = wake
+        self.ended = False
+
+    # ---- inputs
+
+    def handle_acked(self, ticket: int, messages: int, size_bytes: int, *, asks: bool = False) -> None:
+        """A packet is freed by the acknowledgement of its class.
+
+        Args:
+            ticket: of the first message in it.
+            messages: how many end in it; the first packets of a large message have none.
+            size_bytes: of the packet.
+            asks: whether the event is not to wait.
+        """
+        self._new_bytes += size_bytes
+        self._settle(ticket, messages, _Fate(ticket + messages, None, asks))
+
+    def handle_failed(self, ticket: int, messages: int, reason: str) -> None:
+        """A packet was given up, or rejected."""
+        self._settle(ticket, messages, _Fate(ticket + messages, reason))
+
+    def _settle(self, ticket: int, messages: int, fate: _Fate) -> None:
+        # A packet that failed is let go afterwards as one that was acknowledged: the first word counts.
+        if messages and ticket >= self._next:
+            self._fates.setdefault(ticket, fate)
+
+    def handle_time(self, now_ns: int) -> None:
+        """Gather what is settled, in order, and tell what is due."""
+        while self._fates and (fate := self._fates.pop(self._next, None)) is not None:
+            self._gather(fate, now_ns)
+        debt = self._debt
+        if debt is not None:
+            debt.handle_timer(now_ns)
+            if debt.due:
+                debt.handle_sent()
+                self._tell_gathered()
+
+    def end(self) -> None:
+        """Nothing happens any more. What was gathered waits no longer."""
+        self._tell_gathered()
+        self.ended = True
+        self._wake()
+
+    def _gather(self, fate: _Fate, now_ns: int) -> None:
+        if self._debt is not None:
+            self._debt.add(fate.end - self._next, self._new_bytes, now_ns, asks=fate.asks)
+            self._new_bytes = 0
+        if fate.reason is not None:
+            self._tell_gathered()
+            self._put(fate)
+        self._next = fate.end
+        if self._debt is None:
+            self._tell_gathered()
+
+    def _tell_gathered(self) -> None:
+        if self._told < self._next:
+            self._put(_Fate(self._next, None))
+
+    def _put(self, fate: _Fate) -> None:
+        """Neighbours of one kind become one."""
+        first = self._told
+        if self._unread and self._unread[-1][1].reason == fate.reason:
+            first, _ = self._unread.pop()
+        self._unread.append((first, fate))
+        self._told = fate.end
+        self._wake()
+
+    # ---- outputs
+
+    def next_deadline(self) -> int | None:
+        """When ``handle_time`` must be called, or None."""
+        return None if self._debt is None else self._debt.deadline_ns
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is unread that senders should wait."""
+        return not self.ended and len(self._unread) >= UNREAD_MAX
+
+    def poll(self) -> AckEvent | None:
+        """The next event, or None."""
+        if not self._unread:
+            return None
+        first, fate = self._unread.popleft()
+        end = fate.end
+        if fate.reason is not None or self._debt is None:
+            end = first + 1
+            if end < fate.end:
+                self._unread.appendleft((end, fate))
+        kind = AckKind.ACK if fate.reason is None else AckKind.FAILURE
+        return AckEvent(kind, first + 1, end, fate.reason)
