@@ -109,7 +109,7 @@ def test_the_notebook_and_the_job(tmp_path: Path) -> None:
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     shown = _on_spark([sys.executable, "-c", "\n".join(cells)], tmp_path)
     assert re.search(r"^pass 1000 1000 0$", shown, re.MULTILINE)
-    assert re.search(r"^\|node_started\s*\|\s*2\|$", shown, re.MULTILINE)
+    assert re.search(r"^\|\s*node_started\|\s*2\|$", shown, re.MULTILINE)
     submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
     told = _on_spark([*submit, *LITTLE.split(), str(EXAMPLES / "replay_job.py"), "logs"], tmp_path)
     assert "pass: 1,000 messages sent, 1,000 delivered, 0 lost" in told
