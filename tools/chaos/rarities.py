@@ -122,8 +122,7 @@ def _fill(plan: Plan, random: Random) -> Plan:
     limited = [index for index in range(len(plan.hosts)) if index == 1 or random.random() < 0.3]
     hosts = tuple(_limited(host, random) if index in limited else host for index, host in enumerate(plan.hosts))
     streams = tuple(
-        replace(stream, count=min(stream.count, LIMITED_COUNT)) if stream.receiver in limited else stream
-        for stream in plan.streams
+        replace(stream, count=LIMITED_COUNT) if stream.receiver in limited else stream for stream in plan.streams
     )
     return replace(plan, hosts=hosts, streams=streams)
 
@@ -153,7 +152,9 @@ def _hand_back(plan: Plan, random: Random) -> Plan:
     """A machine that sends nothing again on another session, but hands it back."""
     hosts = list(plan.hosts)
     at = random.choice(plan.streams).sender
-    hosts[at] = replace(hosts[at], settings=replace(hosts[at].settings, after_session_lost="hand back"))
+    settings = hosts[at].settings
+    reconnect = replace(settings.reconnect, after_session_lost="hand back")
+    hosts[at] = replace(hosts[at], settings=replace(settings, reconnect=reconnect))
     return replace(plan, hosts=tuple(hosts))
 
 
