@@ -2,19 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
+from triack.base.survival import SURVIVES, Survives
 from triack.ordering.settings import OrderSettings
 from triack.queues.accepted_keys import KeySettings
+from triack.queues.blocking import Blocking
 from triack.queues.quotas import Limits
 from triack.queues.reconnect import Reconnect
 from triack.queues.redelivery import Redelivery
 from triack.session.settings import SessionSettings
 
 __all__ = ["NodeSettings"]
+
+_AfterSessionLost = Literal["resend", "hand back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,14 @@ class NodeSettings:
         keys: how long the keys of messages count, and how many there may be.
         messages_per_packet: the most that share a packet; None for as many as fit. With 1 a window of packets, and all
             else that counts them, is one of messages.
+        after_session_lost: what becomes of what was sent and not acknowledged when its session is lost, its peer being
+            silent, gone, begun anew or ending it: ``resend`` it on the next session, or ``hand back``: its receipt
+            fails as ``session-lost``, it is a dead letter that may have been delivered, and is sent no more.
         ack_events: when acknowledgements are told (``Node.acknowledgements``); None: of each message by itself.
+        blocking: how far messages have come when ``send`` returns.
+        survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
+            last commits, or leave the store damaged) or ``nothing`` (it is in memory). What peers are told is stored
+            here is as safe as that, and they are told so (``LinkStats``).
     """
 
     session: SessionSettings = field(default_factory=SessionSettings)
@@ -62,12 +74,23 @@ class NodeSettings:
     keys: KeySettings = field(default_factory=KeySettings)
     messages_per_packet: int | None = None
     ack_events: AckTrigger | None = None
+    blocking: Blocking = field(default_factory=Blocking)
+    survives: Survives = "power loss"
+    after_session_lost: _AfterSessionLost = "resend"
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
         if not isinstance(self.ack_events, AckTrigger | None):
             raise UsageError(f"NodeSettings: ack_events must be an AckTrigger, not {self.ack_events!r}")
+        if not isinstance(self.blocking, Blocking):
+            raise UsageError(f"NodeSettings: blocking must be a Blocking, not {self.blocking!r}")
+        if self.survives not in SURVIVES:
+            raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
+        if self.after_session_lost not in get_args(_AfterSessionLost):
+            raise UsageError(
+                f"NodeSettings: after_session_lost must be resend or hand back, not {self.after_session_lost!r}"
+            )
         for queue, redelivery in self.queue_redelivery.items():
             check_name(queue)
             if not isinstance(redelivery, Redelivery):

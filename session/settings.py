@@ -1,6 +1,6 @@
 """What a session can be told. Durations are given in seconds; names are MSMQ's where MSMQ has one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
@@ -26,6 +26,8 @@ class SessionSettings:
         ack_timeout_s: silence after which a session with unacknowledged packets closes (MSMQ ``AckTimeout``);
             None adapts it to the round trip, between the two limits below.
         ack_timeout_min_s, ack_timeout_max_s: limits of the adaptive ack timeout.
+        direct_ack_timeouts: how many ack timeouts of silence a peer is granted that is called by its address, and has
+            no name (MSMQ: 2 for direct names, ``QosCleanupIntervalMultiplier``, [MS-MQQB] 3.1.2.4).
         store_ack_timeout_s: wait for a store ack before the session closes (MSMQ ``StoreAckTimeout``); None adapts.
         store_ack_timeout_min_s: lower limit of the adaptive store ack timeout.
         connect_timeout_s: how long a connection may take (MSMQ: session initialization timer).
@@ -41,6 +43,7 @@ class SessionSettings:
     ack_timeout_s: float | None = None
     ack_timeout_min_s: float = 2.0
     ack_timeout_max_s: float = 120.0
+    direct_ack_timeouts: int = 1
     store_ack_timeout_s: float | None = None
     store_ack_timeout_min_s: float = 10.0
     connect_timeout_s: float = 10.0
@@ -66,6 +69,18 @@ class SessionSettings:
     def trigger(self) -> AckTrigger:
         """When session acks leave."""
         return self.ack_trigger or AckTrigger(delay_s=self.idle_ack_delay_s)
+
+    def for_direct(self) -> "SessionSettings":
+        """The same for a peer that is called by its address."""
+        times = self.direct_ack_timeouts
+        if times == 1:
+            return self
+        return replace(
+            self,
+            ack_timeout_s=None if self.ack_timeout_s is None else times * self.ack_timeout_s,
+            ack_timeout_min_s=times * self.ack_timeout_min_s,
+            ack_timeout_max_s=times * self.ack_timeout_max_s,
+        )
 
     @property
     def store_trigger(self) -> AckTrigger:
