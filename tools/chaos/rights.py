@@ -51,6 +51,7 @@ class Rights:
         self._world = world
         self._tell = tell
         self._spells: list[Spell] = []
+        self._sent: list[int] = []
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -86,8 +87,9 @@ class Rights:
             stream = self._plan.streams[spell.stream]
             self._tell(stream.receiver, stream.sender)
 
-    def heal(self) -> None:
-        """What was forbidden for a while is allowed."""
+    def heal(self, history: History) -> None:
+        """What was forbidden for a while is allowed; what was sent so far may have been refused."""
+        self._sent = [max(seen.fates, default=-1) for seen in history.streams]
         for spell in self._spells:
             self._end(spell)
 
@@ -104,7 +106,12 @@ class Rights:
         for index in sorted({spell.stream for spell in self._spells}):
             seen = history.streams[index]
             last = max(seen.fates, default=-1)
-            if last in seen.refused and seen.refusals == {RejectReason.ACCESS_DENIED} and not seen.excused:
+            if (
+                self._sent[index] < last
+                and last in seen.refused
+                and seen.refusals == {RejectReason.ACCESS_DENIED}
+                and not seen.excused
+            ):
                 self._found(index, f"{last} was refused, and its sender may send there again")
 
     def _judge(self, spell: Spell) -> None:

@@ -113,7 +113,7 @@ class _Scene:
             self.world.at(fault.at_ns, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
         self.world.run(self.plan.faults_end_ns)
         self._heal()
-        lasts = self.trust.heal()
+        lasts = self.trust.heal(self.work.history)
         self._converge()
         if lasts:
             # What a peer that was revoked did not get is not lost: it waits.

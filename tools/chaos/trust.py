@@ -146,9 +146,9 @@ class Trust:
         """Whether one of two does not trust the other now."""
         return self._spell(one, other) is not None or self._spell(other, one) is not None
 
-    def heal(self) -> bool:
+    def heal(self, history: History) -> bool:
         """Who was to be trusted again, or to be allowed something, is so. Returns whether anybody is still revoked."""
-        self.rights.heal()
+        self.rights.heal(history)
         for spell in self._spells:
             if not spell.lasts:
                 self._end(spell)

@@ -34,7 +34,7 @@ def forbid_for_a_while(scene: Trusting) -> None:
     scene.trust.rights.forbid(FORBID)
     scene.world.run(3 * SECOND)
     assert scene.trust.rights.of(1, 0) == ()
-    scene.trust.heal()
+    scene.trust.heal(scene.work.history)
     assert scene.trust.rights.of(1, 0) == ("*",)
     scene.work.finish()
     scene.world.run(30 * SECOND)

@@ -84,9 +84,9 @@ def test_some_are_forgiven_only_when_all_else_is_at_rest(make: Callable[[Plan], 
     """The others with the end of the faults."""
     scene = make(plan_of(hosts=3))
     scene.trust.revoke(Fault(0, "revoke", 1, 0, for_ns=500 * SECOND))
-    assert not scene.trust.heal()
+    assert not scene.trust.heal(scene.work.history)
     scene.trust.revoke(Fault(0, "revoke", 2, 0, forever=True))
-    assert scene.trust.heal()
+    assert scene.trust.heal(scene.work.history)
     assert (scene.trust.apart(0, 1), scene.trust.apart(0, 2)) == (False, True)
     scene.trust.forgive()
     assert not scene.trust.apart(0, 2)
