@@ -28,7 +28,7 @@ from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
 from triack.queues.run import Run
 
-__all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
+__all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Bodies that one queue keeps in memory: a burst of a second or so. What is beyond waits on the disk alone."""
@@ -232,7 +232,7 @@ class Mailbox:
             self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
 
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
-        """Make packets of a durable run, and count them as ``charge`` does."""
+        """Make packets of a run, and count them as ``charge`` does."""
         first = run.header
         packets: list[QueuedPacket] = []
         contents = zip(run.bodies, run.counts, run.sent_at_ms, strict=True)
@@ -244,6 +244,8 @@ class Mailbox:
             packet.sent_at_ms, packet.charged_bytes = sent_at_ms, size_bytes
             packets.append(packet)
         self._count(packets[0], sum(run.counts), run.body_bytes)
+        if delivery not in DURABLE:
+            self._notices.express.add(first.origin, (len(packets) - 1) * EXPRESS_OVERHEAD_BYTES)
         return packets
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:

@@ -7,9 +7,10 @@ Only what something happened to is looked at: whoever changes an outgoing queue 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
@@ -41,6 +42,7 @@ LETTERS_MAX = 200
 """Dead letters that one commit makes, and packets that expire in one round: some milliseconds of work, as whoever
 shares the event loop waits meanwhile. The others follow with the next."""
 
+_OUTGOING_OF = attrgetter("outgoing")
 _GIVEN_UP = (EntryState.GIVEN_UP, EntryState.REJECTED)
 
 
@@ -277,7 +279,7 @@ class Outbox:
         outgoing.start(entries)
         for entry in entries:
             outgoing.sequence.remove(entry)
-            outgoing.handle_freed(entry)
+        outgoing.handle_freed(entries)
         self._look_at(outgoing)
 
     # ---- sending
@@ -324,24 +326,24 @@ class Outbox:
 
     # ---- acknowledgements
 
-    def handle_session_ack(self, context: PacketContext, group: GroupCommit) -> None:
-        """A session ack covers the packet."""
-        outgoing, entry = context.outgoing, context.entry
-        if freed := outgoing.sequence.handle_session_ack(entry):
-            self._free(outgoing, freed, group)
-        else:
-            outgoing.stages.handle_progress(entry)
+    def handle_session_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
+        """A session ack covers packets."""
+        for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
+            entries = [context.entry for context in some]
+            for entry in entries:
+                self._free(outgoing, outgoing.sequence.handle_session_ack(entry), group)
+            outgoing.stages.handle_progress(entries)
 
-    def handle_store_ack(self, context: PacketContext, group: GroupCommit) -> None:
-        """A store ack covers the packet."""
-        outgoing, entry = context.outgoing, context.entry
-        freed = outgoing.sequence.handle_store_ack(entry)
-        if outgoing.sequence.hold.handle_progress() or outgoing.sequence.start.credit is not None:
-            self._look_at(outgoing)
-        if freed:
-            self._free(outgoing, freed, group)
-        else:
-            outgoing.stages.handle_progress(entry)
+    def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
+        """A store ack covers packets."""
+        for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
+            entries, sequence = [context.entry for context in some], outgoing.sequence
+            for entry in entries:
+                freed = sequence.handle_store_ack(entry)
+                if sequence.hold.handle_progress() or sequence.start.credit is not None:
+                    self._look_at(outgoing)
+                self._free(outgoing, freed, group)
+            outgoing.stages.handle_progress(entries)
 
     def leads(self, lane: int, peer_id: bytes) -> bool:
         """Whether that node is where a lane leads, as far as we know: nobody else has a say in its packets."""
@@ -398,10 +400,10 @@ class Outbox:
             group.commit.outgoing_deletes.append(span)
 
     def _let_go(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
-        for entry in entries:
-            if outgoing.durable:
+        if outgoing.durable:
+            for entry in entries:
                 self._release_body(entry)
-            outgoing.handle_freed(entry)
+        outgoing.handle_freed(entries)
         self._forget_sent(outgoing, entries)
 
     def _forget_sent(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:

@@ -10,10 +10,11 @@ with the id of its node that names it for ever. The work here is per batch: one 
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from struct import Struct
 from struct import error as StructError
 from typing import Any
@@ -57,6 +58,10 @@ PIECE_MIN_BYTES = 256
 """Smallest piece of a large message, but for its last: those that fill the smallest datagram are larger. Many smaller
 ones would take many times their bytes in memory."""
 
+ALIKE_MAX = 64
+"""Bodies of one length that are read at once: what small messages make of the smallest datagrams. The ways to read
+these are remembered, and take no more than a few MiB."""
+
 _HEAD = Struct("!BHQQ")
 _FRAGMENT = Struct("!II")
 _LENGTH = Struct("!I")
@@ -64,6 +69,7 @@ _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; what is longer travels in fragments."""
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
 _BATCH_BEGIN = bytes([_BATCH])
+_NEVER = (0, False)  # the expiry of what has none
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -154,6 +160,12 @@ def _lengths(count: int) -> Struct:
     return Struct(f"!{count}H")
 
 
+@lru_cache(maxsize=1_024)
+def _alike(count: int, size_bytes: int) -> Struct:
+    """So many bodies of one length, which are read at once."""
+    return Struct(f"{size_bytes}s" * count)
+
+
 def pack(
     messages: Iterable[bytes | Outgoing],
     limit_bytes: int,
@@ -167,10 +179,11 @@ def pack(
         The bodies, and the next free ordinal.
     """
     packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most)
-    for message in messages:
-        if type(message) is bytes:
-            packer.add(message, b"", (0, False))
-        else:
+    for kind, some in groupby(messages, key=type):
+        if kind is bytes:
+            packer.add_plain([message for message in some if isinstance(message, bytes)])
+            continue
+        for message in some:
             assert isinstance(message, Outgoing)
             packer.add(message.body, write_properties(message.properties), message.expiry, asks=message.ack_now)
     packer.close_run()
@@ -189,7 +202,7 @@ class _Packer:
         self._properties: list[bytes] = []
         self._rich = False
         self._asks = False
-        self._expiry = (0, False)
+        self._expiry = _NEVER
         self._most = min(most or _SHORT_MAX, _SHORT_MAX)
 
     def add(self, body: bytes, properties: bytes, expiry: tuple[int, bool], *, asks: bool = False) -> None:
@@ -209,6 +222,24 @@ class _Packer:
         self._bodies.append(body)
         self._properties.append(properties)
         self._room_bytes -= size_bytes
+
+    def add_plain(self, bodies: list[bytes]) -> None:
+        """Add messages that have nothing but a body, as ``add`` does, as many at a time as a batch has room for."""
+        ends = list(accumulate([len(body) + 2 for body in bodies]))
+        at = used_bytes = 0
+        while at < len(bodies):
+            first = at
+            if not self._rich and self._expiry == _NEVER:
+                at = bisect_right(ends, used_bytes + self._room_bytes, lo=at)
+                at = min(at, first + self._most - len(self._bodies))
+            if at == first:
+                self.add(bodies[first], b"", _NEVER)
+                at += 1
+            else:
+                self._bodies += bodies[first:at]
+                self._properties += [b""] * (at - first)
+                self._room_bytes -= ends[at - 1] - used_bytes
+            used_bytes = ends[at - 1]
 
     def close_run(self) -> None:
         count = len(self._bodies)
@@ -261,6 +292,8 @@ def unpack(body: bytes) -> Unpacked:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if ends[-1] != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    if kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count:
+        return Unpacked(first_ordinal, sent_at_ms, list(_alike(count, lengths[0]).unpack_from(body, at)), None)
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
         return Unpacked(first_ordinal, sent_at_ms, pieces, None)
