@@ -24,8 +24,9 @@ __all__ = [
 
 KEY_BITS = 40
 """For a number within its lane or queue: a million packets a second for twelve days; 23 bits are left for the group."""
-HEAD_BYTES = 27
-"""How much of a packet's body an index carries: enough to know its kind, its count and its place in a large message."""
+HEAD_BYTES = 35
+"""How much of a packet's body an index carries: enough to know its kind, its count, until when it is to be read, and
+its place in a large message."""
 
 
 def key_of(group: int, number: int) -> int:

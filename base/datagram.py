@@ -34,7 +34,7 @@ from triack.base.reasons import DropReason
 
 __all__ = ["HEADER_BYTES", "Answer", "Channel", "Channels", "Header", "Kind", "read_header"]
 
-VERSION = 2
+VERSION = 3
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
 
 _HEADER = Struct("!BBHQQ")

@@ -92,6 +92,7 @@ FIELDS: Final[dict[str, Field]] = {
         "how many messages these packets complete; in `dropped` how many datagrams",
     ),
     "queue": Field(str, "name of the destination queue"),
+    "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
     "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all"),
@@ -250,6 +251,11 @@ EVENTS: Final[dict[str, Event]] = {
         "messages of one or more packets were taken out of their queue by hand: given up, or moved to where they were "
         "going. A process that dies before its next commit has them again",
         (*_STREAM, "queue", "number", "place", "counts"),
+    ),
+    "expired": Event(
+        "the time to be received of messages ended while they waited in their queue: the commit that begins now moves "
+        "them to this node's dead-letter queue. A process that dies in between has them again",
+        (*_STREAM, "queue", "number", "place", "counts", "receive_by_ms"),
     ),
     "dropped": Event(
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")

@@ -112,6 +112,12 @@ class Message:
         return self._packet.open().sent_at_ms / 1_000
 
     @property
+    def receive_by(self) -> float | None:
+        """When it must have been received, or its node lets it die: wall clock of the sender; None for any time."""
+        receive_by_ms = self._packet.open().receive_by_ms
+        return receive_by_ms / 1_000 if receive_by_ms else None
+
+    @property
     def failures(self) -> int:
         """How often it was given back as failed."""
         return self._packet.failures.get(self._index, 0)

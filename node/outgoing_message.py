@@ -68,7 +68,7 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
         UsageError: there is no such property, or it is of a wrong type or out of range.
         MessageTooLarge: all of them together are over 12 KiB.
     """
-    reach_by_ms = 0
+    reach_by_ms = receive_by_ms = 0
     key = ""
     ack_now = False
     kept: dict[str, Any] = {}
@@ -80,7 +80,7 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
         if name == "time_to_reach_queue":
             reach_by_ms = _deadline_ms(name, value, now_ms)
         elif name == "time_to_be_received":
-            kept["receive_by_ms"] = _deadline_ms(name, value, now_ms)
+            receive_by_ms = _deadline_ms(name, value, now_ms)
         elif name == "headers":
             kept[name] = _headers(destination, value)
         elif name == "key":
@@ -93,7 +93,7 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
             raise UsageError(f"send to {destination}: {name} must be text, not {value!r}")
     if len(write_properties(kept)) > USER_PROPERTIES_BYTES:
         raise MessageTooLarge(f"send to {destination}: properties over the limit of {USER_PROPERTIES_BYTES} bytes")
-    return Outgoing(body, kept or None, reach_by_ms, key, ack_now)
+    return Outgoing(body, kept or None, reach_by_ms, key, ack_now, receive_by_ms)
 
 
 def _no_property(name: str) -> str:

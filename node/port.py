@@ -73,7 +73,11 @@ class PreparedList:
         shared = self.shared
         if shared is None:
             return list(bodies)
-        return [Outgoing(body, shared.properties, shared.reach_by_ms, ack_now=shared.ack_now) for body in bodies]
+        properties, reach_by_ms, receive_by_ms = shared.properties, shared.reach_by_ms, shared.receive_by_ms
+        return [
+            Outgoing(body, properties, reach_by_ms, ack_now=shared.ack_now, receive_by_ms=receive_by_ms)
+            for body in bodies
+        ]
 
 
 class Port:

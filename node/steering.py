@@ -138,7 +138,7 @@ class Steering:
             kept = {
                 name: value
                 for name, value in self._properties_of(message).items()
-                if not name.startswith("dead_") and name not in ("receive_by_ms", NO_DEAD_LETTER)
+                if not name.startswith("dead_") and name != NO_DEAD_LETTER
             }
             return self._way_to(message.destination), Outgoing(message.body, kept or None)
 
@@ -147,7 +147,13 @@ class Steering:
     async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
         """See ``Node.move``."""
         outgoing = self._port.outgoing_queue(destination, Delivery.TRANSACTIONAL)
-        return await self._move(queue, ids, lambda it: (outgoing, Outgoing(it.body, self._properties_of(it) or None)))
+
+        def route(message: BrowsedMessage) -> tuple[OutgoingQueue, Outgoing]:
+            receive_by_ms = round((message.receive_by or 0) * 1_000)
+            properties = self._properties_of(message) or None
+            return outgoing, Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+
+        return await self._move(queue, ids, route)
 
     def _properties_of(self, message: BrowsedMessage) -> dict[str, Any]:
         """What its sender set; the copy is this node's own message, and so says whose queue replies go to."""

@@ -137,7 +137,9 @@ class Admission:
             full = True
         else:
             full = quota.when_full == "reject" and self._is_full(transfer, mailbox)
-        begun = mailbox is not None and fragment and mailbox.expects(transfer.origin, transfer.lane, fragment[0])
+        begun = (
+            mailbox is not None and fragment and mailbox.partials.expects(transfer.origin, transfer.lane, fragment[0])
+        )
         if begun or not full:
             return None
         self._tell_full(transfer.queue)
@@ -167,10 +169,10 @@ class Admission:
             return True
         origin, lane = transfer.origin, transfer.lane
         fragment = fragment_range(header.body[:HEAD_BYTES], len(header.body))
-        if fragment is not None and mailbox.expects(origin, lane, fragment[0]):
+        if fragment is not None and mailbox.partials.expects(origin, lane, fragment[0]):
             return False
         # Its origin sends it before the rest of what was begun: to refuse it would be to wait for each other.
-        comes_first = not transfer.ordered and mailbox.awaits_beyond(origin, lane, header.number)
+        comes_first = not transfer.ordered and mailbox.partials.awaits_beyond(origin, lane, header.number)
         return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
 
     def takes_run(
@@ -190,7 +192,7 @@ class Admission:
 
     def _is_full(self, transfer: IncomingTransfer, mailbox: Mailbox | None) -> bool:
         durable = transfer.delivery in DURABLE
-        if not durable and mailbox is not None and mailbox.awaits_beyond(transfer.origin, transfer.lane, 0):
+        if not durable and mailbox is not None and mailbox.partials.awaits_beyond(transfer.origin, transfer.lane, 0):
             # Whoever stopped in the middle of a large message would never make room.
             return False
         account = self.disk if durable else self.express

@@ -37,6 +37,7 @@ class BrowsedMessage:
         sent_at: when it was sent: wall clock of the sender, seconds since 1970; of a dead letter, when it died.
         attempts: how often it failed; how often it was sent, for one that is on its way. Of a dead letter: before.
         wait_until: it is not handed out before that: wall clock of this node; None when it is.
+        receive_by: when it must have been received: wall clock, seconds since 1970; None for any time.
         properties: everything the sender set beside the body, and in the dead-letter queue why it is there.
         position: where it is in its queue.
     """
@@ -48,6 +49,7 @@ class BrowsedMessage:
     sent_at: float
     attempts: int
     wait_until: float | None
+    receive_by: float | None
     properties: dict[str, Any]
     position: Position
 
@@ -189,7 +191,7 @@ def _unpack(pieces: list[bytes]) -> Unpacked | None:
 
 def _see(sight: Sight, pieces: list[bytes], content: Unpacked | None) -> BrowsedMessage:
     # One that cannot be read is shown all the same: as a dead letter it would be, under the same id.
-    content = content or Unpacked(sight.number - sight.index, 0, [b"".join(pieces)] * (sight.index + 1), None)
+    content = content or Unpacked(sight.number - sight.index, 0, 0, [b"".join(pieces)] * (sight.index + 1), None)
     properties = content.properties[sight.index] if content.properties else {}
     before = properties.get("dead_attempts")
     return BrowsedMessage(
@@ -200,6 +202,7 @@ def _see(sight: Sight, pieces: list[bytes], content: Unpacked | None) -> Browsed
         sent_at=content.sent_at_ms / 1_000,
         attempts=before if isinstance(before, int) else sight.attempts,
         wait_until=None if sight.wait_until_ms is None else sight.wait_until_ms / 1_000,
+        receive_by=content.receive_by_ms / 1_000 if content.receive_by_ms else None,
         properties=properties,
         position=sight.position,
     )

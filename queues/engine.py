@@ -236,33 +236,21 @@ class Engine:
             A run from which at least one message can be drawn, or None when there is none, or its body is still on
             its way from the disk; the queue's listeners are told when to ask again.
         """
-        while (run := mailbox.open_run(self.wall_ms(now_ns))) is not None:
-            reason = self._unreadable(run, now_ns)
-            if reason is None:
+        now_ms = self.wall_ms(now_ns)
+        self.inbox.expiry.handle_timer(now_ms)
+        while (run := mailbox.open_run(now_ms)) is not None:
+            try:
+                run.packet.open()
+            except ProtocolError:
+                self.inbox.dead_letter(mailbox, run.lease(run.draw()), DeadReason.BAD_BODY, now_ns, self._jobs.group)
+            else:
                 return run
-            self.inbox.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns, self._jobs.group)
         return None
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue, for those who read one at a time; see ``open_run``."""
         run = self.open_run(mailbox, now_ns)
         return None if run is None else run.lease(run.draw())
-
-    def _unreadable(self, run: Run, now_ns: int) -> str | None:
-        """Why the next message of a run is not handed out: time-to-be-received, [MS-MQMQ] 2.2.19.2, or bad pieces.
-
-        Messages with properties are looked at one by one.
-        """
-        try:
-            content = run.packet.open()
-        except ProtocolError:
-            return DeadReason.BAD_BODY
-        if content.properties is None:
-            return None
-        run.ready = run.next + 1
-        receive_by_ms = content.properties[run.next].get("receive_by_ms")
-        expired = isinstance(receive_by_ms, int) and self.wall_ms(now_ns) > receive_by_ms
-        return DeadReason.RECEIVE_TIMEOUT if expired else None
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""

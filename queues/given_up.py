@@ -39,19 +39,22 @@ class GivenUp:
         return self.reason in _EXPIRED
 
     def open(self) -> Unpacked:
-        """What they hold. Tells, too, which of its two times ran out: only the message itself knows."""
+        """What they hold. Tells, too, which of its two times ran out: only the packet itself knows."""
         content = unpack_pieces([entry.body or b"" for entry in self.entries])
-        if self.has_expired and content.is_unread_after(self.entries[0].reach_by_ms):
+        if self.has_expired and content.receive_by_ms == self.entries[0].reach_by_ms:
             self.reason = DeadReason.RECEIVE_TIMEOUT
         return content
 
     @property
     def properties(self) -> Properties:
         """What a dead letter says. A definite rejection says that nothing was delivered, also after it was given up."""
+        sends = max(entry.sends for entry in self.entries)
         rejected = self.entries[0].state is EntryState.REJECTED
+        # What an earlier process of the destination took of an express stream, its disk does not say.
+        definite = rejected and (self.outgoing.durable or sends == 1)
         return {
             "dead_reason": self.reason,
             "dead_destination": f"{self.outgoing.peer}/{self.outgoing.queue}",
-            "dead_attempts": max(entry.sends for entry in self.entries),
-            "dead_maybe_delivered": not rejected and any(entry.sends for entry in self.entries),
+            "dead_attempts": sends,
+            "dead_maybe_delivered": sends > 0 and not definite,
         }

@@ -28,6 +28,7 @@ from triack.queues.arrival_records import (
 )
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
+from triack.queues.expiry import Expiry
 from triack.queues.group_commit import REFUSED, GroupCommit
 from triack.queues.handed import as_runs, handed_fields
 from triack.queues.incoming_run import IncomingRun
@@ -66,6 +67,7 @@ class Inbox:
     Attributes:
         mailboxes: the queues of this node, by name.
         admission: who may put what into them, and when.
+        expiry: what nobody received in time.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Inbox:
             notices=self._notices,
             make_room=self._make_room,
         )
+        self.expiry = Expiry(self._notices, self.dead_letter, record)
         self._fetching: Mailbox | None = None
         self._declared = queues or []
         self.dead_letters: Counter[str] = Counter()
@@ -215,8 +218,6 @@ class Inbox:
         if NO_DEAD_LETTER in properties and origin == self.admission.disk.own:
             self._drops[DropReason.REQUEST_ENDED] += 1
             return
-        # It was for the way that has failed: nothing takes a letter out of here but who reads it.
-        properties.pop("receive_by_ms", None)
         self.dead_letters[str(properties["dead_reason"])] += 1
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
@@ -255,6 +256,7 @@ class Inbox:
         transfer = self._transfer_of(header, delivery)
         if isinstance(transfer, RejectReason):
             self._record_rejected(header, delivery, transfer, now_ns)
+            conversation.withhold(delivery, packet)
             self._tell_rejected((conversation, packet), header, transfer)
             return
         transfer.via = conversation
@@ -459,6 +461,7 @@ class Inbox:
     ) -> None:
         """Refuse a packet for ever; its origin is told when that is on disk."""
         transfer.rejections.add(header, reason)
+        arrival[0].withhold(transfer.delivery, arrival[1])
         group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, REFUSED))
         group.arrivals.refused.append((arrival, header, reason))
         self._record_rejected(header, transfer.delivery, reason, now_ns)
@@ -470,6 +473,7 @@ class Inbox:
         self._record_rejected(header, transfer.delivery, RejectReason.DUPLICATE, now_ns)
         reason = transfer.rejections.reason_of(header)
         if reason is not None:
+            arrival[0].withhold(transfer.delivery, arrival[1])
             # What was decided may not be on disk yet: it is with the next commit.
             group.arrivals.refused.append((arrival, header, reason))
         return reason is not None
@@ -539,18 +543,21 @@ class Inbox:
             self._owe(transfer)
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let order acks whose wait has ended become due, and messages whose wait has ended come again."""
+        """Let order acks become due whose wait has ended, messages expire, and others come again."""
         for transfer in self._deadlines.poll_due(now_ns):
             transfer.sequence.ack.handle_timer(now_ns)
             self._owe(transfer)
-        for mailbox in self._notices.resuming.poll_due(self._wall_ms(now_ns)):
+        now_ms = self._wall_ms(now_ns)
+        self.expiry.handle_timer(now_ms)
+        for mailbox in self._notices.resuming.poll_due(now_ms):
             mailbox.interrupt()
 
     def next_deadline(self) -> int | None:
-        """When the next order ack becomes due, or a wait ends, or None."""
-        due_ns, resume_ms = self._deadlines.earliest(), self._notices.resuming.earliest()
+        """When the next order ack becomes due, a message expires or a wait ends, or None."""
+        due_ns = self._deadlines.earliest()
+        by_wall_ms = self._notices.resuming.earliest(), self.expiry.next_deadline_ms()
         ends = [] if due_ns is None else [due_ns]
-        ends += [] if resume_ms is None else [resume_ms * MS - self._wall_offset_ns]
+        ends += [at_ms * MS - self._wall_offset_ns for at_ms in by_wall_ms if at_ms is not None]
         return min(ends, default=None)
 
     @property

@@ -12,6 +12,7 @@ from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.ordering.wire import SequenceHeader
 from triack.queues.packing import read_batch
+from triack.queues.queued_packet import QueuedPacket
 from triack.session.events import PacketArrived, RunArrived
 
 __all__ = ["IncomingRun", "read_runs"]
@@ -28,6 +29,7 @@ class IncomingRun:
         bodies: of each.
         counts: messages of each.
         sent_at_ms: when those of each were sent, by the sender's wall clock.
+        receive_by_ms: when those of each expire; 0 for never.
         asks: whether one of them asks for an order ack.
         size_bytes: of all contents.
     """
@@ -38,6 +40,7 @@ class IncomingRun:
     bodies: list[bytes] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     sent_at_ms: list[int] = field(default_factory=list)
+    receive_by_ms: list[int] = field(default_factory=list)
     asks: bool = False
     size_bytes: int = 0
 
@@ -66,6 +69,20 @@ class IncomingRun:
                 body,
             )
 
+    def packets(self, delivery: Delivery) -> list[QueuedPacket]:
+        """The packets for a queue, when the run is durable: they have no keys yet, and count for what they take."""
+        first = self.header
+        packets: list[QueuedPacket] = []
+        contents = zip(self.bodies, self.counts, self.sent_at_ms, self.receive_by_ms, strict=True)
+        for number, (body, count, sent_at_ms, receive_by_ms) in enumerate(contents, first.number):
+            size_bytes = len(body)
+            packet = QueuedPacket(
+                [], first.origin, first.lane, first.sequence, number, delivery, count, size_bytes, [body]
+            )
+            packet.sent_at_ms, packet.receive_by_ms, packet.charged_bytes = sent_at_ms, receive_by_ms, size_bytes
+            packets.append(packet)
+        return packets
+
     def take(self, content: bytes) -> bool:
         """Add the next packet, if it follows. Returns whether it does."""
         step = len(self.bodies)
@@ -79,10 +96,11 @@ class IncomingRun:
         batch = read_batch(body)
         if batch is None:
             return False
-        count, sent_at_ms = batch
+        count, sent_at_ms, receive_by_ms = batch
         self.bodies.append(body)
         self.counts.append(count)
         self.sent_at_ms.append(sent_at_ms)
+        self.receive_by_ms.append(receive_by_ms)
         self.asks = self.asks or asks
         self.size_bytes += size_bytes
         return True

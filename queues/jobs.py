@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from triack.base.commit import Commit, Read
 from triack.queues.effects import Job
+from triack.queues.expiry import Expired
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox
 from triack.queues.outbox import Outbox
@@ -57,6 +58,7 @@ class Jobs:
 
     def _next(self, now_ns: int, now_ms: int) -> Job | None:
         self._outbox.dead_letter_given_up(self.group, now_ns, now_ms)
+        self._inbox.expiry.bury(now_ns, self.group)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:
             return read
@@ -73,7 +75,7 @@ class Jobs:
     def _next_read(self) -> Read | None:
         if self._looks:
             return self._looks.popleft()
-        return self._outbox.poll_fetch() or self._inbox.poll_fetch()
+        return self._outbox.poll_fetch() or self._inbox.expiry.poll_fetch() or self._inbox.poll_fetch()
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: what it holds is durable."""
@@ -85,6 +87,8 @@ class Jobs:
                 waiter(None)
         elif isinstance(job, Look):
             job.waiter(None)
+        elif isinstance(job, Expired):
+            self._inbox.expiry.handle_fetched(job)
         elif job.table == "outgoing":
             self._outbox.handle_fetched(job)
         else:

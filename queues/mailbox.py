@@ -11,19 +11,19 @@ handed out. A message of a packet is WAITING, then OUT, then DONE; or OUT and WA
 is given back with a ``Wait`` comes no earlier than that ends, and nothing younger before it unless the wait says so.
 """
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from heapq import merge as merge_sorted
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
 from triack.queues.incoming_run import IncomingRun
-from triack.queues.packing import count_of, fragment_range, sent_at_of
-from triack.queues.queued_packet import Lease, QueuedPacket, merge
+from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
+from triack.queues.partials import Partial, Partials, Stream
+from triack.queues.queued_packet import Lease, QueuedPacket, bits_of, indices_of, merge
 from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
 from triack.queues.run import Run
@@ -52,6 +52,7 @@ class Notices:
         wanting: queues whose next bodies only the disk has, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
         purged: what was taken out by hand since it was last written down, with the name of its queue.
+        expiring: when what waits of a packet expires, by the wall clock in milliseconds, see ``Mailbox.expire``.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
         drops: what was given up, by reason.
         disk: what lies in the queues of this node, express messages left out.
@@ -68,6 +69,7 @@ class Notices:
         "disk",
         "drops",
         "emptied",
+        "expiring",
         "express",
         "purged",
         "read",
@@ -82,6 +84,7 @@ class Notices:
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
         self.purged: list[tuple[str, list[Lease]]] = []
+        self.expiring = Deadlines[tuple[Mailbox, QueuedPacket]]()
         self.resuming = Deadlines[Mailbox]()
         self.drops = drops
         self.disk = disk or Account(NO_LIMIT, NO_LIMIT)
@@ -90,17 +93,6 @@ class Notices:
         self.unfinished_bytes = 0
         self.relieved = False
         self.emptied = False
-
-
-@dataclass(slots=True)
-class _Partial:
-    total_bytes: int
-    rows: dict[int, QueuedPacket]
-    have_bytes: int = 0
-    last_number: int = 0
-    cached_bytes: int = 0
-    overhead_bytes: int = 0
-    begun_by: int = 0
 
 
 class Mailbox:
@@ -120,6 +112,7 @@ class Mailbox:
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
         fill: what counts against its quota.
+        partials: large messages that are not here as a whole.
     """
 
     __slots__ = (
@@ -127,7 +120,6 @@ class Mailbox:
         "_changed",
         "_notices",
         "_orphans",
-        "_partials",
         "_passed",
         "_place",
         "_ready",
@@ -140,6 +132,7 @@ class Mailbox:
         "listeners",
         "name",
         "next_position",
+        "partials",
         "queue_id",
         "size_bytes",
     )
@@ -157,12 +150,12 @@ class Mailbox:
         self._notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
-        self._ready: deque[QueuedPacket] = deque()
+        self._ready: OrderedDict[int, QueuedPacket] = OrderedDict()
         self._again: list[tuple[int, int, QueuedPacket]] = []
         self._passed: list[tuple[int, int, int, QueuedPacket]] = []
         self._run: Run | None = None
         self._runs: list[Run] = []
-        self._partials: dict[tuple[bytes, int], dict[int, _Partial]] = {}
+        self.partials = Partials()
         self._place = 0
 
     # ---- filling
@@ -175,6 +168,7 @@ class Mailbox:
             head: the first bytes of its body, enough to know what it is.
         """
         packet.sent_at_ms = sent_at_of(head)
+        packet.receive_by_ms = receive_by_of(head)
         self.charge(packet, head)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
@@ -198,18 +192,11 @@ class Mailbox:
             self.length += packet.count
             self.size_bytes += packet.size_bytes
             self._keep(packet)
-        self._ready += packets
+            self._ready[packet.place] = packet
+            self._set_expiry(packet)
         self.wake()
 
     # ---- quotas
-
-    def expects(self, origin: bytes, lane: int, ordinal: int) -> bool:
-        """Whether a large message was begun. Room for all of it was taken then."""
-        return ordinal in self._partials.get((origin, lane), ())
-
-    def awaits_beyond(self, origin: bytes, lane: int, number: int) -> bool:
-        """Whether a large message was begun by a packet of a higher number, and more of it is to come."""
-        return any(partial.begun_by > number for partial in self._partials.get((origin, lane), {}).values())
 
     def charge(self, packet: QueuedPacket, head: bytes) -> None:
         """Count a packet that is to be put against the quotas; a large message as a whole, with its first packet."""
@@ -220,32 +207,21 @@ class Mailbox:
         if fragment is None:
             packet.count = count_of(head)
             self._count(packet, packet.count - packet.acked.bit_count(), packet.size_bytes)
-        elif not self.expects(packet.origin, packet.lane, fragment[0]):
+        elif not self.partials.expects(packet.origin, packet.lane, fragment[0]):
             ordinal, _, _, total_bytes = fragment
-            self._partials.setdefault((packet.origin, packet.lane), {})[ordinal] = _Partial(
-                total_bytes, {}, begun_by=packet.number
-            )
+            self.partials.begin(packet, ordinal, total_bytes)
             self._count(packet, 1, total_bytes)
         elif packet.delivery not in DURABLE:
             # As long as it is a piece it takes as much as a message does.
-            self._partials[(packet.origin, packet.lane)][fragment[0]].overhead_bytes += EXPRESS_OVERHEAD_BYTES
+            self.partials.of((packet.origin, packet.lane))[fragment[0]].overhead_bytes += EXPRESS_OVERHEAD_BYTES
             self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
 
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
         """Make packets of a run, and count them as ``charge`` does."""
-        first = run.header
-        packets: list[QueuedPacket] = []
-        contents = zip(run.bodies, run.counts, run.sent_at_ms, strict=True)
-        for number, (body, count, sent_at_ms) in enumerate(contents, first.number):
-            size_bytes = len(body)
-            packet = QueuedPacket(
-                [], first.origin, first.lane, first.sequence, number, delivery, count, size_bytes, [body]
-            )
-            packet.sent_at_ms, packet.charged_bytes = sent_at_ms, size_bytes
-            packets.append(packet)
+        packets = run.packets(delivery)
         self._count(packets[0], sum(run.counts), run.body_bytes)
         if delivery not in DURABLE:
-            self._notices.express.add(first.origin, (len(packets) - 1) * EXPRESS_OVERHEAD_BYTES)
+            self._notices.express.add(packets[0].origin, (len(packets) - 1) * EXPRESS_OVERHEAD_BYTES)
         return packets
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
@@ -274,42 +250,32 @@ class Mailbox:
     # ---- putting
 
     def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
-        """In an ordered stream, an unfinished message is dead as soon as something else follows: its rest expired."""
         stream = (packet.origin, packet.lane)
-        partials = self._partials.get(stream, {})
-        # One that has no row yet is younger: its packets wait for their commit.
-        self._drop_partials(stream, [other for other in partials if other != ordinal and partials[other].rows])
+        self._drop_partials(stream, self.partials.overtaken(stream, ordinal))
 
     def drop_unfinished(self, origin: bytes, lane: int, floor: int) -> None:
         """Drop unfinished messages of which nobody sends a packet any more, all being numbered up to ``floor``."""
-        partials = self._partials.get((origin, lane), {})
-        dead = [ordinal for ordinal, partial in partials.items() if 0 < partial.last_number <= floor]
-        self._drop_partials((origin, lane), dead)
+        self._drop_partials((origin, lane), self.partials.unsent((origin, lane), floor))
 
-    def _drop_partials(self, stream: tuple[bytes, int], ordinals: list[int]) -> None:
+    def _drop_partials(self, stream: Stream, ordinals: list[int]) -> None:
         """Their rows are orphans: nothing will ever read them, so the next commit removes them."""
-        if not ordinals:
-            return
-        partials = self._partials[stream]
         for ordinal in ordinals:
-            partial = partials.pop(ordinal)
+            partial = self.partials.pop(stream, ordinal)
             rows = list(partial.rows.values())
             self._orphans += [key for row in rows for key in row.keys]
             self._forget_pieces(partial, stream[0])
             self._release(rows[0], 1, partial.total_bytes)
-        if not partials:
-            del self._partials[stream]
         if self._orphans:
             self._notices.dirty[self] = None
 
-    def _keep_piece(self, partial: _Partial, packet: QueuedPacket) -> None:
+    def _keep_piece(self, partial: Partial, packet: QueuedPacket) -> None:
         if packet.keys and self._notices.unfinished_bytes > UNFINISHED_BYTES:
             packet.pieces = []
         size_bytes = self._keep(packet)
         partial.cached_bytes += size_bytes
         self._notices.unfinished_bytes += size_bytes if packet.keys else 0
 
-    def _forget_pieces(self, partial: _Partial, origin: bytes) -> None:
+    def _forget_pieces(self, partial: Partial, origin: bytes) -> None:
         """They are one message now, or nothing."""
         self._cache(-partial.cached_bytes)
         if any(row.keys for row in partial.rows.values()):
@@ -319,27 +285,18 @@ class Mailbox:
 
     def _put_fragment(self, packet: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
         stream = (packet.origin, packet.lane)
-        partials = self._partials.get(stream, {})
+        partials = self.partials.of(stream)
         partial = partials.get(ordinal)
         if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
             # Its message was dropped meanwhile, or is no correct sender's: nothing will ever read it.
             self._orphans += packet.keys
             self._notices.dirty[self] = None
             return
-        partial.rows[offset] = packet
+        partial.add(packet, offset, length)
         self._keep_piece(partial, packet)
-        partial.have_bytes += length
-        if offset == 0:
-            partial.last_number = packet.number - 1 - (-total_bytes // length)
-        elif offset + length == total_bytes:
-            partial.last_number = packet.number
-        if partial.have_bytes == partial.total_bytes:
-            rows = partial.rows
-            self._forget_pieces(partial, packet.origin)
-            del partials[ordinal]
-            if not partials:
-                del self._partials[stream]
-            self._add(merge([rows[at] for at in sorted(rows)], partial.total_bytes))
+        if partial.is_whole:
+            self._forget_pieces(self.partials.pop(stream, ordinal), packet.origin)
+            self._add(merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
             self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
@@ -354,7 +311,8 @@ class Mailbox:
             return
         self._keep(packet)
         self.size_bytes += packet.size_bytes
-        self._ready.append(packet)
+        self._ready[packet.place] = packet
+        self._set_expiry(packet)
         self.wake()
 
     def _keep(self, packet: QueuedPacket) -> int:
@@ -374,7 +332,7 @@ class Mailbox:
     def oldest_ms(self) -> int | None:
         """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
         waiting = [packet for _, _, packet in self._again[:1]] + [packet for _, _, _, packet in self._passed]
-        waiting += [*self._ready][:1]
+        waiting += islice(self._ready.values(), 1)
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def wake(self) -> None:
@@ -389,18 +347,22 @@ class Mailbox:
 
     # ---- bodies that only the disk has
 
+    @property
+    def _first(self) -> QueuedPacket:
+        return next(iter(self._ready.values()))
+
     def _look_ahead(self) -> None:
         """Bodies are fetched for who reads, not for queues that nobody looks at."""
-        if not self.fetching and self._ready and not self._ready[0].pieces:
+        if not self.fetching and self._ready and not self._first.pieces:
             self._notices.wanting[self] = None
 
     def poll_fetch(self) -> list[int]:
         """Keys of the bodies to fetch next, or nothing."""
-        if self.fetching or not self._ready or self._ready[0].pieces:
+        if self.fetching or not self._ready or self._first.pieces:
             return []
         keys: list[int] = []
         size_bytes = 0
-        for packet in self._ready:
+        for packet in self._ready.values():
             if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
                 break
             keys.extend(packet.keys)
@@ -411,7 +373,7 @@ class Mailbox:
     def load(self, bodies: dict[int, bytes]) -> None:
         """Take bodies that were fetched from the store."""
         self.fetching = False
-        for waiting in self._ready:
+        for waiting in self._ready.values():
             if waiting.keys and not waiting.pieces:
                 if any(key not in bodies for key in waiting.keys):
                     break
@@ -455,10 +417,10 @@ class Mailbox:
             heappop(self._again)
             return Run(packet, index, index + 1, redelivered=True)
         while self._ready:
-            packet = self._ready[0]
+            packet = self._first
             if not packet.pieces:
                 return None
-            first, end = _waiting(packet)
+            first, end = packet.next_waiting()
             packet.next_index = first
             if first == packet.count:
                 self._drop_first()
@@ -498,7 +460,7 @@ class Mailbox:
 
     def _drop_first(self) -> None:
         """The first packet was read out: its leases keep it as long as anyone needs it."""
-        self._cache(-self._ready.popleft().size_bytes)
+        self._cache(-self._ready.popitem(last=False)[1].size_bytes)
 
     def take_runs(self) -> list[Run]:
         """What was handed out since the last call, in order. Ends the open run."""
@@ -521,6 +483,8 @@ class Mailbox:
         count = bits.bit_count()
         self.length -= count
         if packet.done:
+            if packet.receive_by_ms:
+                self._notices.expiring.set((self, packet), None)
             self.size_bytes -= packet.size_bytes
             self._release(packet, count, packet.charged_bytes)
         else:
@@ -547,6 +511,7 @@ class Mailbox:
             return
         self.end_run()
         self._put_aside(packet, index, wait)
+        self._set_expiry(packet)
         if wait is not None:
             packet.waits[index] = wait
             self._note_change(packet)
@@ -583,7 +548,7 @@ class Mailbox:
         back += [(place, index, packet) for _, place, index, packet in self._passed]
         waiting = (
             (packet.place, index, packet)
-            for packet in self._ready
+            for packet in self._ready.values()
             if packet.place >= after[0]
             for index in range(packet.next_index, packet.count)
             if not packet.acked >> index & 1
@@ -605,14 +570,51 @@ class Mailbox:
 
     def _forget_done(self) -> None:
         """What was taken out is not to be handed out, nor fetched from the disk."""
-        self._again = [item for item in self._again if not item[2].acked >> item[1] & 1]
-        self._passed = [item for item in self._passed if not item[3].acked >> item[2] & 1]
+        self._keep_back(lambda packet, index: not packet.acked >> index & 1)
+        for packet in [packet for packet in self._ready.values() if packet.done]:
+            self._drop_waiting(packet)
+        self.wake()
+
+    def _keep_back(self, keeps: Callable[[QueuedPacket, int], bool]) -> None:
+        """Of what came back, keep only some."""
+        self._again = [item for item in self._again if keeps(item[2], item[1])]
+        self._passed = [item for item in self._passed if keeps(item[3], item[2])]
         heapify(self._again)
         heapify(self._passed)
-        if any(packet.done for packet in self._ready):
-            self._cache(-sum(packet.size_bytes for packet in self._ready if packet.done and packet.pieces))
-            self._ready = deque(packet for packet in self._ready if not packet.done)
+
+    def _drop_waiting(self, packet: QueuedPacket) -> bool:
+        """Let a packet wait no more for its first readers. Returns whether it did."""
+        if self._ready.pop(packet.place, None) is None:
+            return False
+        self._cache(-packet.size_bytes if packet.pieces else 0)
+        return True
+
+    # ---- expiring
+
+    def _set_expiry(self, packet: QueuedPacket) -> None:
+        if packet.receive_by_ms:
+            self._notices.expiring.set((self, packet), packet.receive_by_ms)
+
+    def expire(self, packets: Collection[QueuedPacket]) -> dict[QueuedPacket, list[int]]:
+        """Hand out no more of these; what is in somebody's hands stays there.
+
+        Returns:
+            The indices that nobody has: in no queue any more, until they are acknowledged as dead letters.
+        """
+        self.end_run()
+        expired = dict.fromkeys(packets, 0)
+        for packet in packets:
+            if self._drop_waiting(packet):
+                expired[packet] = bits_of(range(packet.next_index, packet.count)) & ~packet.acked
+                packet.next_index = packet.count
+        back = [(packet, index) for _, index, packet in self._again]
+        back += [(packet, index) for _, _, index, packet in self._passed]
+        for packet, index in back:
+            if packet in expired:
+                expired[packet] |= 1 << index
+        self._keep_back(lambda packet, _: packet not in expired)
         self.wake()
+        return {packet: indices_of(bits) for packet, bits in expired.items()}
 
     # ---- what the next commit holds
 
@@ -630,16 +632,3 @@ class Mailbox:
         changed, self._changed = self._changed, {}
         orphans, self._orphans = self._orphans, []
         return [packet for packet in changed.values() if packet.keys], orphans
-
-
-def _waiting(packet: QueuedPacket) -> tuple[int, int]:
-    """The next neighbours in a packet that are not acknowledged; those that are were so before a restart.
-
-    One that had to wait before a restart begins neighbours of its own.
-    """
-    first = packet.next_index
-    rest = packet.acked >> first
-    while rest & 1:
-        first, rest = first + 1, rest >> 1
-    end = first + (rest & -rest).bit_length() - 1 if rest else packet.count
-    return first, min((index for index in packet.waits if first < index < end), default=end)

@@ -1,12 +1,14 @@
 """Messages into packet bodies and back: many small ones in a batch, a large one in fragments.
 
-    BATCH     kind u8, count u16, first ordinal u64, sent at u64 ms, count x length u16, bodies
+    BATCH     kind u8, count u16, first ordinal u64, sent at u64 ms, receive by u64 ms, count x length u16, bodies
     RICH      the same with count x length u16 of properties after the lengths, and the properties after the bodies
-    FRAGMENT  kind u8, zero u16, ordinal u64, sent at u64 ms, total u32, offset u32, a piece of (properties length
-    u32, properties, body)
+    FRAGMENT  kind u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
+    (properties length u32, properties, body)
 
 All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``;
-with the id of its node that names it for ever. The work here is per batch: one ``struct.pack`` and one ``join``.
+with the id of its node that names it for ever. Messages that are to be received by different times, 0 for any time,
+share no body: so a queue knows when a packet ends without reading it. The work here is per batch: one ``struct.pack``
+and one ``join``.
 """
 
 import json
@@ -41,6 +43,7 @@ __all__ = [
     "pack_one",
     "read_batch",
     "read_fragment",
+    "receive_by_of",
     "sent_at_of",
     "unpack",
     "unpack_pieces",
@@ -62,14 +65,15 @@ ALIKE_MAX = 64
 """Bodies of one length that are read at once: what small messages make of the smallest datagrams. The ways to read
 these are remembered, and take no more than a few MiB."""
 
-_HEAD = Struct("!BHQQ")
+_HEAD = Struct("!BHQQQ")
 _FRAGMENT = Struct("!II")
 _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; what is longer travels in fragments."""
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
+_NEVER = (0, 0)
+"""The expiry of a message without any time limit."""
 _BATCH_BEGIN = bytes([_BATCH])
-_NEVER = (0, False)  # the expiry of what has none
 
 assert _HEAD.size + _FRAGMENT.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -84,7 +88,7 @@ NO_DEAD_LETTER = "no_dead_letter"
 class Outgoing:
     """A message on its way into a packet; ``key`` is its sender's, for this node alone, and empty when it has none.
 
-    It is not sent after ``reach_by_ms``, nor after ``receive_by_ms`` in its properties: nobody would read it. With
+    It is not sent from ``reach_by_ms`` on, nor from ``receive_by_ms`` on: nobody would read it. 0 is for never. With
     ``ack_now`` its packet asks for its acknowledgements.
     """
 
@@ -93,18 +97,14 @@ class Outgoing:
     reach_by_ms: int = 0
     key: str = ""
     ack_now: bool = False
+    receive_by_ms: int = 0
 
     @property
-    def receive_by_ms(self) -> int:
-        """Wall clock time after which nobody is to read it; 0 for never."""
-        return int((self.properties or {}).get("receive_by_ms", 0))
-
-    @property
-    def expiry(self) -> tuple[int, bool]:
-        """When it is not worth sending any more, 0 for never, and whether because nobody would read it."""
+    def expiry(self) -> tuple[int, int]:
+        """When it is not worth sending any more, and when not worth reading; 0 for never."""
         reach_by_ms, receive_by_ms = self.reach_by_ms, self.receive_by_ms
         unread = receive_by_ms > 0 and not 0 < reach_by_ms < receive_by_ms
-        return (receive_by_ms if unread else reach_by_ms), unread
+        return (receive_by_ms if unread else reach_by_ms), receive_by_ms
 
 
 @dataclass(slots=True)
@@ -131,12 +131,9 @@ class Unpacked:
 
     first_ordinal: int
     sent_at_ms: int
+    receive_by_ms: int
     bodies: list[bytes]
     properties: list[Properties] | None
-
-    def is_unread_after(self, at_ms: int) -> bool:
-        """Whether that is when their time to be received ends, which the messages of a packet share then."""
-        return self.properties is not None and self.properties[0].get("receive_by_ms") == at_ms
 
 
 @dataclass(slots=True)
@@ -145,6 +142,7 @@ class Fragment:
 
     ordinal: int
     sent_at_ms: int
+    receive_by_ms: int
     total_bytes: int
     offset: int
     piece: bytes
@@ -205,7 +203,7 @@ class _Packer:
         self._expiry = _NEVER
         self._most = min(most or _SHORT_MAX, _SHORT_MAX)
 
-    def add(self, body: bytes, properties: bytes, expiry: tuple[int, bool], *, asks: bool = False) -> None:
+    def add(self, body: bytes, properties: bytes, expiry: tuple[int, int], *, asks: bool = False) -> None:
         size_bytes = len(body) + 2 + (len(properties) + 2 if properties or self._rich else 0)
         becomes_rich = bool(properties) and not self._rich
         if becomes_rich:
@@ -245,8 +243,10 @@ class _Packer:
         count = len(self._bodies)
         if not count:
             return
-        body = _batch(self._bodies, self._properties if self._rich else None, self.ordinal, self._sent_at_ms)
-        self.packed.append(Packed(body, count, count, self._expiry[0], self._asks))
+        reach_by_ms, receive_by_ms = self._expiry
+        properties = self._properties if self._rich else None
+        body = _batch(self._bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms)
+        self.packed.append(Packed(body, count, count, reach_by_ms, self._asks))
         self.ordinal += count
         self._bodies, self._properties, self._rich, self._asks = [], [], False, False
         self._room_bytes = self._full_bytes
@@ -254,12 +254,13 @@ class _Packer:
     def _add_fragments(self, body: bytes, properties: bytes, *, asks: bool) -> None:
         blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
         piece_bytes = self._full_bytes - _FRAGMENT.size
-        head = _HEAD.pack(_FRAGMENT_KIND, 0, self.ordinal, self._sent_at_ms)
+        reach_by_ms, receive_by_ms = self._expiry
+        head = _HEAD.pack(_FRAGMENT_KIND, 0, self.ordinal, self._sent_at_ms, receive_by_ms)
         for offset in range(0, len(blob), piece_bytes):
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
             fragment = head + _FRAGMENT.pack(len(blob), offset) + piece
-            self.packed.append(Packed(fragment, int(last), 1, self._expiry[0], asks and last))
+            self.packed.append(Packed(fragment, int(last), 1, reach_by_ms, asks and last))
         self.ordinal += 1
 
 
@@ -267,15 +268,16 @@ def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
     """One message with its properties as a body of its own, of whatever length: for queues on this node."""
     properties = write_properties(message.properties)
     if max(len(message.body), len(properties)) <= _SHORT_MAX:
-        return _batch([message.body], [properties], ordinal, sent_at_ms)
+        return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms)
     blob = _LENGTH.pack(len(properties)) + properties + message.body
-    return _HEAD.pack(_FRAGMENT_KIND, 0, ordinal, sent_at_ms) + _FRAGMENT.pack(len(blob), 0) + blob
+    head = _HEAD.pack(_FRAGMENT_KIND, 0, ordinal, sent_at_ms, message.receive_by_ms)
+    return head + _FRAGMENT.pack(len(blob), 0) + blob
 
 
 def unpack(body: bytes) -> Unpacked:
     """Read a batch, or a whole message that ``join_fragments`` made. Raises ProtocolError ``bad-body``."""
     try:
-        kind, count, first_ordinal, sent_at_ms = _HEAD.unpack_from(body)
+        kind, count, first_ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         if kind == _FRAGMENT_KIND:
             return _unpack_whole(read_fragment(body))
         if kind not in (_BATCH, _RICH) or not count:
@@ -293,22 +295,30 @@ def unpack(body: bytes) -> Unpacked:
     if ends[-1] != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
     if kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count:
-        return Unpacked(first_ordinal, sent_at_ms, list(_alike(count, lengths[0]).unpack_from(body, at)), None)
+        return Unpacked(
+            first_ordinal, sent_at_ms, receive_by_ms, list(_alike(count, lengths[0]).unpack_from(body, at)), None
+        )
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
-        return Unpacked(first_ordinal, sent_at_ms, pieces, None)
-    return Unpacked(first_ordinal, sent_at_ms, pieces[:count], [_read_properties(raw) for raw in pieces[count:]])
+        return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None)
+    properties = [_read_properties(raw) for raw in pieces[count:]]
+    return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces[:count], properties)
 
 
 def count_of(head: bytes) -> int:
     """How many messages a batch holds whose first ``HEAD_BYTES`` are these; 1 for a fragment."""
-    kind, count, _, _ = _HEAD.unpack_from(head)
+    kind, count, _, _, _ = _HEAD.unpack_from(head)
     return 1 if kind == _FRAGMENT_KIND else int(count)
 
 
 def sent_at_of(head: bytes) -> int:
     """When the messages of a body were sent, by its first ``HEAD_BYTES``: milliseconds of the sender's wall clock."""
     return int(_HEAD.unpack_from(head)[3])
+
+
+def receive_by_of(head: bytes) -> int:
+    """When the messages of a body must have been received, by its first ``HEAD_BYTES``; 0 for any time."""
+    return int(_HEAD.unpack_from(head)[4])
 
 
 def messages_in(body: bytes) -> int:
@@ -325,7 +335,7 @@ def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | 
     """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
     if head[:1] != bytes([_FRAGMENT_KIND]):
         return None
-    _, _, ordinal, _ = _HEAD.unpack_from(head)
+    _, _, ordinal, _, _ = _HEAD.unpack_from(head)
     total_bytes, offset = _FRAGMENT.unpack_from(head, _HEAD.size)
     length = size_bytes - _HEAD.size - _FRAGMENT.size
     return None if length == total_bytes else (ordinal, offset, length, total_bytes)
@@ -342,30 +352,30 @@ def check(body: bytes) -> None:
         unpack(body)
 
 
-def read_batch(body: bytes) -> tuple[int, int] | None:
-    """How many messages a sound batch holds, and when they were sent; None for any other body."""
+def read_batch(body: bytes) -> tuple[int, int, int] | None:
+    """Of a sound batch: how many messages, when they were sent, when they expire; None for any other body."""
     try:
         return _check_batch(body) if body[:1] == _BATCH_BEGIN else None
     except ProtocolError:
         return None
 
 
-def _check_batch(body: bytes) -> tuple[int, int]:
-    """What ``unpack`` checks, without making the messages. Returns how many there are, and when they were sent."""
+def _check_batch(body: bytes) -> tuple[int, int, int]:
+    """What ``unpack`` checks, without making the messages. Returns how many, when they were sent, and expire."""
     try:
-        _, count, _, sent_at_ms = _HEAD.unpack_from(body)
+        _, count, _, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         lengths = _lengths(count).unpack_from(body, _HEAD.size)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if not count or _HEAD.size + 2 * count + sum(lengths) != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
-    return count, sent_at_ms
+    return count, sent_at_ms, receive_by_ms
 
 
 def read_fragment(body: bytes) -> Fragment:
     """Read a fragment. Raises ProtocolError ``bad-body``."""
     try:
-        _, _, ordinal, sent_at_ms = _HEAD.unpack_from(body)
+        _, _, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         total_bytes, offset = _FRAGMENT.unpack_from(body, _HEAD.size)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too short") from cause
@@ -375,14 +385,14 @@ def read_fragment(body: bytes) -> Fragment:
         raise ProtocolError(DropReason.BAD_BODY, "fragment out of range")
     if len(piece) < PIECE_MIN_BYTES and offset + len(piece) < total_bytes:
         raise ProtocolError(DropReason.BAD_BODY, "fragment too small")
-    return Fragment(ordinal, sent_at_ms, total_bytes, offset, piece)
+    return Fragment(ordinal, sent_at_ms, receive_by_ms, total_bytes, offset, piece)
 
 
 def join_fragments(fragments: list[Fragment]) -> bytes:
     """All pieces of a message, ascending by offset, as one body that ``unpack`` reads."""
     first = fragments[0]
-    head = _HEAD.pack(_FRAGMENT_KIND, 0, first.ordinal, first.sent_at_ms) + _FRAGMENT.pack(first.total_bytes, 0)
-    return head + b"".join(fragment.piece for fragment in fragments)
+    head = _HEAD.pack(_FRAGMENT_KIND, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
+    return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 
 
 def unpack_pieces(pieces: list[bytes]) -> Unpacked:
@@ -390,13 +400,16 @@ def unpack_pieces(pieces: list[bytes]) -> Unpacked:
     return unpack(pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces]))
 
 
-def _batch(bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int) -> bytes:
+def _batch(
+    bodies: list[bytes], properties: list[bytes] | None, ordinal: int, sent_at_ms: int, receive_by_ms: int
+) -> bytes:
     count = len(bodies)
     lengths = _lengths(count).pack(*map(len, bodies))
     if properties is None:
-        return _HEAD.pack(_BATCH, count, ordinal, sent_at_ms) + lengths + b"".join(bodies)
+        return _HEAD.pack(_BATCH, count, ordinal, sent_at_ms, receive_by_ms) + lengths + b"".join(bodies)
     lengths += _lengths(count).pack(*map(len, properties))
-    return _HEAD.pack(_RICH, count, ordinal, sent_at_ms) + lengths + b"".join(bodies) + b"".join(properties)
+    head = _HEAD.pack(_RICH, count, ordinal, sent_at_ms, receive_by_ms)
+    return head + lengths + b"".join(bodies) + b"".join(properties)
 
 
 def _unpack_whole(fragment: Fragment) -> Unpacked:
@@ -406,7 +419,8 @@ def _unpack_whole(fragment: Fragment) -> Unpacked:
         raise ProtocolError(DropReason.BAD_BODY, "not a whole message")
     properties = _read_properties(piece[_LENGTH.size : _LENGTH.size + length])
     body = piece[_LENGTH.size + length :]
-    return Unpacked(fragment.ordinal, fragment.sent_at_ms, [body], [properties] if properties else None)
+    listed = [properties] if properties else None
+    return Unpacked(fragment.ordinal, fragment.sent_at_ms, fragment.receive_by_ms, [body], listed)
 
 
 def write_properties(properties: Properties | None) -> bytes:

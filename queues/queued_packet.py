@@ -25,6 +25,7 @@ class QueuedPacket:
         redelivered: whether its messages may have been handed out before, in an earlier life of the process.
         place: where it stands in the queue; nothing else in the queue has that number, ever.
         sent_at_ms: wall clock of its sender.
+        receive_by_ms: wall clock at which what waits of it expires; 0 for never.
         charged_bytes: what it counts for in quotas; 0 while it does not.
     """
 
@@ -45,6 +46,7 @@ class QueuedPacket:
     place: int = 0
     content: Unpacked | None = None
     sent_at_ms: int = 0
+    receive_by_ms: int = 0
     charged_bytes: int = 0
 
     @property
@@ -71,6 +73,19 @@ class QueuedPacket:
             self.waits = {int(index): Wait(*wait).after_restart(now_ms) for index, wait in waits.items()}
         except (ValueError, TypeError, AttributeError, RecursionError) as cause:
             raise StoreDamaged(f"progress of packet {self.number} cannot be read") from cause
+
+    def next_waiting(self) -> tuple[int, int]:
+        """The next neighbours that are not acknowledged: the first of them, and the index behind the last.
+
+        Those that are acknowledged were so before a restart. One that had to wait before it begins neighbours of its
+        own.
+        """
+        first = self.next_index
+        rest = self.acked >> first
+        while rest & 1:
+            first, rest = first + 1, rest >> 1
+        end = first + (rest & -rest).bit_length() - 1 if rest else self.count
+        return first, min((index for index in self.waits if first < index < end), default=end)
 
     def wait_of(self, index: int, now_ms: int) -> Wait | None:
         """What keeps a message back now."""
@@ -121,5 +136,6 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
         waits=first.waits,
         redelivered=first.redelivered,
         sent_at_ms=first.sent_at_ms,
+        receive_by_ms=first.receive_by_ms,
         charged_bytes=charged_bytes,
     )

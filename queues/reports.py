@@ -207,7 +207,7 @@ class Reports:
     def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
         if self._recorder is not None:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
-        contexts = [sent.context for sent in event.packets]
+        contexts = [sent.context for sent in event.told]
         covered = [context for context in contexts if isinstance(context, PacketContext)]
         self._outbox.handle_session_acks(covered, self._jobs.group)
         for context in contexts:

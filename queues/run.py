@@ -15,31 +15,30 @@ class Run:
         packet: whose messages they are.
         first: the index of the first of them.
         next: the index of the next to be drawn: those from ``first`` up to it are handed out.
-        ready: messages before this index may be drawn; the engine looks at the others first.
         end: the index behind the last of them.
         redelivered: whether they may have been handed out before.
     """
 
-    __slots__ = ("end", "first", "next", "packet", "ready", "redelivered")
+    __slots__ = ("end", "first", "next", "packet", "redelivered")
 
     def __init__(self, packet: QueuedPacket, first: int, end: int, *, redelivered: bool) -> None:
         self.packet = packet
         self.first = self.next = first
-        self.ready = self.end = end
+        self.end = end
         self.redelivered = redelivered
 
     def draw(self) -> int:
         """Hand out the next message. Returns its index in the packet, or -1 when the queue must be asked again."""
         index = self.next
-        if index >= self.ready:
+        if index >= self.end:
             return -1
         self.next = index + 1
         return index
 
     def draw_many(self, most: int) -> range:
-        """Hand out so many of the next messages, or all that may be drawn. Returns their indices in the packet."""
+        """Hand out so many of the next messages, or all that there are. Returns their indices in the packet."""
         first = self.next
-        self.next = min(first + most, max(first, self.ready))
+        self.next = min(first + most, self.end)
         return range(first, self.next)
 
     def lease(self, index: int) -> Lease:
@@ -48,4 +47,4 @@ class Run:
 
     def stop(self) -> None:
         """Nothing more is drawn from it."""
-        self.ready = self.end = self.next
+        self.end = self.next

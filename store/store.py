@@ -46,9 +46,9 @@ __all__ = ["STORE_FILE", "Store", "make_folder", "sync_folder"]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
-SCHEMA_VERSION = 6
-"""Version 6 keeps where peers say that they are; since version 5 streams are kept by the names of peers
-(docs/decisions/0019)."""
+SCHEMA_VERSION = 7
+"""Since version 7 the head of each packet says until when it is to be read; since version 6 the store keeps where peers
+say that they are, since version 5 streams by the names of peers (docs/decisions/0019)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000

@@ -329,7 +329,8 @@ def _describe_peer(peer: EnrolledPeer) -> dict[str, Any]:
 def _content_of(message: Message) -> Answer:
     """A message as the other end makes it again: as the body of a packet of its own, and what is not in it."""
     origin, _, ordinal = message.id.partition("-")
-    content = pack_one(Outgoing(message.body, message.properties), int(ordinal), round(message.sent_at * 1_000))
+    outgoing = Outgoing(message.body, message.properties, receive_by_ms=round((message.receive_by or 0) * 1_000))
+    content = pack_one(outgoing, int(ordinal), round(message.sent_at * 1_000))
     fields = {
         "queue": message.queue,
         "origin": origin,

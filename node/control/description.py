@@ -26,6 +26,7 @@ def describe(message: Message) -> dict[str, Any]:
         "queue": message.queue,
         "sender": message.sender,
         "sent_at": message.sent_at,
+        "receive_by": message.receive_by,
         "redelivered": message.redelivered,
         "failures": message.failures,
         "properties": message.properties,

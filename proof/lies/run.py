@@ -44,8 +44,9 @@ RIGHT: dict[str, set[str]] = {
         "claims", "lost", "order_ack_before_commit", "queue", "store_ack_before_commit", "gaps", "duplicates_delivered",
         "order", "not_recovered", "express_twice", "order_ack_late", "previous", "rejected", "not_handed",
     },
-    "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked"},
+    "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked", "expired"},
     "purged": {"not_handed", "queue", "claims"},
+    "expired": {"not_handed", "queue", "claims", "expired"},
     "node_started": {"claims", "node_life", "ack_timeout", "resend_tiers", "half_window", "order_ack_late", "window"},
     "node_stopped": {"node_life", "silent_end"},
     "packet_received": {

@@ -1,5 +1,7 @@
 """Mistakes of ``queues/``: what is committed, what leaves when, and what comes back after a restart."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
@@ -12,6 +14,7 @@ from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
 from triack.queues.ack_events import AckEvents
 from triack.queues.admission import Admission
+from triack.queues.deadlines import Deadlines
 from triack.queues.engine import Engine
 from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import Arrivals, GroupCommit
@@ -230,6 +233,36 @@ def _said_once(patch: Patch) -> None:
             send(self, transfer, conversation, now_ns)
 
     patch.setattr(Inbox, "_send_order_ack", once)
+
+
+@BUGS.by_seeds("what has expired is handed out before the timer comes")
+def _expired_handed_out(patch: Patch) -> None:
+    open_run = Engine.open_run
+
+    def hasty(self: Engine, mailbox: Mailbox, now_ns: int) -> Run | None:
+        with _without_expiry(self.inbox):
+            return open_run(self, mailbox, now_ns)
+
+    patch.setattr(Engine, "open_run", hasty)
+
+
+@BUGS.by_seeds("messages expire only in queues that are read")
+def _expires_when_read(patch: Patch) -> None:
+    handle_timer = Inbox.handle_timer
+
+    def forgetful(self: Inbox, now_ns: int) -> None:
+        with _without_expiry(self):
+            handle_timer(self, now_ns)
+
+    patch.setattr(Inbox, "handle_timer", forgetful)
+
+
+@contextmanager
+def _without_expiry(inbox: Inbox) -> Iterator[None]:
+    """Nothing seems to expire meanwhile."""
+    due, inbox._notices.expiring = inbox._notices.expiring, Deadlines()
+    yield
+    inbox._notices.expiring = due
 
 
 @BUGS.by_seeds("what was given back comes last")

@@ -40,7 +40,7 @@ def test_a_large_message_that_is_none_is_a_dead_letter() -> None:
 def pieces_of(evil: Hostile, ordinal: int, piece_bytes: int, total_bytes: int, delivery: Delivery) -> None:
     """Send a large message but for its last piece, in pieces of that size."""
     for offset in range(0, total_bytes - piece_bytes, piece_bytes):
-        body = struct_pack("!BHQQII", 3, 0, ordinal, 1, total_bytes, offset) + bytes(piece_bytes)
+        body = struct_pack("!BHQQQII", 3, 0, ordinal, 1, 0, total_bytes, offset) + bytes(piece_bytes)
         evil.frames(evil.message(evil.packets + 1, previous=0, body=body, delivery=delivery))
 
 

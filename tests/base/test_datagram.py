@@ -28,17 +28,17 @@ def test_a_header_reads_back(kind: Kind, connection_id: int, counter: int, epoch
 
 def test_the_layout_is_as_documented() -> None:
     """Kind, version, epoch, connection id, counter."""
-    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030200010123456789abcdef0000000000000007"
+    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030300010123456789abcdef0000000000000007"
 
 
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
         (pack("!BBHQQ", 3, 1, 0, 1, 1), "bad-version"),
-        (pack("!BBHQQ", 0, 2, 0, 1, 1), "unknown-kind"),
-        (pack("!BBHQQ", 8, 2, 0, 1, 1), "unknown-kind"),
+        (pack("!BBHQQ", 0, 3, 0, 1, 1), "unknown-kind"),
+        (pack("!BBHQQ", 8, 3, 0, 1, 1), "unknown-kind"),
         (b"", "too-short"),
-        (pack("!BBHQQ", 3, 2, 0, 1, 1)[:-1], "too-short"),
+        (pack("!BBHQQ", 3, 3, 0, 1, 1)[:-1], "too-short"),
     ],
 )
 def test_what_no_correct_node_sends_is_refused_by_name(header: bytes, reason: str) -> None:

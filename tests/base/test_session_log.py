@@ -8,9 +8,11 @@ import pytest
 from tests.queues.rollbacks import both_know, deliver, pair, put_back
 from tests.queues.test_recorder import busy_world
 from tests.queues.world import SimNode, World
+from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
 from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION, SETTINGS
 from triack.base.units import SECOND
+from triack.queues.packing import Outgoing
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.files import parse_records
 
@@ -37,7 +39,7 @@ def complaint(record: dict[str, Any]) -> str:
 def records() -> list[dict[str, Any]]:
     """What nodes write in worlds with everything that can happen."""
     logs = [log for seed in range(SEEDS) for log in run_seed(seed).logs.values()]
-    logs += [b"".join(node.records) for node in (*busy_world(0), *rolled_back(), purged())]
+    logs += [b"".join(node.records) for node in (*busy_world(0), *rolled_back(), purged(), expired())]
     return [record for log in logs for record in parse_records(log)]
 
 
@@ -51,6 +53,17 @@ def rolled_back() -> tuple[SimNode, SimNode]:
     a.send(b, "q", b"new")
     both_know(world, a, b)
     return a, b
+
+
+def expired() -> SimNode:
+    """A node in whose queue a message was that nobody received in time."""
+    world = World(1)
+    node = world.node("a")
+    outgoing = node.live.outgoing_queue("", "q", Delivery.TRANSACTIONAL)
+    node.live.submit(outgoing, Outgoing(b"1", receive_by_ms=world.now_ms + 100), 1)
+    world.run(SECOND)
+    node.finish(node.live, NodeClosed("the test ends"), world.now_ns)
+    return node
 
 
 def purged() -> SimNode:

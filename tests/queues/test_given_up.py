@@ -45,13 +45,15 @@ def test_a_message_dies_on_its_way_when_the_first_of_its_times_runs_out(
     """Not a millisecond before; its letter has no time of its own."""
     node = Bare()
     start_ms = node.now_ns // MS
-    properties = None if receive_ms is None else {"receive_by_ms": start_ms + receive_ms}
-    submitted(node, Outgoing(b"x", properties, start_ms + reach_ms if reach_ms else 0))
+    receive_by_ms = 0 if receive_ms is None else start_ms + receive_ms
+    submitted(node, Outgoing(b"x", None, start_ms + reach_ms if reach_ms else 0, receive_by_ms=receive_by_ms))
     node.poll((dies_ms - 1) * MS)
     assert node.job is None
     effects = node.poll(1 * MS)
     (letter,) = letters(node)
-    assert (letter["dead_reason"], "receive_by_ms" in letter) == (reason, False)
+    assert letter["dead_reason"] == reason
+    assert isinstance(node.job, GroupCommit)
+    assert [unpack(row.body).receive_by_ms for row in node.job.commit.messages] == [0]
     assert "removed" in events(effects)
 
 
@@ -59,7 +61,7 @@ def test_messages_of_one_moment_and_two_reasons_each_say_their_own() -> None:
     """They share no packet, as its packet's fate is all that a receipt is told."""
     node = Bare()
     at_ms = node.now_ns // MS + 50
-    outgoing = submitted(node, Outgoing(b"1", None, at_ms), Outgoing(b"2", {"receive_by_ms": at_ms}))
+    outgoing = submitted(node, Outgoing(b"1", None, at_ms), Outgoing(b"2", receive_by_ms=at_ms))
     assert outgoing.unacknowledged == 2
     node.poll(50 * MS)
     assert [letter["dead_reason"] for letter in letters(node)] == ["reach-queue-timeout", "receive-timeout"]

@@ -10,9 +10,9 @@ from tests.queues.world import World
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
-from triack.base.units import MS, SECOND
+from triack.base.units import SECOND
 from triack.queues.mailbox import CACHE_BYTES, PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run
-from triack.queues.packing import Outgoing, pack
+from triack.queues.packing import pack
 from triack.queues.redelivery import Wait
 
 ORIGIN = b"o" * 16
@@ -410,27 +410,6 @@ def test_a_node_counts_what_its_queues_give_up() -> None:
     world.run(SECOND)
     sim.drain()
     assert [(record["reason"], record["count"]) for record in sim.log("dropped")] == [("partial-overflow", 3)]
-
-
-def test_messages_with_properties_are_looked_at_before_each_is_handed_out() -> None:
-    """The one behind it may die while the application has the first: no run lets anyone past that look."""
-    world = World(1)
-    node = world.node("a")
-    outgoing = node.live.outgoing_queue("", "q", Delivery.TRANSACTIONAL)
-    for seconds in (60, 1, 60):
-        # The other time is the earlier one, so that they share a packet.
-        message = Outgoing(b"x", {"receive_by_ms": world.now_ms + seconds * 1_000}, world.now_ms + 500)
-        node.live.submit(outgoing, message, 1)
-    node.drain()
-    world.run(100 * MS)
-    box = node.live.make_queue("q")
-    run = node.live.open_run(box, world.now_ns)
-    assert run is not None
-    assert (run.draw(), run.draw()) == (0, -1)
-    run = node.live.open_run(box, world.now_ns + 2 * SECOND)
-    assert run is not None
-    assert (run.draw(), run.draw()) == (2, -1)
-    assert box.length == 2
 
 
 def test_what_is_taken_out_is_never_handed_out_nor_fetched() -> None:

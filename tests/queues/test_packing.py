@@ -24,6 +24,7 @@ from triack.queues.packing import (
     pack,
     pack_one,
     read_fragment,
+    receive_by_of,
     unpack,
     write_properties,
 )
@@ -32,7 +33,13 @@ PROPERTIES = st.dictionaries(st.sampled_from(["label", "reply_to", "x"]), st.tex
 MESSAGES = st.lists(
     st.one_of(
         st.binary(max_size=120),
-        st.builds(Outgoing, st.binary(max_size=900), PROPERTIES, st.sampled_from([0, 0, 0, 100, 200])),
+        st.builds(
+            Outgoing,
+            st.binary(max_size=900),
+            PROPERTIES,
+            st.sampled_from([0, 0, 0, 100, 200]),
+            receive_by_ms=st.sampled_from([0, 0, 0, 100, 300]),
+        ),
     ),
     max_size=40,
 )
@@ -86,10 +93,10 @@ def test_packets_keep_to_the_limit_and_count_right(messages: list[bytes | Outgoi
 def test_messages_with_different_deadlines_never_share_a_packet(messages: list[bytes | Outgoing]) -> None:
     """A packet expires as a whole."""
     packed, _ = pack(messages, 400, 1, 1)
-    deadlines = [message.expiry[0] if isinstance(message, Outgoing) else 0 for message in messages]
+    deadlines = [message.expiry if isinstance(message, Outgoing) else (0, 0) for message in messages]
     at = 0
     for item in packed:
-        assert {item.reach_by_ms} == set(deadlines[at : at + item.tickets])
+        assert {(item.reach_by_ms, receive_by_of(item.body[:HEAD_BYTES]))} == set(deadlines[at : at + item.tickets])
         at += item.messages
 
 
@@ -209,7 +216,7 @@ def test_properties_that_are_no_object_are_refused(text: str) -> None:
 
 def test_only_the_last_fragment_is_small() -> None:
     """Each takes some hundred bytes of memory beside its own."""
-    head = b"\x03\x00\x00" + bytes(16) + (1_000).to_bytes(4, "big")
+    head = b"\x03\x00\x00" + bytes(24) + (1_000).to_bytes(4, "big")
     read_fragment(head + (1_000 - 1).to_bytes(4, "big") + b"x")
     with pytest.raises(ProtocolError, match="too small"):
         read_fragment(head + bytes(4) + bytes(PIECE_MIN_BYTES - 1))
@@ -218,7 +225,7 @@ def test_only_the_last_fragment_is_small() -> None:
 def test_a_fragment_cannot_claim_more_than_the_largest_message() -> None:
     """So the memory that fragments may claim is bounded."""
     total = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + 4
-    head = b"\x03\x00\x00" + bytes(16)
+    head = b"\x03\x00\x00" + bytes(24)
     read_fragment(head + total.to_bytes(4, "big") + bytes(4) + bytes(PIECE_MIN_BYTES))
     with pytest.raises(ProtocolError):
         read_fragment(head + (total + 1).to_bytes(4, "big") + bytes(4) + b"x")

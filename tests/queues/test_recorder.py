@@ -42,6 +42,7 @@ FIELDS = {
     "resend_scheduled": {"origin", "lane", "sequence", "first", "last", "attempt", "interval_ns"},
     "removed": STREAM | {"first", "last", "count", "reason"},
     "handed": STREAM | {"queue", "number", "place", "counts", "redelivered"},
+    "expired": STREAM | {"queue", "number", "place", "counts", "receive_by_ms"},
     "purged": STREAM | {"queue", "number", "place", "counts"},
     "dropped": {"reason", "count"},
 }

@@ -25,17 +25,6 @@ def test_single_messages_and_many_are_drawn_from_the_same(run: Run) -> None:
     assert run.next == 9
 
 
-def test_what_the_engine_has_to_look_at_is_not_drawn(run: Run) -> None:
-    """Nor does it set the run back when the next message is one of these."""
-    run.ready = 4
-    assert list(run.draw_many(100)) == [2, 3]
-    run.ready = 3
-    assert len(run.draw_many(100)) == 0
-    assert run.next == 4
-    run.ready = 9
-    assert list(run.draw_many(2)) == [4, 5]
-
-
 def test_of_a_run_that_has_stopped_nothing_more_is_drawn(run: Run) -> None:
     run.draw_many(2)
     run.stop()

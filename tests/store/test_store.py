@@ -216,11 +216,11 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
 def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
     """Afterwards it opens again."""
     Store(tmp_path).close()
-    for version in (1, 2, 3, 4, 5, 99):
+    for version in (1, 2, 3, 4, 5, 6, 99):
         edit(tmp_path, f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 6"):
+        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 7"):
             Store(tmp_path)
-    edit(tmp_path, "PRAGMA user_version = 6")
+    edit(tmp_path, "PRAGMA user_version = 7")
     Store(tmp_path).close()
 
 

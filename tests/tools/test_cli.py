@@ -407,7 +407,7 @@ def test_a_file_is_sent_whole_with_all_that_was_said_of_it(tmp_path: Path, serve
     assert (first["body_base64"], second["body"]) == ("/woA", "one\ntwo\n")
     assert first["id"].partition("-")[0] == second["id"].partition("-")[0]
     assert first["queue"] == "album"
-    assert first["properties"].pop("receive_by_ms") > first["sent_at"] * 1_000
+    assert first["receive_by"] > first["sent_at"]
     told = {"label": "spring", "reply_to": "a/answers", "headers": {"kind": "picture", "n": "1"}}
     assert first["properties"] == told
 

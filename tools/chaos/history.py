@@ -6,7 +6,9 @@ are those of section "What is promised" in docs/proof.md:
 - queue: what is handed out was sent, byte for byte;
 - prefix: a transactional stream is handed out in order, without repetition and without a gap among what was accepted;
 - total queue: in the end everything accepted was handed out or is a dead letter;
-- refusals: what its destination refuses is a dead letter, for a reason that the plan knows, and never handed out;
+- in time: what has to be received by a time is handed out before it, or is a dead letter;
+- refusals: what its destination refuses is a dead letter, for a reason that the plan knows, and never handed out; only
+  an express message may have been taken by an earlier process there, and its letter says so;
 - unknown outcomes: a batch whose commit never returned is there as a whole or not at all, and never twice;
 - hand-over: what comes again was not acknowledged for good, and says so; a reader that keeps its position in the store
   sees every message exactly once.
@@ -55,7 +57,7 @@ class StreamHistory:
     Attributes:
         ordered: whether it is transactional.
         durable: whether it outlives crashes.
-        expires: whether its messages may become dead letters, as their time to reach the queue ran out.
+        expires: whether its messages may become dead letters, as one of their times ran out.
         refusals: for which reasons its destination may refuse them.
         forbidden: whether its destination has to refuse all of them.
         fates: by number, as far as submitted.
@@ -67,6 +69,7 @@ class StreamHistory:
         refused: those of them that were refused, and never reached their queue.
         excused: why not everything has to arrive; empty if it must.
         undone: numbers that were accepted in a state which the sender's machine has lost.
+        read_by_ms: by number, when they have to be received, where that is limited.
         is_strict: whether repetition can be judged, which it cannot on a machine that was taken back.
     """
 
@@ -86,12 +89,17 @@ class StreamHistory:
     refused: set[int] = field(default_factory=set)
     excused: str = ""
     undone: set[int] = field(default_factory=set)
+    read_by_ms: dict[int, int] = field(default_factory=dict)
     is_strict: bool = True
 
     @property
     def is_whole(self) -> bool:
         """Whether all that is accepted has to be handed out."""
         return not (self.expires or self.refusals or self.excused)
+
+    def is_late(self, number: int, at_ms: int) -> bool:
+        """Whether a message was to be received before that time, by the reader's wall clock."""
+        return 0 < self.read_by_ms.get(number, 0) <= at_ms
 
 
 class History:
@@ -121,6 +129,10 @@ class History:
             self.streams[part.stream].fates.update(dict.fromkeys(range(part.first, part.end), Fate.UNKNOWN))
         return batch
 
+    def limited(self, stream: int, number: int, read_by_ms: int) -> None:
+        """A message that is submitted has to be received by that time, by the wall clock."""
+        self.streams[stream].read_by_ms[number] = read_by_ms
+
     def accepted(self, batch: Batch) -> None:
         """The node said that the batch is safe."""
         batch.fate = Fate.ACCEPTED
@@ -133,7 +145,9 @@ class History:
 
     # ---- the reader
 
-    def handed(self, stream: int, number: int, body: bytes, *, redelivered: bool, reader: int | None) -> None:
+    def handed(
+        self, stream: int, number: int, body: bytes, *, redelivered: bool, reader: int | None, at_ms: int = 0
+    ) -> None:
         """A message was handed out.
 
         Args:
@@ -142,6 +156,7 @@ class History:
             body: what was handed out.
             redelivered: whether the node said that it may have been handed out before.
             reader: the number that a transactional reader's store holds, or None for a reader that keeps none.
+            at_ms: the reader's wall clock.
         """
         if stream >= len(self.streams) or number not in self.streams[stream].fates:
             self.violations.append(("queue", f"stream {stream}: {number} was handed out but never sent"))
@@ -149,6 +164,8 @@ class History:
         seen = self.streams[stream]
         if body != body_of(stream, number, len(body)):
             self._found("queue", stream, f"{number} was altered on its way")
+        if seen.is_late(number, at_ms):
+            self._found("in-time", stream, f"{number} was handed out {at_ms - seen.read_by_ms[number]} ms too late")
         if seen.forbidden:
             self._found("permission", stream, f"{number} was handed out, and its sender may not send there")
         if number in seen.acknowledged and seen.durable:
@@ -157,6 +174,8 @@ class History:
             self._check_position(stream, number, reader)
         elif number in seen.handed and seen.durable and not redelivered and seen.is_strict:
             self._found("hand-over", stream, f"{number} comes again without a word")
+        # What was given back and has expired meanwhile comes no more.
+        seen.returned = {other for other in seen.returned if not seen.is_late(other, at_ms)}
         if seen.ordered and seen.returned and number > min(seen.returned):
             self._found("hand-over", stream, f"{number} comes before {min(seen.returned)}, which was given back")
         seen.returned.discard(number)
@@ -193,7 +212,7 @@ class History:
         seen.done = max(seen.done, *numbers)
 
     def buried(self, stream: int, number: int, body: bytes, reason: str = "", *, maybe_delivered: bool = True) -> None:
-        """A message was found in the dead-letter queue of its sender.
+        """A message was found in the dead-letter queue of its sender, or of its reader.
 
         Args:
             stream: its stream.
@@ -209,12 +228,19 @@ class History:
         if body != body_of(stream, number, len(body)):
             self._found("queue", stream, f"{number} was altered on its way to the dead letters")
         if reason in seen.refusals:
-            seen.refused.add(number)
-            if maybe_delivered:
+            if not maybe_delivered:
+                seen.refused.add(number)
+            elif seen.durable:
                 self._found("refusals", stream, f"{number} was refused ({reason}), and called perhaps delivered")
-        elif not seen.excused and not (seen.expires and reason == DeadReason.REACH_QUEUE_TIMEOUT):
+        elif not seen.excused and not self._may_expire(seen, number, reason):
             self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")
         seen.buried.add(number)
+
+    @staticmethod
+    def _may_expire(seen: StreamHistory, number: int, reason: str) -> bool:
+        return (seen.expires and reason == DeadReason.REACH_QUEUE_TIMEOUT) or (
+            number in seen.read_by_ms and reason == DeadReason.RECEIVE_TIMEOUT
+        )
 
     def handed_out(self, stream: int) -> dict[int, int]:
         """What was handed out so far, for ``take_back_reader``."""
@@ -286,7 +312,7 @@ class History:
             seen = self.streams[stream]
             if seen.durable and not seen.excused and number not in seen.handed and number not in seen.buried:
                 self._found("claims", stream, f"a receipt said that {number} is {stage}, and it never arrived")
-            if number in seen.refused:
+            if number in seen.refused or seen.forbidden:
                 self._found("claims", stream, f"a receipt said that {number} is {stage}, and it was refused")
 
     def _check_whole(self, batch: Batch) -> None:

@@ -1,4 +1,4 @@
-"""What only some seeds have: more machines, moves, strangers, keys that change, peers that are revoked, full queues.
+"""What only some seeds have: more machines, moves, strangers, keys that change, revoked peers, queues full or unread.
 
 Each costs more than a seed has on average, and is rare enough that all of them together cost a little. What a plan has
 besides does not depend on them: they draw from a chance of their own.
@@ -24,6 +24,10 @@ LIMITED_COUNT = 40
 """Messages of a stream to a queue with a quota: each of them may have to wait for a reader."""
 LIMITED_GAP_NS = 10 * MS
 """Between two looks of that reader."""
+SLOW_GAP_NS = 300 * MS
+"""Between two looks of a reader who is too late for some messages."""
+LATE_NS = 50 * MS
+"""By how much the timers of its node are late: time enough for it to be handed what has expired."""
 CROWD_END_NS = 8 * SECOND
 """A crowd has as much to do in this time as a pair in all of its."""
 
@@ -131,6 +135,20 @@ def _limited(host: HostPlan, random: Random) -> HostPlan:
     return replace(host, settings=replace(host.settings, limits=limits), read_gap_ns=gap_ns)
 
 
+def _expire(plan: Plan, random: Random) -> Plan:
+    """Streams whose messages have to be received in time, by nobody or by a slow reader. All clocks agree then."""
+    streams, hosts = list(plan.streams), list(plan.hosts)
+    forwarded = {stream.source for stream in streams}
+    own = [index for index, stream in enumerate(streams) if stream.source < 0 and index not in forwarded]
+    for index in random.sample(own, min(random.choice([1, 2]), len(own))):
+        read_ms, is_read, receiver = random.choice([50, 300, 2_000]), random.random() < 0.6, streams[index].receiver
+        streams[index] = replace(streams[index], read_ms=read_ms, is_read=is_read)
+        slack_ns = max(hosts[receiver].timer_slack_ns, random.choice([0, LATE_NS]))
+        hosts[receiver] = replace(hosts[receiver], read_gap_ns=SLOW_GAP_NS, timer_slack_ns=slack_ns)
+    faults = tuple(fault for fault in plan.faults if fault.kind != "wall-jump")
+    return replace(plan, hosts=tuple(hosts), streams=tuple(streams), faults=faults)
+
+
 def _forbid(plan: Plan, random: Random) -> Plan:
     """A stream to a queue to which its sender may not send."""
     streams = list(plan.streams)
@@ -143,7 +161,7 @@ def _forbid(plan: Plan, random: Random) -> Plan:
 
 Kind = Callable[[Plan, Random], Plan]
 
-_KINDS: tuple[Kind, ...] = (_crowd, _move, _strangers, _rotate, _revoke, _fill, _forbid)
+_KINDS: tuple[Kind, ...] = (_crowd, _move, _strangers, _rotate, _revoke, _fill, _expire, _forbid)
 """In an order in which each may change what those before it have made."""
-_PLAIN_KINDS: tuple[Kind, ...] = (_crowd, _strangers, _fill)
+_PLAIN_KINDS: tuple[Kind, ...] = (_crowd, _strangers, _fill, _expire)
 """Without keys an address is a peer, and nobody is a stranger who can seal a datagram."""

@@ -106,15 +106,21 @@ class Sender:
         for number in range(part.first, part.end):
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
             body = body_of(self.index, number, size_bytes)
-            ticket = engine.submit(outgoing, self._message(engine, body), len(body) + MESSAGE_OVERHEAD_BYTES)
-        if self.delivery is not Delivery.EXPRESS and self._random.random() < CLAIM_CHANCE:
+            message = self._message(engine, number, body)
+            ticket = engine.submit(outgoing, message, len(body) + MESSAGE_OVERHEAD_BYTES)
+        if self._random.random() < CLAIM_CHANCE:
             stage, last = STAGES[self.delivery], part.end - 1
             engine.await_stage(outgoing, ticket, stage, lambda reason: self._note_claim(last, stage, reason))
 
-    def _message(self, engine: Engine, body: bytes) -> bytes | Outgoing:
-        if not self.plan.live_ms:
+    def _message(self, engine: Engine, number: int, body: bytes) -> bytes | Outgoing:
+        live_ms, read_ms, now_ms = self.plan.live_ms, self.plan.read_ms, engine.wall_ms(self._world.now_ns)
+        if read_ms:
+            self._history.limited(self.index, number, now_ms + read_ms)
+        elif not live_ms:
             return body
-        return Outgoing(body, None, engine.wall_ms(self._world.now_ns) + self.plan.live_ms)
+        return Outgoing(
+            body, None, now_ms + live_ms if live_ms else 0, receive_by_ms=now_ms + read_ms if read_ms else 0
+        )
 
     def _note_claim(self, number: int, stage: Stage, reason: str | None) -> None:
         if reason is None:
@@ -164,7 +170,7 @@ class Reader:
             lease = engine.take(mailbox, self._world.now_ns)
             if lease is None:
                 break
-            number = self._look(lease)
+            number = self._look(lease, engine.wall_ms(self._world.now_ns))
             if not self._keeps and self._random.random() < self.host.plan.failure_rate:
                 way = Return(failed=True, delay_ms=self._random.choice(DELAYS_MS))
                 engine.give_back(mailbox, lease, way, self._world.now_ns)
@@ -180,11 +186,11 @@ class Reader:
         outgoing = engine.outgoing_queue(self._forward.where, plan.queue, CLASSES[plan.delivery])
         return engine.outbox.room_bytes(outgoing) > 0
 
-    def _look(self, lease: Lease) -> int:
+    def _look(self, lease: Lease, now_ms: int) -> int:
         body = lease.body
         stream, number = identify(body)
         position = self._position() if self._keeps and self._ordered else None
-        self._history.handed(stream, number, body, redelivered=lease.redelivered, reader=position)
+        self._history.handed(stream, number, body, redelivered=lease.redelivered, reader=position, at_ms=now_ms)
         if position is not None:
             self.host.state[self._key] = b"%d" % number
         return number
@@ -233,6 +239,7 @@ class Workload:
         self.readers = [
             Reader(index, plan.queue, hosts[plan.receiver], forwards.get(index), world, self.history)
             for index, plan in enumerate(plans)
+            if plan.is_read
         ]
         self._own = own
 
@@ -266,7 +273,7 @@ class Workload:
 
 
 def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], to: Host) -> StreamHistory:
-    ttl = plan.live_ms or (plans[plan.source].live_ms if plan.source >= 0 else 0)
+    ttl = plan.live_ms or plan.read_ms or (plans[plan.source].live_ms if plan.source >= 0 else 0)
     return StreamHistory(
         name=f"{index} ({plan.sender}>{plan.receiver}/{plan.queue} {plan.delivery})",
         ordered=plan.delivery == "transactional",
@@ -281,7 +288,7 @@ def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
     """Why the destination may refuse messages of a stream; nothing else may."""
     limits = to.settings.limits
     quota = limits.quota_of(plan.queue)
-    reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden else set()
+    reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden or plan.wavers else set()
     if quota.when_full == "reject" or (plan.delivery == "express" and limits != Limits()):
         reasons.add(RejectReason.QUEUE_FULL)
     if max(plan.size_bytes, plan.large_bytes) + MESSAGE_OVERHEAD_BYTES > quota.size_bytes:

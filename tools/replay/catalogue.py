@@ -64,10 +64,16 @@ CHECKS: Final[dict[str, Check]] = {
         "the messages",
     ),
     "not_handed": Check(
-        "What is committed is handed out, or purged, before what is committed later in its lane is handed out.",
+        "What is committed is handed out, purged or expired before what is committed later in its lane is handed out.",
         "A message that stays behind for ever is lost to its reader, whatever the disk says.",
         "docs/guide.md, receiving",
         "the packets left behind; older logs do not tell of a purge, which may be the cause",
+    ),
+    "expired": Check(
+        "What has expired in its queue is not handed out afterwards, in that life of the node.",
+        "Its sender said from when on nobody is to act on it, and it is a dead letter already.",
+        "docs/guide.md, sending",
+        "the packets and when they were handed out",
     ),
     "lost": Check(
         "What the origin forgot because it was acknowledged is on disk at its destination.",
@@ -245,6 +251,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "ordering/rejections": ("rejected",),
     "ordering/tiers": ("resend_tiers",),
     "queues/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
+    "queues/expiry": ("expired",),
     "queues/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
     "session/sending": ("window", "wire", "ack_unreceived", "ack_timeout"),
     "session/session": ("silent_end", "ack_from_nowhere"),

@@ -26,17 +26,19 @@ class HandedOut:
         whole: packets of which all was handed out as new.
         parts: packet -> messages that were handed out as new, of the others.
         marked: packet -> messages that were handed out as redelivered.
-        purged: packet -> messages that were taken out by hand.
+        removed: packet -> messages that were taken out by hand, or expired.
+        expired: packet -> messages that expired in this life of the process.
     """
 
-    __slots__ = ("any", "marked", "parts", "purged", "whole")
+    __slots__ = ("any", "expired", "marked", "parts", "removed", "whole")
 
     def __init__(self) -> None:
         self.any = RangeSet()
         self.whole = RangeSet()
         self.parts: dict[int, RangeSet] = {}
         self.marked: dict[int, RangeSet] = {}
-        self.purged: dict[int, RangeSet] = {}
+        self.removed: dict[int, RangeSet] = {}
+        self.expired: dict[int, RangeSet] = {}
 
 
 class Receiver:
@@ -133,6 +135,7 @@ class Incoming:
         self._found = {}
         self._unanswered = None
         for receiver in self.sequences.values():
+            receiver.out.expired.clear()
             receiver.express = RangeSet()
             # What is on disk of it is in what is recovered.
             receiver.refused = RangeSet()
@@ -351,23 +354,44 @@ class Incoming:
                 receiver.out.whole.add(first, first + packets - 1)
             first += packets
         receiver.out.any.add(number, last)
+        if receiver.out.expired:
+            self._judge_expired(record, receiver.out.expired)
         if record["class"] == TRANSACTIONAL:
             self._judge_handed_order(record, last)
 
     def handle_purged(self, record: Record) -> None:
         """Somebody took messages out by hand; if the node dies before that is on disk, they are there again."""
+        if self._lane != DEAD_LETTER_LANE:
+            self._remove(record, self._sequence(record).out.removed)
+
+    def handle_expired(self, record: Record) -> None:
+        """Nobody received messages in time; if the node dies before that is on disk, they are there again."""
         if self._lane == DEAD_LETTER_LANE:
             return
-        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
-        last = number + sum(packets for packets, _ in record["counts"]) - 1
-        for low, high in receiver.settled.missing(number, last):
-            self._at(record, "queue", "purged but not committed", sequence=sequence, number=low, last=high)
-        place = record["place"]
-        for packets, messages in record["counts"]:
-            for each in range(number, number + packets):
-                receiver.out.purged.setdefault(each, RangeSet()).add(place, place + messages - 1)
-                place = 0
-            number += packets
+        early_ns = record["receive_by_ms"] * 1_000_000 - record["wall_ns"]
+        if early_ns > 0:
+            evidence = f"expired {-(-early_ns // 1_000_000)} ms before their time to be received had ended"
+            self._at(record, "claims", evidence, sequence=record["sequence"], number=record["number"])
+        out = self._sequence(record).out
+        self._remove(record, out.removed, out.expired)
+
+    def _remove(self, record: Record, *kept: dict[int, RangeSet]) -> None:
+        receiver, sequence = self._sequence(record), record["sequence"]
+        spans = list(_messages_of(record))
+        for low, high in receiver.settled.missing(spans[0][0], spans[-1][0]):
+            evidence = f"{record['event']} but not committed"
+            self._at(record, "queue", evidence, sequence=sequence, number=low, last=high)
+        for number, first, last in spans:
+            for removed in kept:
+                removed.setdefault(number, RangeSet()).add(first, last)
+
+    def _judge_expired(self, record: Record, expired: dict[int, RangeSet]) -> None:
+        """What has expired is on its way to the dead-letter queue, and reaches nobody any more."""
+        for number, first, last in _messages_of(record):
+            if number in expired and list(expired[number].overlap(first, last)):
+                self._at(
+                    record, "expired", "handed out after they had expired", sequence=record["sequence"], number=number
+                )
 
     def _is_new(self, receiver: Receiver, record: Record, first: int, last: int, messages: int) -> bool:
         """Whether these are whole packets, so many messages each, of which nothing was handed out before."""
@@ -456,18 +480,18 @@ class Incoming:
                 if number in removed:
                     # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
                     continue
-                evidence = "committed and neither handed out nor purged, though later ones were handed out"
+                evidence = "committed and neither handed out, purged nor expired, though later ones were handed out"
                 self._at(record, "not_handed", evidence, sequence=sequence, number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
-        """Yield the packets of which some message was neither handed out nor purged."""
+        """Yield the packets of which some message was neither handed out, purged nor expired."""
         for low, high in receiver.out.whole.missing(first, last):
             for number in range(low, high + 1):
                 count = receiver.counts.get(number)
                 # What was refused each time it came was given up by its origin: the commit went past it.
                 if count and receiver.kept.get(number, 1) > 0 and not self._lacks_parts(receiver, number):
                     known = receiver.out.parts.get(number, ()), receiver.out.marked.get(number, ())
-                    read = RangeSet(span for spans in (*known, receiver.out.purged.get(number, ())) for span in spans)
+                    read = RangeSet(span for spans in (*known, receiver.out.removed.get(number, ())) for span in spans)
                     if list(read.overlap(0, count - 1)) != [(0, count - 1)]:
                         yield number
 
@@ -485,6 +509,16 @@ class Incoming:
     def early_store_acks(self) -> list[tuple[Record, Span]]:
         """Store acks that nothing committed stands behind; a node that passes packets on writes no commits."""
         return self._early
+
+
+def _messages_of(record: Record) -> Iterator[tuple[int, int, int]]:
+    """Yield each packet of a record about messages in a queue: its number, and the first and last of its messages."""
+    number, place = record["number"], record["place"]
+    for packets, messages in record["counts"]:
+        for each in range(number, number + packets):
+            yield each, place, place + messages - 1
+            place = 0
+        number += packets
 
 
 def _keys_within(counts: Mapping[int, object], first: int, last: int) -> list[int]:

@@ -60,6 +60,7 @@ class LaneJudge:
             "resend_scheduled": self._on_scheduled,
             "handed": self._on_handed,
             "purged": self._on_purged,
+            "expired": self._on_expired,
             "~acked": self._on_freed,
             "~stored": self._on_freed,
             "~store_acked": self._on_store_acked,
@@ -89,7 +90,7 @@ class LaneJudge:
             self._on_life(record)
             return
         self._last[node] = record
-        if self._lane == DEAD_LETTER_LANE and event not in ("handed", "purged"):
+        if self._lane == DEAD_LETTER_LANE and event not in ("handed", "purged", "expired"):
             self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
             return
         if event[0] != "~":
@@ -209,6 +210,9 @@ class LaneJudge:
 
     def _on_purged(self, record: Record) -> None:
         self._receiver(record["node"]).handle_purged(record)
+
+    def _on_expired(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_expired(record)
 
     # ---- what sessions tell
 

@@ -78,6 +78,26 @@ def test_what_was_lost() -> None:
     assert "total-queue" in rules(seen)
 
 
+def test_what_is_to_be_received_in_time() -> None:
+    """Is handed out before, or a dead letter; what was given back and has expired comes no more."""
+    for at_ms, broken in ((999, set()), (1_000, {"in-time"})):
+        seen = history()
+        accept(seen, 0, 1)
+        seen.limited(0, 0, 1_000)
+        seen.handed(0, 0, body_of(0, 0, SIZE), redelivered=False, reader=None, at_ms=at_ms)
+        assert rules(seen) == broken
+    seen = history(expires=True)
+    accept(seen, 0, 3)
+    seen.limited(0, 0, 1_000)
+    for number, at_ms in ((0, 500), (1, 1_500)):
+        seen.handed(0, number, body_of(0, number, SIZE), redelivered=False, reader=None, at_ms=at_ms)
+        seen.gave_back(0, 0)
+    seen.buried(0, 0, body_of(0, 0, SIZE), "receive-timeout")
+    seen.buried(0, 2, body_of(0, 2, SIZE), "receive-timeout")
+    assert seen.violations[0][0] == "total-queue"
+    assert len(seen.violations) == 1
+
+
 def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
     """For a reason that its destination may have, never called perhaps delivered, handed out, or claimed."""
     for maybe, handed, claimed, broken in (
@@ -94,6 +114,12 @@ def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
         if claimed:
             seen.claimed(0, 1, "ordered")
         assert rules(seen) == broken
+    seen = history(durable=False, ordered=False)
+    seen.streams[0].refusals = frozenset({"queue-full"})
+    accept(seen, 0, 1)
+    hand(seen, 0)
+    seen.buried(0, 0, body_of(0, 0, SIZE), "queue-full", maybe_delivered=True)
+    assert rules(seen) == set()
     seen = history(expires=True)
     accept(seen, 0, 1)
     seen.buried(0, 0, body_of(0, 0, SIZE), "queue-full", maybe_delivered=False)
@@ -101,12 +127,17 @@ def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
 
 
 def test_what_is_forbidden_is_never_handed_out() -> None:
-    """Whatever became of it besides."""
+    """Whatever became of it besides; and no receipt says that it arrived."""
     seen = history()
     seen.streams[0].forbidden = True
     accept(seen, 0, 1)
     hand(seen, 0)
     assert rules(seen) == {"permission"}
+    seen = history(durable=False, ordered=False)
+    seen.streams[0].forbidden = True
+    accept(seen, 0, 1)
+    seen.claimed(0, 0, "received")
+    assert rules(seen) == {"claims"}
 
 
 def test_what_may_be_lost() -> None:

@@ -180,7 +180,7 @@ def test_dead_letters_are_found(make: Callable[..., Scene]) -> None:
 def test_receipts_that_somebody_waits_for_are_claims(
     make: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only when the stage is reached, and only for classes that have one worth a promise."""
+    """Only when the stage is reached, each class's last."""
     monkeypatch.setattr(workload, "CLAIM_CHANCE", 1.0)
     scene = make(*(StreamPlan(0, 1, delivery, delivery, 10, 100, batch=1) for delivery in CLASSES))
     claims: list[tuple[int, int, str]] = []
@@ -191,7 +191,7 @@ def test_receipts_that_somebody_waits_for_are_claims(
     scene.network.heal()
     scene.world.run(20 * SECOND)
     found = {(stream, stage) for stream, _, stage in claims}
-    assert found == {(1, "stored"), (2, "ordered")}
+    assert found == {(0, "received"), (1, "stored"), (2, "ordered")}
     assert sorted(number for stream, number, _ in claims if stream == 2) == list(range(10))
 
 
@@ -211,6 +211,15 @@ def test_the_history_knows_what_each_class_promises(
     make: Callable[..., Scene], plan: StreamPlan, expected: StreamHistory
 ) -> None:
     assert make(plan).history.streams == [expected]
+
+
+def test_what_has_to_be_received_in_time_and_is_read_by_nobody(make: Callable[..., Scene]) -> None:
+    """Nothing of it is handed out, and all of it is a dead letter where it lies."""
+    scene = make(StreamPlan(0, 1, "q", "transactional", 5, 100, read_ms=1_000, is_read=False))
+    scene.world.run(5 * SECOND)
+    scene.work.read_dead_letters(scene.hosts[1])
+    seen = scene.history.streams[0]
+    assert (seen.buried, seen.handed, scene.history.violations) == (set(range(5)), {}, [])
 
 
 def test_what_is_forwarded_expires_with_what_it_comes_from(make: Callable[..., Scene]) -> None:

@@ -410,6 +410,24 @@ def left_in_its_queue(world: World) -> Expected:
 
 
 @fault
+def handed_out_after_it_expired(world: World) -> Expected:
+    """Beta says of 2 and 3 that nobody received them in time, a second too early of 3, and hands out 2 after that."""
+    numbers = world.queue(TX, 4)
+    world.ack(world.send(TX, numbers))
+    world.commit(TX, numbers)
+    world.order_ack(4)
+    for number, early_ms in ((2, 0), (3, 1_000)):
+        by_ms = 1_700_000_000_000 + world.clock.now_ns // MS + early_ms
+        counts = [[1, PER_PACKET]]
+        world.beta.write(
+            "expired", queue="orders", **place(TX), number=number, cls=TX, place=0, counts=counts, receive_by_ms=by_ms
+        )
+    for number in (1, 2, 4):
+        world.hand(TX, range(number, number + 1))
+    return {("expired", LANE, SEQUENCE, 2), ("claims", LANE, SEQUENCE, 3)}
+
+
+@fault
 def one_ack_for_62(world: World) -> Expected:
     """The threshold is 32, and 62 packets come one after the other before an ack leaves."""
     world.ack(world.send("express", world.queue("express", 62)), store=False)

@@ -294,7 +294,7 @@ def tiers_as_they_should_be() -> World:
 
 @harmless
 def purged_in_its_queue() -> World:
-    """Somebody took packet 2 and a message of packet 4 out by hand; the rest was read."""
+    """Somebody took packet 2 and a message of packet 4 out by hand, another of it expired; the rest was read."""
     world = ready()
     numbers = world.queue(TX, 5)
     arrived = world.send(TX, numbers)
@@ -305,7 +305,9 @@ def purged_in_its_queue() -> World:
         world.beta.write(
             "purged", queue="orders", **place(TX), number=number, cls=TX, place=first, counts=[[1, last - first + 1]]
         )
-    parts = ((1, 0, PER_PACKET - 1), (3, 0, PER_PACKET - 1), (4, 0, 0), (4, 2, PER_PACKET - 1), (5, 0, PER_PACKET - 1))
+    dead = {"place": 2, "counts": [[1, 1]], "receive_by_ms": 1_700_000_000_000}
+    world.beta.write("expired", queue="orders", **place(TX), number=4, cls=TX, **dead)
+    parts = ((1, 0, PER_PACKET - 1), (3, 0, PER_PACKET - 1), (4, 0, 0), (4, 3, PER_PACKET - 1), (5, 0, PER_PACKET - 1))
     for number, first, last in parts:
         world.beta.write(
             "handed", queue="orders", **place(TX), number=number, cls=TX, first=first, last=last, redelivered=False

@@ -13,6 +13,7 @@ CHECKS = (
     "express_twice",
     "unmarked",
     "not_handed",
+    "expired",
     "not_recovered",
     "order_ack_before_commit",
     "order_ack_late",
