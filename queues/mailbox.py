@@ -179,7 +179,7 @@ class Mailbox:
             self._put_fragment(packet, *fragment)
 
     def put_all(self, packets: list[QueuedPacket], head: bytes | None) -> None:
-        """Add packets whose commit has returned: one, with its ``head``, or with None those of ``charge_run``."""
+        """Add packets as ``put`` does: one, with its ``head``, or with None those of ``charge_run``."""
         if head is not None:
             for packet in packets:
                 self.put(packet, head)
