@@ -56,12 +56,25 @@ def replay(
         engine = "local" if master is None and _size_bytes(logs) < LOCAL_BYTES_MAX else "spark"
     verdict = replay_local(logs) if engine == "local" else _on_spark(logs, master)
     if report is not None:
-        from triack.tools.replay.report import write_report
-
-        command = _command(given, verdict.engine, report)
-        write_report(report, verdict, verdict.timeline or Timeline(), command)
-        verdict.report = str(report)
+        write_page(verdict, given, report)
     return verdict
+
+
+def write_page(verdict: Verdict, paths: Iterable[Path], report: Path) -> None:
+    """Write the report page of a verdict, and its violations beside it.
+
+    Args:
+        verdict: gets to know where.
+        paths: what was replayed.
+        report: the HTML page.
+
+    Raises:
+        ReplayError: it cannot be written, or what it needs is not installed.
+    """
+    from triack.tools.replay.report import write_report
+
+    write_report(report, verdict, verdict.timeline or Timeline(), _command(paths, verdict.engine, report))
+    verdict.report = str(report)
 
 
 def _command(paths: Iterable[Path], engine: str, report: Path) -> str:
