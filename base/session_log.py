@@ -118,6 +118,7 @@ FIELDS: Final[dict[str, Field]] = {
     "ack_timeout_max_ns": Field(int, "nanoseconds of silence after which one ends the session at the latest"),
     "store_ack_timeout_min_ns": Field(int, "nanoseconds before which no store ack timeout ends the session"),
     "store_ack_timeout_max_ns": Field(int, "nanoseconds after which one does at the latest"),
+    "congestion": Field(str, "who shares the network: `newreno`, `bbr`, or `none`: on a stream TCP does"),
     "unacked": Field(int, "packets sent and not session-acked"),
     "packet": Field(
         int,
@@ -178,7 +179,11 @@ POLICY: Final = (
 )
 """What else is in force in a session, by agreement of both ends."""
 
-LACKING: Final = {"node_started": SETTINGS, "session_opened": POLICY, "store_ack_sent": ("trigger", "pending")}
+LACKING: Final = {
+    "node_started": SETTINGS,
+    "session_opened": (*POLICY, "congestion"),
+    "store_ack_sent": ("trigger", "pending"),
+}
 """What records of version 1 lack, by their event."""
 
 _STREAM: Final = ("class", "origin", "lane", "sequence")
@@ -208,7 +213,18 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "session_opened": Event(
         "the session became open",
-        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold", *POLICY),
+        (
+            "session",
+            "peer",
+            "peer_name",
+            "role",
+            "address",
+            "window",
+            "idle_ack_delay_ns",
+            "ack_threshold",
+            *POLICY,
+            "congestion",
+        ),
     ),
     "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(

@@ -442,7 +442,7 @@ class Outbox:
         """
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
         for outgoing in link.queues:
-            if lost and self._settings.after_session_lost == "hand back":
+            if lost and self._settings.reconnect.after_session_lost == "hand back":
                 for entry in outgoing.sequence.unconfirmed():
                     self._give_up(outgoing, entry, DeadReason.SESSION_LOST)
             outgoing.sequence.handle_session_closed(idle=link.idle, untaken=untaken)

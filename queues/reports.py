@@ -122,6 +122,7 @@ class Reports:
             ack_timeout_max_ns=policy.ack_timeout_max_ns,
             store_ack_timeout_min_ns=policy.store_ack_timeout_min_ns,
             store_ack_timeout_max_ns=policy.store_ack_timeout_max_ns,
+            congestion=session.window.congestion.name if session.window.congestion is not None else "none",
         )
         self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
         self._news.handle_opened(conversation)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
@@ -18,8 +17,6 @@ from triack.queues.redelivery import Redelivery
 from triack.session.settings import SessionSettings
 
 __all__ = ["NodeSettings"]
-
-_AfterSessionLost = Literal["resend", "hand back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +43,6 @@ class NodeSettings:
         keys: how long the keys of messages count, and how many there may be.
         messages_per_packet: the most that share a packet; None for as many as fit. With 1 a window of packets, and all
             else that counts them, is one of messages.
-        after_session_lost: what becomes of what was sent and not acknowledged when its session is lost, its peer being
-            silent, gone, begun anew or ending it: ``resend`` it on the next session, or ``hand back``: its receipt
-            fails as ``session-lost``, it is a dead letter that may have been delivered, and is sent no more.
         ack_events: when acknowledgements are told (``Node.acknowledgements``); None: of each message by itself.
         blocking: how far messages have come when ``send`` returns.
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
@@ -76,7 +70,6 @@ class NodeSettings:
     ack_events: AckTrigger | None = None
     blocking: Blocking = field(default_factory=Blocking)
     survives: Survives = "power loss"
-    after_session_lost: _AfterSessionLost = "resend"
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))
@@ -87,10 +80,6 @@ class NodeSettings:
             raise UsageError(f"NodeSettings: blocking must be a Blocking, not {self.blocking!r}")
         if self.survives not in SURVIVES:
             raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
-        if self.after_session_lost not in get_args(_AfterSessionLost):
-            raise UsageError(
-                f"NodeSettings: after_session_lost must be resend or hand back, not {self.after_session_lost!r}"
-            )
         for queue, redelivery in self.queue_redelivery.items():
             check_name(queue)
             if not isinstance(redelivery, Redelivery):

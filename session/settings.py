@@ -6,7 +6,10 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
 from triack.base.errors import UsageError
 
-__all__ = ["WINDOW_MAX", "SessionSettings"]
+__all__ = ["CONGESTION", "WINDOW_MAX", "SessionSettings"]
+
+CONGESTION = ("bbr", "newreno")
+"""The congestion controllers: ``session.bbr``, and ``session.congestion``."""
 
 WINDOW_MAX = 0xFFFF
 """What the window field of an ack holds; MSMQ's has the same size ([MS-MQQB] 2.2.2.1)."""
@@ -34,6 +37,8 @@ class SessionSettings:
         cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``).
         drain_timeout_s: how long a draining session waits for its last acks.
         max_datagram_bytes: largest datagram to send, headers and tag included.
+        congestion: how this end shares the network with what it sends over UDP: ``"newreno"`` takes every loss for
+            congestion; ``"bbr"`` measures what the path delivers, and does not mind losses by chance.
     """
 
     max_unacked_packet: int = 64
@@ -50,12 +55,17 @@ class SessionSettings:
     cleanup_interval_s: float = 300.0
     drain_timeout_s: float = 5.0
     max_datagram_bytes: int = 1_200
+    congestion: str = "newreno"
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("idle_ack_delay_s", "drain_timeout_s"))
         if self.max_unacked_packet > WINDOW_MAX:
             raise UsageError(f"SessionSettings: max_unacked_packet must be 1 to 65535, not {self.max_unacked_packet}")
         check_datagram("SessionSettings: max_datagram_bytes", self.max_datagram_bytes)
+        if self.congestion not in CONGESTION:
+            raise UsageError(
+                f"SessionSettings: congestion must be one of {', '.join(CONGESTION)}, not {self.congestion!r}"
+            )
         for name in ("ack_trigger", "store_ack_trigger"):
             if not isinstance(getattr(self, name), AckTrigger | None):
                 raise UsageError(f"SessionSettings: {name} must be an AckTrigger, not {getattr(self, name)!r}")

@@ -152,7 +152,9 @@ def _hand_back(plan: Plan, random: Random) -> Plan:
     """A machine that sends nothing again on another session, but hands it back."""
     hosts = list(plan.hosts)
     at = random.choice(plan.streams).sender
-    hosts[at] = replace(hosts[at], settings=replace(hosts[at].settings, after_session_lost="hand back"))
+    settings = hosts[at].settings
+    reconnect = replace(settings.reconnect, after_session_lost="hand back")
+    hosts[at] = replace(hosts[at], settings=replace(settings, reconnect=reconnect))
     return replace(plan, hosts=tuple(hosts))
 
 

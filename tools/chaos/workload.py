@@ -284,7 +284,7 @@ def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], hos
         expires=bool(ttl),
         refusals=_refusals_of(plan, to),
         forbidden=plan.forbidden,
-        hands_back=host.settings.after_session_lost == "hand back",
+        hands_back=host.settings.reconnect.after_session_lost == "hand back",
     )
 
 

@@ -14,7 +14,7 @@ from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
 
 SESSION = SessionSettings(ack_timeout_s=2.0, store_ack_timeout_s=2.0, cleanup_interval_s=5.0)
-HAND_BACK = NodeSettings(session=SESSION, after_session_lost="hand back", reconnect=Reconnect(first_s=0.1))
+HAND_BACK = NodeSettings(session=SESSION, reconnect=Reconnect(after_session_lost="hand back"))
 
 
 @pytest.fixture
@@ -83,4 +83,4 @@ def test_by_default_it_is_sent_again(world: World) -> None:
 
 def test_there_are_two_ways() -> None:
     with pytest.raises(UsageError, match="resend or hand back, not 'drop'"):
-        NodeSettings(after_session_lost="drop")  # type: ignore[arg-type]
+        Reconnect(after_session_lost="drop")  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ def traits(plan: Plan) -> set[str]:
     found = {fault.kind for fault in plan.faults} & KINDS
     found |= {"limits" for host in plan.hosts if host.settings.limits != Limits()}
     found |= {"forbidden" for stream in plan.streams if stream.forbidden}
-    found |= {"hand back" for host in plan.hosts if host.settings.after_session_lost != "resend"}
+    found |= {"hand back" for host in plan.hosts if host.settings.reconnect.after_session_lost != "resend"}
     found |= {"in time" for stream in plan.streams if stream.read_ms}
     found |= {"unread" for stream in plan.streams if not stream.is_read}
     return found | ({"crowd"} if len(plan.hosts) > 3 else set())

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,7 +144,11 @@ def test_a_record_of_what_was_forgotten_is_judged_all_the_same(tmp_path: Path) -
         world.deliver("transactional", 3)
         world.close()
         world.clock.tick(100_000 * MS)
-    late = {**world.beta.one("ack_sent"), "at_ns": world.clock.now_ns, "wall_ns": world.beta.records[-1]["wall_ns"]}
+    late: dict[str, Any] = {
+        **world.beta.one("ack_sent"),
+        "at_ns": world.clock.now_ns,
+        "wall_ns": world.beta.records[-1]["wall_ns"],
+    }
     late["wall_ns"] += late["at_ns"] - world.beta.records[-1]["at_ns"]
     received = world.beta.one("packet_received", session=late["session"], number=1)
     world.beta.records.append({**received, "at_ns": late["at_ns"], "wall_ns": late["wall_ns"], "duplicate": True})
