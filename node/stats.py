@@ -10,6 +10,7 @@ from typing import Any
 
 from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
+from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.queues.calling import WaitsFor
 from triack.queues.engine import Engine
@@ -88,8 +89,11 @@ class SessionStats:
         unacknowledged: packets that are.
         round_trip_s: smoothed, in seconds; None before the first sample.
         resends: packets that left again in this session.
+        congestion: ``newreno`` or ``bbr``; ``none`` over a stream, where TCP shares the network.
+        congestion_window_bytes: how much may be on the wire; None over a stream.
         session_acks: when this end acknowledges what arrived.
         store_acks: when it acknowledges what is on its disk.
+        survives: what the other node's store survives, as it says: what ``stored`` of a message to it is worth.
     """
 
     address: str
@@ -99,8 +103,11 @@ class SessionStats:
     unacknowledged: int
     round_trip_s: float | None
     resends: int
+    congestion: str
+    congestion_window_bytes: int | None
     session_acks: AckStats
     store_acks: AckStats
+    survives: Survives
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,8 @@ class NodeStats:
         dead_letters: messages that went to the dead-letter queue since the node started, by reason.
         store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
         room_bytes: how much more the disk takes, as it was looked at last; None when nobody could tell.
+        survives: what the node's store survives: ``power loss``, unless a setting or the lack of a data directory says
+            something else.
     """
 
     queues: dict[str, QueueStats]
@@ -153,6 +162,7 @@ class NodeStats:
     dead_letters: dict[str, int]
     store_low: bool
     room_bytes: int | None
+    survives: Survives
 
 
 def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
@@ -188,6 +198,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
         dead_letters=dict(engine.inbox.dead_letters),
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
+        survives=engine.settings.survives,
     )
 
 
@@ -211,6 +222,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         dead_letters=found["dead_letters"],
         store_low=found["store_low"],
         room_bytes=found["room_bytes"],
+        survives=found["survives"],
     )
 
 
@@ -238,6 +250,7 @@ def _link(link: Link, waits_for: WaitsFor | None) -> LinkStats:
 
 def _session(conversation: Conversation) -> SessionStats:
     session, window = conversation.session, conversation.session.window
+    congestion = window.congestion
     return SessionStats(
         address=conversation.path,
         peer=conversation.peer_label,
@@ -246,8 +259,11 @@ def _session(conversation: Conversation) -> SessionStats:
         unacknowledged=window.unacked,
         round_trip_s=session.rtt.smoothed_ns / SECOND if session.rtt.measured else None,
         resends=window.resends,
+        congestion="none" if congestion is None else congestion.name,
+        congestion_window_bytes=None if congestion is None else congestion.window_bytes,
         session_acks=_acks(session.answering.terms),
         store_acks=_acks(session.answering.store_terms),
+        survives="power loss" if conversation.peer is None else conversation.peer.survives,
     )
 
 

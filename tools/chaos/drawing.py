@@ -45,7 +45,7 @@ def draw(seed: int) -> Plan:
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"
-    end_ns = random.choice([4, 8, 16, 40]) * SECOND
+    end_ns = random.choice([4, 4, 8, 8, 16, 40]) * SECOND
     drawn = _Draw(random, hosts, end_ns)
     host_plans = tuple(draw_host(random, "abc"[index], scheme) for index in range(hosts))
     streams = draw_streams(random, hosts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +40,9 @@ _NUMBERS: Final = (
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 
-def write_report(path: Path, verdict: Verdict, timeline: Timeline, command: str = "") -> None:
+def write_report(
+    path: Path, verdict: Verdict, timeline: Timeline, command: str = "", violations: Iterable[Violation] | None = None
+) -> None:
     """Write the page, and beside it ``violations.jsonl`` with every violation.
 
     Args:
@@ -47,6 +50,7 @@ def write_report(path: Path, verdict: Verdict, timeline: Timeline, command: str 
         verdict: what the replay found.
         timeline: what the plots and tables show.
         command: what makes this page again.
+        violations: all of them, where the verdict has only the first.
 
     Raises:
         ReplayError: a file cannot be written, or Jinja is not installed.
@@ -57,7 +61,8 @@ def write_report(path: Path, verdict: Verdict, timeline: Timeline, command: str 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_page(verdict, timeline, command), encoding="utf-8", errors="backslashreplace")
         with path.with_name("violations.jsonl").open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(asdict(finding)) + "\n" for finding in verdict.findings)
+            every = verdict.findings if violations is None else violations
+            file.writelines(json.dumps(asdict(finding)) + "\n" for finding in every)
     except OSError as error:
         raise ReplayError(f"cannot write the report {path}: {error.strerror}") from error
 
@@ -86,6 +91,11 @@ def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
         found=[(f"v-{at}", it, _where(it, timeline), _when(it, timeline)) for at, it in enumerate(found, 1)],
         shown_max=_FINDINGS_SHOWN,
         links=[_link(timeline, *ends) for ends in sorted(timeline.links)],
+        policies=[
+            (timeline.name(node), timeline.name(peer) or "unknown", sessions, *_policy(values))
+            for (node, peer), found in sorted(timeline.policies.items())
+            for values, sessions in sorted(found.items())
+        ],
         queues=sorted(timeline.queues.items()),
         latency=_latency(timeline),
         **_plots(timeline, found),
@@ -151,6 +161,19 @@ def _link(timeline: Timeline, sender: str, receiver: str) -> dict[str, Any]:
         "acks": acks,
         "round_trip_ms": counts["round_trip_ns"] / trips / 1e6 if trips else None,
     }
+
+
+def _policy(values: tuple[int, ...]) -> tuple[int, str, str, str]:
+    """What was in force as people say it: window, when session and store acks leave, and when silence ends it."""
+    window, *acks, least_ns, most_ns = values
+    session, store = _due(*acks[:3]), _due(*acks[3:])
+    silence = f"{least_ns / 1e9:g} s" + (f" to {most_ns / 1e9:g} s" if most_ns != least_ns else "")
+    return window, session, store, silence if most_ns else "not known"
+
+
+def _due(packets: int, size_bytes: int, delay_ns: int) -> str:
+    parts = [f"{packets:,} packets"] * bool(packets) + [f"{size_bytes:,} bytes"] * bool(size_bytes)
+    return " or ".join([*parts, f"{delay_ns / 1e9:g} s"])
 
 
 def _latency(timeline: Timeline) -> list[tuple[str, float]]:

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from triack.tools.replay.findings import Output, Record
 from triack.tools.replay.ranges import RangeSet
+from triack.tools.replay.schema import POLICY_SHOWN
 
 RUNS_MAX: Final = 4096
 """Bursts of a session whose times are known: an ack that answers an older one tells nothing of the round trip."""
@@ -85,6 +86,8 @@ class Charts:
     def _opened(self, record: Record) -> None:
         self._out.count(f"alias\t{record['peer']}\t{record['peer_name']}", 1)
         self._out.chart("window", record["wall_ns"], record["window"], "max")
+        values = "\t".join(str(record.get(name, 0)) for name in POLICY_SHOWN)
+        self._out.count(f"policy\t{record['node']}\t{values}\t{record['peer']}", 1)
 
     def _closed(self, record: Record) -> None:
         self._left.pop(record["session"], None)
