@@ -10,6 +10,9 @@ FOLDERS := api base session ordering transport queues store node tools
 # Folders are listed too: their time changes when a file is removed from them.
 SOURCES := pyproject.toml LICENSE README.md $(shell find $(FOLDERS) -name '__pycache__' -prune -o -print)
 
+# Whoever forbids Python to keep what it has compiled pays for it here: each worker would compile all tests, every time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo check test docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from triack.ordering.settings import OrderSettings
     from triack.queues.accepted_keys import KeySettings
     from triack.queues.ack_events import AckEvent, AckKind
+    from triack.queues.blocking import Blocking
     from triack.queues.browse import BrowsedMessage
     from triack.queues.quotas import Limits, Quota
     from triack.queues.reconnect import Reconnect
@@ -69,6 +70,7 @@ __all__ = [
     "AckStats",
     "AckTrigger",
     "Acknowledgements",
+    "Blocking",
     "BrowsedMessage",
     "Client",
     "Consumer",
@@ -119,6 +121,7 @@ _HOMES = {
     "AckStats": "triack.node.stats:AckStats",
     "AckTrigger": "triack.base.ack_trigger:AckTrigger",
     "Acknowledgements": "triack.node.acknowledgements:Acknowledgements",
+    "Blocking": "triack.queues.blocking:Blocking",
     "BrowsedMessage": "triack.queues.browse:BrowsedMessage",
     "Client": "triack.node.control.client:Client",
     "Consumer": "triack.node.consumer:Consumer",

@@ -87,6 +87,13 @@ class NumberSet:
             self.cumulative = max(self.cumulative, self._lasts[0])
             del self._firsts[0], self._lasts[0]
 
+    def below(self, limit: int) -> "NumberSet":
+        """Those of the numbers that are smaller."""
+        if self.cumulative >= limit:
+            return NumberSet(limit - 1)
+        within = [(first, min(last, limit - 1)) for first, last in self.ranges if first < limit]
+        return NumberSet(self.cumulative, within)
+
     def _insert(self, number: int) -> None:
         firsts, lasts = self._firsts, self._lasts
         at = bisect_left(lasts, number)

@@ -140,6 +140,7 @@ FIELDS: Final[dict[str, Field]] = {
     "seq_resend_10_ns": Field(int, "the same from 10 on"),
     # Nodes.
     "name": Field(str, "the node's name"),
+    "survives": Field(str, "the worst that the node's store survives: `process crash` or `nothing`"),
     "rolled_back": Field(str, "whose store: `own`, `peer`, or `unknown` when the peer has not said"),
 }
 """All other fields. A name means the same in every event; where an event adds something, its sentence says so."""
@@ -180,9 +181,10 @@ _CARRIED: Final = ((), ("origin", "lane", "sequence", "number", "previous", "cou
 
 EVENTS: Final[dict[str, Event]] = {
     "node_started": Event(
-        "the node has opened its store; first record of an incarnation. Without `address` it does not listen",
+        "the node has opened its store; first record of an incarnation. Without `address` it does not listen; without "
+        "`survives` its store survives a loss of power",
         ("name", *SETTINGS),
-        ((), ("address",)),
+        ((), ("address",), ("survives",), ("address", "survives")),
     ),
     "node_stopped": Event("the node closed in good order; last record of an incarnation"),
     "position_recovered": Event(

@@ -108,9 +108,14 @@ class Consumer:
             self._turn = 0
             await asyncio.sleep(0)
 
-    async def _next(self) -> Message:
+    async def _acknowledge(self) -> None:
         if self._auto:
             self._hands.acknowledge_all()
+            if self._port.blocking.acknowledge:
+                await self._port.commit()
+
+    async def _next(self) -> Message:
+        await self._acknowledge()
         held = self._held
         message = None if held is None else held.draw()
         while message is None:
@@ -118,8 +123,7 @@ class Consumer:
         return message
 
     async def _next_many(self, most: int) -> list[Message]:
-        if self._auto:
-            self._hands.acknowledge_all()
+        await self._acknowledge()
         batch: list[Message] = []
         while not batch:
             batch = (await self._open_run()).draw_many(most)

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -26,7 +27,7 @@ from triack.node.life import Life, LifeState
 from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Worker
 from triack.node.port import Port
-from triack.node.receipt import Receipt, accept
+from triack.node.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.requesting import Requesting, Requests
 from triack.node.sending import Sending
 from triack.node.stats import NodeStats
@@ -38,7 +39,8 @@ from triack.queues.browse import BrowsedMessage
 from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
-from triack.store.store import STORE_FILE, Store
+from triack.queues.stages import Stage
+from triack.store.store import STORE_FILE, Store, check_unused
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
 
@@ -205,7 +207,8 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             if log is not None:
                 opened.callback(log.close)
             try:
-                engine = self._make_engine(content, channels, endpoint, recording=log is not None)
+                settings = replace(self.settings, survives="nothing") if store.in_memory else self.settings
+                engine = self._make_engine(content, channels, endpoint, settings, recording=log is not None)
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
             # The last that waits: who calls finds a node that is open.
@@ -254,9 +257,15 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
 
     async def _open_store(self, opened: AsyncExitStack, worker: Worker) -> tuple[Store, StoreContent]:
         platform, stores = self._platform, list[Store]()
+        survives, data = self.settings.survives, self._data
+        if survives == "nothing" and data is not None:
+            check_unused(data)
+            data = None
 
         def open_and_load() -> StoreContent:
-            stores.append(platform.open_store(self._data))
+            stores.append(platform.open_store(data))
+            if survives == "process crash":
+                stores[0].survive_crashes_only()
             return stores[0].load(platform.entropy(16), int.from_bytes(platform.entropy(8)) >> 1)
 
         def close() -> None:
@@ -282,7 +291,13 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         return control
 
     def _make_engine(
-        self, content: StoreContent, channels: Channels, endpoint: Endpoint | None, *, recording: bool
+        self,
+        content: StoreContent,
+        channels: Channels,
+        endpoint: Endpoint | None,
+        settings: NodeSettings,
+        *,
+        recording: bool,
     ) -> Engine:
         platform = self._platform
         now_ns = platform.monotonic_ns()
@@ -290,7 +305,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             content,
             name=self.name,
             address=endpoint.address if endpoint is not None else "",
-            settings=self.settings,
+            settings=settings,
             queues=self._queues,
             channels=channels,
             directory=self._access.directory,
@@ -398,18 +413,23 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         body: bytes,
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | str | None = None,
+        timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
-        """Accept a message for sending; waits only while the outgoing queue is full.
+        """Accept a message for sending; waits while the outgoing queue is full, and then for what ``until`` says.
 
         The message is safe when ``receipt.queued()`` returns; a crash before that may lose it. For "safe when the call
-        returns" use a transaction.
+        returns" say ``until="queued"``, or use a transaction.
 
         Args:
             destination: ``udp://host:port/queue``, ``tcp://host:port/queue``, ``peer/queue`` for a known peer, or
                 ``queue`` for a queue of this node.
             body: at most 4 MiB.
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            until: a stage that the message is to reach before the call returns: ``queued``, ``received``, ``stored`` or
+                ``ordered``. None: as ``NodeSettings.blocking`` says, which is not to wait.
+            timeout: seconds to wait for that, None for no limit.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
                 dead-letter queue; ``key`` (text), with which it is accepted once; ``ack_now``. See
@@ -426,13 +446,18 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             UsageError: an argument of a wrong type, or a property that does not exist.
             QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
             TooManyKeys: it keeps as many keys as it may.
+            WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; the message was accepted.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
+        stage = stage_to_wait_for(port, until, delivery, timeout)
         if not port.may_go_on(prepared[0]):
             await port.wait_room(prepared)
-        return accept(port, prepared)
+        receipt = accept(port, prepared)
+        if stage is not None:
+            await receipt.reached(stage, timeout)
+        return receipt
 
     def send_nowait(
         self,
@@ -442,7 +467,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         delivery: Delivery = Delivery.TRANSACTIONAL,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
-        """As ``send``, but without waiting.
+        """As ``send``, but without waiting, whatever ``NodeSettings.blocking`` says.
 
         Raises:
             WouldBlock: the outgoing queue is full.

@@ -17,6 +17,7 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_between
 from triack.base.errors import UsageError
 from triack.ordering.settings import OrderSettings
+from triack.queues.blocking import Blocking
 from triack.queues.reconnect import Reconnect
 from triack.queues.settings import NodeSettings
 from triack.session.settings import WINDOW_MAX, SessionSettings
@@ -124,6 +125,9 @@ def hornetq(
     confirmation_window_bytes: int = 10 * 1024 * 1024,
     client_failure_check_period_s: float = 30.0,
     retry_interval_s: float = 2.0,
+    block_on_durable_send: bool = False,
+    block_on_non_durable_send: bool = False,
+    block_on_acknowledge: bool = False,
 ) -> NodeSettings:
     """HornetQ between servers: acks after so many bytes, or at the flush every two seconds; no window in packets.
 
@@ -132,6 +136,10 @@ def hornetq(
         client_failure_check_period_s: 4 to 120: a silent peer is given up (``client-failure-check-period``); no less
             than twice the flush.
         retry_interval_s: 0.001 to 3600, between attempts to connect (``retry-interval``, multiplier 1).
+        block_on_durable_send: whether ``send`` of a message on disk returns only when the next node has stored it
+            (``BlockOnDurableSend``, which is true for HornetQ's clients; its bridges hear of it later).
+        block_on_non_durable_send: whether ``send`` of an express one returns only when it has arrived there.
+        block_on_acknowledge: whether a consumer's acknowledgement is on the disk before it gets the next message.
 
     Raises:
         UsageError: a value is out of its range.
@@ -149,6 +157,11 @@ def hornetq(
             ack_timeout_s=client_failure_check_period_s,
         ),
         reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
+        blocking=Blocking(
+            durable="stored" if block_on_durable_send else None,
+            express="received" if block_on_non_durable_send else None,
+            acknowledge=block_on_acknowledge,
+        ),
     )
 
 
@@ -227,6 +240,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "reconnect.unanswered_most_s": "[MS-MQQB], TryConnectInterval",
         "reconnect.jitter": "[MS-MQQB], TryConnectInterval is constant",
         "messages_per_packet": "registry, MaxUnackedPacket, which counts messages",
+        "survives": "[MS-MQMQ] 2.2.20.4, recoverable messages are persisted before they are acknowledged",
     },
     "SOLACE": {
         "session.max_unacked_packet": "Solace API, ADPublishWindowSize",
@@ -241,6 +255,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "order.seq_resend_79_s": "Solace API, ADPublishAckTimerInMsecs",
         "order.seq_resend_10_s": "Solace API, ADPublishAckTimerInMsecs",
         "messages_per_packet": "Solace API, ADPublishWindowSize, which counts messages",
+        "survives": "Solace, Understanding Guaranteed Message Publish Window Sizes and Acknowledgments",
     },
     "HORNETQ": {
         "session.max_unacked_packet": "HornetQ, ChannelImpl: the window does not block",
@@ -253,6 +268,10 @@ SOURCES: dict[str, dict[str, str]] = {
         "reconnect.most_s": "HornetQ, max-retry-interval",
         "reconnect.unanswered_most_s": "HornetQ, max-retry-interval",
         "reconnect.jitter": "HornetQ, retry-interval is constant",
+        "blocking.durable": "HornetQ, BlockOnDurableSend; bridges do not block",
+        "blocking.express": "HornetQ, BlockOnNonDurableSend",
+        "blocking.acknowledge": "HornetQ, BlockOnAcknowledge",
+        "survives": "HornetQ, journal-sync-transactional and journal-sync-non-transactional",
     },
     "AMPS": {
         "session.max_unacked_packet": "60East, MemoryPublishStore: no window",
@@ -264,6 +283,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "order.order_ack_idle_s": _AMPS_ACKS,
         "order.seq_max_ack_delay_s": _AMPS_ACKS,
         "order.order_ack_every": "AMPS never asks",
+        "survives": "60East, Understanding Message Persistence",
         "ack_events.window_share": _AMPS_ACKS,
         "ack_events.delay_s": _AMPS_ACKS,
     },

@@ -37,6 +37,7 @@ from triack.node.trust import TrustFile
 from triack.queues.accepted_keys import OWN_STATE, Accepted
 from triack.queues.ack_events import AckEvents
 from triack.queues.admission import REPLY_QUEUE
+from triack.queues.blocking import Blocking
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, QueuedPacket, Run
@@ -360,6 +361,11 @@ class Port:
     def ack_events(self) -> AckTrigger | None:
         """When the node tells of acknowledgements, unless its readers say something else."""
         return self._engine.settings.ack_events
+
+    @property
+    def blocking(self) -> Blocking:
+        """How far messages have come when a call that sends them returns."""
+        return self._engine.settings.blocking
 
     @property
     def _window(self) -> int:

@@ -10,9 +10,9 @@ from triack.node.port import Port, Prepared
 from triack.queues.accepted_keys import Accepted
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
-from triack.queues.stages import STAGES, Stage
+from triack.queues.stages import STAGES, Stage, as_stage
 
-__all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_stage"]
+__all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_stage", "stage_to_wait_for"]
 
 
 class Waits(ABC):
@@ -40,7 +40,8 @@ class Waits(ABC):
     async def stored(self, timeout: float | None = None) -> None:
         """Wait for the store ack: the message is on the next hop's disk.
 
-        MSMQ says so by the recoverable bits of its session ack ([MS-MQMQ] 2.2.20.4).
+        ``SessionStats.survives`` has what that node's store survives, as its owner may have chosen less than a loss of
+        power. MSMQ says so by the recoverable bits of its session ack ([MS-MQMQ] 2.2.20.4).
         """
         await self.reached(Stage.STORED, timeout)
 
@@ -150,19 +151,16 @@ def accept(port: Port, prepared: Prepared) -> Receipt:
     return Receipt(port, outgoing, ticket, outgoing.ordinal_of(ticket))
 
 
+def stage_to_wait_for(port: Port, until: Stage | str | None, delivery: Delivery, timeout: float | None) -> Stage | None:
+    """What a call that sends waits for, before it returns. Raises UsageError for what its messages never reach."""
+    wanted = port.blocking.stage_of(delivery) if until is None else until
+    return None if wanted is None else check_stage(wanted, delivery, timeout)
+
+
 def check_stage(stage: object, delivery: Delivery, timeout: float | None) -> Stage:
     """What a wait was asked for. Raises UsageError when there is no such stage, or no such time."""
-    wanted = _as_stage(stage)
+    wanted = as_stage(stage)
     check_timeout(f"wait for {wanted.name.lower()}", timeout)
     if wanted > STAGES[delivery]:
         raise UsageError(f"wait for {wanted.name.lower()}: {delivery.label} messages have no such stage")
     return wanted
-
-
-def _as_stage(stage: object) -> Stage:
-    if isinstance(stage, Stage):
-        return stage
-    names = {known.name.lower(): known for known in Stage}
-    if not isinstance(stage, str) or stage not in names:
-        raise UsageError(f"wait for {stage!r}: stages are {', '.join(names)}")
-    return names[stage]

@@ -8,8 +8,10 @@ from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port
+from triack.node.receipt import stage_to_wait_for
 from triack.node.receipts import Receipts
 from triack.queues.outgoing_queue import Row
+from triack.queues.stages import Stage
 
 __all__ = ["Sending"]
 
@@ -28,6 +30,8 @@ class Sending(ABC):
         bodies: Iterable[bytes],
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | str | None = None,
+        timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> Receipts:
         """Accept messages for sending, in order; waits while the outgoing queue is full.
@@ -40,16 +44,19 @@ class Sending(ABC):
             destination: as for ``send``.
             bodies: at most 4 MiB each. All are checked before the first is accepted.
             delivery: as for ``send``.
+            until: as for ``send``: the stage that all of them are to reach.
+            timeout: seconds to wait for that, once all are accepted.
             **properties: as for ``send``, the same for all of them; no key, which names one message.
 
         Returns:
             How far they have come: each wait is for all of them, and ``receipts[i]`` is the receipt of one.
 
         Raises:
-            AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, NodeClosed,
-                StoreFailed: as for ``send``.
+            AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, WaitTimeout,
+                DeliveryFailed, RollbackDetected, NodeClosed, StoreFailed: as for ``send``.
         """
         port = self._port
+        stage = stage_to_wait_for(port, until, delivery, timeout)
         prepared = port.prepare_many(destination, bodies, delivery, properties)
         rows: list[Row] = []
         accepted, count = 0, len(prepared.bodies)
@@ -64,4 +71,7 @@ class Sending(ABC):
             if accepted:
                 error.add_note(f"{accepted} of {count} messages were accepted before")
             raise
-        return Receipts(port, prepared.outgoing, rows)
+        receipts = Receipts(port, prepared.outgoing, rows)
+        if stage is not None:
+            await receipts.reached(stage, timeout)
+        return receipts

@@ -10,6 +10,7 @@ from typing import Any
 
 from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
+from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.queues.calling import WaitsFor
 from triack.queues.engine import Engine
@@ -90,6 +91,7 @@ class SessionStats:
         resends: packets that left again in this session.
         session_acks: when this end acknowledges what arrived.
         store_acks: when it acknowledges what is on its disk.
+        survives: what the other node's store survives, as it says: what ``stored`` of a message to it is worth.
     """
 
     address: str
@@ -101,6 +103,7 @@ class SessionStats:
     resends: int
     session_acks: AckStats
     store_acks: AckStats
+    survives: Survives
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,8 @@ class NodeStats:
         dead_letters: messages that went to the dead-letter queue since the node started, by reason.
         store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
         room_bytes: how much more the disk takes, as it was looked at last; None when nobody could tell.
+        survives: what the node's store survives: ``power loss``, unless a setting or the lack of a data directory says
+            something else.
     """
 
     queues: dict[str, QueueStats]
@@ -153,6 +158,7 @@ class NodeStats:
     dead_letters: dict[str, int]
     store_low: bool
     room_bytes: int | None
+    survives: Survives
 
 
 def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
@@ -188,6 +194,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
         dead_letters=dict(engine.inbox.dead_letters),
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
+        survives=engine.settings.survives,
     )
 
 
@@ -211,6 +218,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         dead_letters=found["dead_letters"],
         store_low=found["store_low"],
         room_bytes=found["room_bytes"],
+        survives=found["survives"],
     )
 
 
@@ -248,6 +256,7 @@ def _session(conversation: Conversation) -> SessionStats:
         resends=window.resends,
         session_acks=_acks(session.answering.terms),
         store_acks=_acks(session.answering.store_terms),
+        survives="power loss" if conversation.peer is None else conversation.peer.survives,
     )
 
 

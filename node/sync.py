@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack, overload
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
 from triack.node.access import DEFAULT_SUITE
+from triack.node.acknowledgements import Acknowledgements, Every
 from triack.node.consumer import BATCH_MESSAGES, AckMode, Consumer
 from triack.node.control.client import Client, ClientConsumer, ClientInvitation, ClientTransaction, connect_to
 from triack.node.control.client_receipts import ClientReceipts
@@ -26,6 +27,7 @@ from triack.node.receipts import Receipts
 from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats
 from triack.node.transaction import Transaction
+from triack.queues.ack_events import AckEvent
 from triack.queues.browse import BrowsedMessage
 from triack.queues.mailbox import Lease
 from triack.queues.redelivery import Redelivery
@@ -320,6 +322,21 @@ class SyncNode(_Face[Node]):
             return node.stats()
 
         return loop.wait(look())
+
+    def acknowledgements(
+        self, destination: str, *, delivery: Delivery = Delivery.TRANSACTIONAL, every: Every = None
+    ) -> Iterator[AckEvent]:
+        """What becomes of the messages to a queue, until the node ends; see ``Node.acknowledgements``."""
+        loop, node = self._parts
+
+        async def begin() -> Acknowledgements:
+            return node.acknowledgements(destination, delivery=delivery, every=every)
+
+        async def follow(events: Acknowledgements) -> AckEvent | None:
+            return await anext(events, None)
+
+        events = loop.wait(begin())
+        return iter(lambda: loop.wait(follow(events)), None)
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""

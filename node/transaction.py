@@ -12,12 +12,13 @@ from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
-from triack.node.receipt import Receipt, accept
+from triack.node.receipt import Receipt, accept, check_stage
 from triack.node.receipts import Receipts
 from triack.queues.accepted_keys import OWN_STATE
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.queued_packet import bits_of
 from triack.queues.redelivery import Return
+from triack.queues.stages import Stage, as_stage
 
 __all__ = ["LISTS_BYTES", "ONLY_THE_TRANSACTION", "Transaction", "add_listed"]
 
@@ -199,8 +200,12 @@ class Transaction:
         _check_state(key, value)
         self._state[key] = value
 
-    async def commit(self) -> list[Receipt]:
+    async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[Receipt]:
         """Make it all durable.
+
+        Args:
+            until: a stage that every message sent is to reach before the call returns; None for none beyond the disk.
+            timeout: seconds to wait for that, once all is durable; None for no limit.
 
         Returns:
             A receipt for each message sent, in order.
@@ -208,8 +213,14 @@ class Transaction:
         Raises:
             NodeClosed: this transaction or the node had ended; nothing of it happened.
             StoreFailed: the node has stopped; all of it happened or nothing, which the next start tells.
+            UsageError: a message sent has no such stage; nothing of it happened, and the transaction goes on.
+            WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; all of it has happened.
         """
         self._check_open()
+        if until is not None:
+            for prepared in self._sends:
+                outgoing = prepared.outgoing if isinstance(prepared, PreparedList) else prepared[0]
+                check_stage(until, outgoing.delivery, timeout)
         self._ended = True
         port = self._port
         port.check_alive()
@@ -225,6 +236,8 @@ class Transaction:
         for key, value in self._state.items():
             port.remember(key, value)
         await port.commit()
+        if until is not None:
+            await _all_reached(receipts, until, timeout)
         return receipts
 
     def rollback(self, *, failed: bool = True) -> None:
@@ -254,6 +267,16 @@ class Transaction:
             self.rollback(failed=issubclass(kind, Exception))
         elif not self._ended:
             await self.commit()
+
+
+async def _all_reached(receipts: list[Receipt], stage: Stage | str, timeout: float | None) -> None:
+    try:
+        async with asyncio.timeout(timeout):
+            for receipt in receipts:
+                await receipt.reached(stage)
+    except TimeoutError:
+        what = f"{len(receipts)} messages of a transaction"
+        raise WaitTimeout(f"{what} not all {as_stage(stage).name.lower()} after {timeout} s") from None
 
 
 class _Refusing:

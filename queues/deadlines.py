@@ -52,6 +52,8 @@ class Deadlines(Generic[Key]):
     def poll_due(self, now_ns: int) -> list[Key]:
         """Remove and return everything whose deadline has come, earliest first."""
         due: list[Key] = []
+        if not self._heap or self._heap[0][0] > now_ns:
+            return due
         while (at_ns := self.earliest()) is not None and at_ns <= now_ns:
             key = heappop(self._heap)[2]
             del self._at[key]

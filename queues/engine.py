@@ -390,13 +390,11 @@ class Engine:
         earliest = self._transmitter.deadlines.earliest()
         if self.failure is not None:
             return earliest
-        deadlines = (
-            earliest,
-            self.inbox.next_deadline(),
-            self.outbox.next_deadline(),
-            self.watching.next_deadline(),
-        )
-        return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
+        deadlines = (self.inbox.next_deadline(), self.outbox.next_deadline(), self.watching.next_deadline())
+        for at_ns in deadlines:
+            if at_ns is not None and (earliest is None or at_ns < earliest):
+                earliest = at_ns
+        return earliest
 
     def refresh_deadlines(self) -> None:
         """Set every deadline again, for searches that change them and for whom their order decides nothing."""

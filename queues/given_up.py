@@ -48,10 +48,13 @@ class GivenUp:
     @property
     def properties(self) -> Properties:
         """What a dead letter says. A definite rejection says that nothing was delivered, also after it was given up."""
+        sends = max(entry.sends for entry in self.entries)
         rejected = self.entries[0].state is EntryState.REJECTED
+        # What an earlier process of the destination took of an express stream, its disk does not say.
+        definite = rejected and (self.outgoing.durable or sends == 1)
         return {
             "dead_reason": self.reason,
             "dead_destination": f"{self.outgoing.peer}/{self.outgoing.queue}",
-            "dead_attempts": max(entry.sends for entry in self.entries),
-            "dead_maybe_delivered": not rejected and any(entry.sends for entry in self.entries),
+            "dead_attempts": sends,
+            "dead_maybe_delivered": sends > 0 and not definite,
         }

@@ -16,6 +16,7 @@ id of our present start: a late copy of an older connect does not.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from triack.base.commit import Commit, StoreContent
@@ -130,8 +131,7 @@ class Handshakes:
         self.peers = Peers(content.peers.values(), content.addresses)
         self.halted: dict[bytes, Halted] = {}
         self._node_id = content.node_id
-        self._name = name
-        self._address = address
+        self._own_introduction = partial(Introduction, content.node_id, name, address, survives=settings.survives)
         self._settings = settings
         self._channels = channels
         self._directory = directory
@@ -401,10 +401,7 @@ class Handshakes:
     def _introduce(
         self, dialled: str, receiver: bytes, remembered: HistoryPoint, checked: HistoryPoint = NO_POINT
     ) -> Introduction:
-        return Introduction(
-            node_id=self._node_id,
-            name=self._name,
-            address=self._address,
+        return self._own_introduction(
             dialled=dialled,
             point=self.history.point,
             receiver=receiver,

@@ -256,6 +256,7 @@ class Inbox:
         transfer = self._transfer_of(header, delivery)
         if isinstance(transfer, RejectReason):
             self._record_rejected(header, delivery, transfer, now_ns)
+            conversation.withhold(delivery, packet)
             self._tell_rejected((conversation, packet), header, transfer)
             return
         transfer.via = conversation
@@ -455,6 +456,7 @@ class Inbox:
     ) -> None:
         """Refuse a packet for ever; its origin is told when that is on disk."""
         transfer.rejections.add(header, reason)
+        arrival[0].withhold(transfer.delivery, arrival[1])
         group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, REFUSED))
         group.arrivals.refused.append((arrival, header, reason))
         self._record_rejected(header, transfer.delivery, reason, now_ns)
@@ -466,6 +468,7 @@ class Inbox:
         self._record_rejected(header, transfer.delivery, RejectReason.DUPLICATE, now_ns)
         reason = transfer.rejections.reason_of(header)
         if reason is not None:
+            arrival[0].withhold(transfer.delivery, arrival[1])
             # What was decided may not be on disk yet: it is with the next commit.
             group.arrivals.refused.append((arrival, header, reason))
         return reason is not None

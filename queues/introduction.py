@@ -1,6 +1,6 @@
 """What two queue managers say of themselves and of each other when they meet: the opaque part of a session's hello.
 
-    node id 16 bytes, point, receiver 16 bytes, remembered, checked, rolled back u8,
+    node id 16 bytes, point, receiver 16 bytes, remembered, checked, survives u4, rolled back u4,
     name length u8, address length u8, dialled length u8, name, address, dialled
 
 Every integer is big-endian; a point is two u64. See ``queues.handshake`` for what is done with it.
@@ -15,11 +15,14 @@ from typing import NamedTuple
 from triack.base.errors import ProtocolError
 from triack.base.printable import printable
 from triack.base.reasons import DropReason
+from triack.base.survival import SURVIVES, Survives
 from triack.session.frames import MARK_MAX
 
 __all__ = ["NO_NODE", "NO_POINT", "HistoryPoint", "Introduction", "RolledBack"]
 
 _HEAD = Struct("!16sQQ16sQQQQBBBB")
+_HALF_BYTE_BITS, _HALF_BYTE_MAX = 4, 15
+"""Two small codes share a byte."""
 TEXT_BYTES_MAX = 255
 """What one byte of length can say; a longer text is cut."""
 SERIAL_MAX = MARK_MAX
@@ -72,6 +75,7 @@ class Introduction:
         remembered: the latest point of the receiver that the sender knows of.
         checked: which ``remembered`` of the receiver the sender has found in the history of its own store.
         rolled_back: whose store was rolled back, if one was: there will be no session then.
+        survives: what the sender's store survives: what a store ack of it is worth.
     """
 
     node_id: bytes
@@ -83,6 +87,7 @@ class Introduction:
     remembered: HistoryPoint = NO_POINT
     checked: HistoryPoint = NO_POINT
     rolled_back: RolledBack = RolledBack.NONE
+    survives: Survives = "power loss"
 
     def encode(self) -> bytes:
         """The introduction as bytes."""
@@ -93,7 +98,7 @@ class Introduction:
             self.receiver,
             *self.remembered,
             *self.checked,
-            self.rolled_back,
+            self.rolled_back | SURVIVES.index(self.survives) << _HALF_BYTE_BITS,
             *map(len, texts),
         )
         return head + b"".join(texts)
@@ -109,7 +114,8 @@ class Introduction:
         ends = list(accumulate((name_bytes, address_bytes, dialled_bytes), initial=_HEAD.size))
         if ends[-1] != len(data):
             raise ProtocolError(DropReason.BAD_HELLO, "lengths do not add up")
-        if code not in _CODES or max(start, serial, *points) > SERIAL_MAX:
+        rolled_back, survives = code & _HALF_BYTE_MAX, code >> _HALF_BYTE_BITS
+        if rolled_back not in _CODES or survives >= len(SURVIVES) or max(start, serial, *points) > SERIAL_MAX:
             raise ProtocolError(DropReason.BAD_HELLO, "history out of range")
         name, address, dialled = [printable(data[begin:end].decode(errors="replace")) for begin, end in pairwise(ends)]
         return cls(
@@ -121,5 +127,6 @@ class Introduction:
             receiver=receiver,
             remembered=HistoryPoint(*points[:2]),
             checked=HistoryPoint(*points[2:]),
-            rolled_back=_CODES[code],
+            rolled_back=_CODES[rolled_back],
+            survives=SURVIVES[survives],
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from triack.base.datagram import Channel, Header, Kind
+from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.reasons import DropReason
 from triack.queues.calling import Calling
@@ -113,6 +114,11 @@ class Conversation:
                 return payload
         raise error
 
+    def withhold(self, delivery: Delivery, packet: int) -> None:
+        """A packet of the session is refused. Where a session ack would free it, none does before its rejection."""
+        if FREED_BY[delivery] is Ack.SESSION:
+            self.session.answering.session_ack.handle_refused(packet)
+
     def put_control(self, key: tuple[int, int], control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
 
@@ -123,6 +129,8 @@ class Conversation:
         if older is not None:
             control.refuses += older.refuses
         elif len(self.control) >= CONTROL_MAX:
+            for number in control.refuses:
+                self.session.answering.session_ack.handle_settled(number)
             return False
         self.control[key] = control
         self.wake()

@@ -240,6 +240,7 @@ def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
     session, order = settings.session, settings.order
     return {
         **({"address": address} if address else {}),
+        **({"survives": settings.survives} if settings.survives != "power loss" else {}),
         "max_unacked_packet": session.max_unacked_packet,
         "idle_ack_delay_ns": longest_delay_ns(session.trigger),
         "ack_threshold": session.trigger.threshold(session.max_unacked_packet) or 0,

@@ -209,7 +209,7 @@ class Reports:
     def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
         if self._recorder is not None:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
-        for sent in event.packets:
+        for sent in event.told:
             if isinstance(sent.context, PacketContext):
                 self._outbox.handle_session_ack(sent.context, self._jobs.group)
             elif isinstance(sent.context, Control):

@@ -7,8 +7,10 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
+from triack.base.survival import SURVIVES, Survives
 from triack.ordering.settings import OrderSettings
 from triack.queues.accepted_keys import KeySettings
+from triack.queues.blocking import Blocking
 from triack.queues.quotas import Limits
 from triack.queues.reconnect import Reconnect
 from triack.queues.redelivery import Redelivery
@@ -42,6 +44,10 @@ class NodeSettings:
         messages_per_packet: the most that share a packet; None for as many as fit. With 1 a window of packets, and all
             else that counts them, is one of messages.
         ack_events: when acknowledgements are told (``Node.acknowledgements``); None: of each message by itself.
+        blocking: how far messages have come when ``send`` returns.
+        survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
+            last commits, or leave the store damaged) or ``nothing`` (it is in memory). What peers are told is stored
+            here is as safe as that, and they are told so (``LinkStats``).
     """
 
     session: SessionSettings = field(default_factory=SessionSettings)
@@ -62,12 +68,18 @@ class NodeSettings:
     keys: KeySettings = field(default_factory=KeySettings)
     messages_per_packet: int | None = None
     ack_events: AckTrigger | None = None
+    blocking: Blocking = field(default_factory=Blocking)
+    survives: Survives = "power loss"
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
         if not isinstance(self.ack_events, AckTrigger | None):
             raise UsageError(f"NodeSettings: ack_events must be an AckTrigger, not {self.ack_events!r}")
+        if not isinstance(self.blocking, Blocking):
+            raise UsageError(f"NodeSettings: blocking must be a Blocking, not {self.blocking!r}")
+        if self.survives not in SURVIVES:
+            raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
         for queue, redelivery in self.queue_redelivery.items():
             check_name(queue)
             if not isinstance(redelivery, Redelivery):

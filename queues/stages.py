@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from triack.base.delivery import Delivery
-from triack.base.errors import RollbackDetected
+from triack.base.errors import RollbackDetected, UsageError
 from triack.ordering.outgoing import Entry, EntryState
 
-__all__ = ["STAGES", "Stage", "StageTracker", "Waiter"]
+__all__ = ["STAGES", "Stage", "StageTracker", "Waiter", "as_stage"]
 
 
 class Stage(IntEnum):
@@ -31,6 +31,17 @@ STAGES: dict[Delivery, Stage] = {
     Delivery.TRANSACTIONAL: Stage.ORDERED,
 }
 """The last stage that a class has."""
+
+
+def as_stage(stage: object) -> Stage:
+    """A stage, or its name in small letters, as a stage. Raises UsageError when there is no such stage."""
+    if isinstance(stage, Stage):
+        return stage
+    names = {known.name.lower(): known for known in Stage}
+    if not isinstance(stage, str) or stage not in names:
+        raise UsageError(f"wait for {stage!r}: stages are {', '.join(names)}")
+    return names[stage]
+
 
 Waiter = Callable[[str | None], None]
 """Called once, with None when the stage is reached or with the reason why it never will be."""

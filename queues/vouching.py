@@ -39,6 +39,8 @@ class Vouching:
 
     def take(self) -> tuple[list[Vouch], list[Release]]:
         """What has changed since the last call; a stream that went and came back has not."""
+        if not self._changed:
+            return [], []
         changed, self._changed = self._changed, {}
         vouch = [path for path in changed if path in self._open and path not in self._told]
         release = [path for path in changed if path not in self._open and path in self._told]

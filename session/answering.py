@@ -117,20 +117,20 @@ class Answering:
         """How many bytes the acks take that are due."""
         owed_bytes = 0
         if self.session_ack.debt.due:
-            owed_bytes += wire.numbers_bytes(self.received)
+            owed_bytes += wire.ack_bytes(*self.session_ack.told)
         if self.store_ack.debt.due:
-            owed_bytes += wire.numbers_bytes(self.store_ack.stored)
+            owed_bytes += wire.ack_bytes(self.store_ack.stored)
         return owed_bytes
 
     def put_ack(self, transmit: Transmit, frames: list[bytes], room: int, now_ns: int) -> int:
         """Put a session ack into a datagram, if there is room. Returns the bytes that it takes."""
         acks, debt = self.session_ack, self.session_ack.debt
-        frame = wire.encode_ack(acks.received, self._window, acks.newest_counter, now_ns - acks.newest_at_ns)
+        received, refused = acks.told
+        frame = wire.encode_ack(received, self._window, acks.newest_counter, now_ns - acks.newest_at_ns, refused)
         if len(frame) > room:
             return 0
         trigger = debt.cause.value if debt.due else "piggyback"
-        ranges = acks.received.lowest_ranges(wire.MAX_ACK_RANGES)
-        transmit.ack = AckSent(acks.received.cumulative, ranges, trigger, debt.pending)
+        transmit.ack = AckSent(received.cumulative, wire.ack_ranges(received, refused), trigger, debt.pending)
         debt.handle_sent()
         frames.append(frame)
         return len(frame)

@@ -103,9 +103,13 @@ class PacketDropped:
 
 @dataclass(slots=True)
 class PacketsAcked:
-    """A session ack arrived and newly covers ``packets`` (perhaps none)."""
+    """A session ack arrived and newly covers ``packets`` (perhaps none).
+
+    The peer has taken those that are ``told``, or it has said why not; see ``session.undecided``.
+    """
 
     packets: list[SessionPacket]
+    told: list[SessionPacket]
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ Every integer is big-endian. A datagram carries any number of frames; a packet, 
     PACKET     type u8, flags u8, length u16, number u64, mark u64, content
     ACK        type u8, ranges u8, window u16, ack delay u32 in us, echo u64, cumulative u64,
                then per range: first u32, last u32
+    REFUSING   an ACK with type 6, then: refused ranges u8, base u64, per range: first u32, last u32
     STORE_ACK  type u8, ranges u8, zero u16, zero u32, mark u64, cumulative u64, then the same ranges
     PING       type u8, flags u8: asks for every ack that is owed
     CLOSE      type u8, reason u8
@@ -12,6 +13,7 @@ Every integer is big-endian. A datagram carries any number of frames; a packet, 
 ``echo`` is the counter of the newest datagram that brought a packet, and the ack delay the time since it arrived: as
 numbers are kept on a resend, only the counter tells which sending was answered. Range bounds are relative to the
 cumulative number. All acks are cumulative plus ranges (as RFC 9000 section 19.3 has them), so a lost one costs nothing.
+A REFUSING ack names those of the packets that arrived whose rejections are on their way (``session_ack``).
 ``mark`` is a number of the sender's owner that only grows. A session only carries it.
 
 The hello is the payload of a connect and of an accept:
@@ -39,6 +41,7 @@ __all__ = [
     "MAX_ACK_RANGES",
     "PACKET_HEADER_BYTES",
     "PING_BYTES",
+    "REFUSED_RANGES_MAX",
     "AckFrame",
     "CloseFrame",
     "Frame",
@@ -47,6 +50,8 @@ __all__ = [
     "PacketRun",
     "PingFrame",
     "StoreAckFrame",
+    "ack_bytes",
+    "ack_ranges",
     "content_limit_bytes",
     "decode_frames",
     "decode_run",
@@ -55,12 +60,12 @@ __all__ = [
     "encode_packet",
     "encode_ping",
     "encode_store_ack",
-    "numbers_bytes",
 ]
 
 _PACKET = Struct("!BBHQQ")
 _ACK = Struct("!BBHIQQ")
 _RANGE = Struct("!II")
+_REFUSED = Struct("!BQ")
 _SHORT = Struct("!BB")
 _HELLO = Struct("!QQQI")
 
@@ -73,10 +78,12 @@ ACK_ROOM_BYTES = 24
 MAX_ACK_RANGES = 64
 """Ranges in one ack, and thereby the work that one ack can ask for. With all of them it has 536 bytes, and still fits
 the smallest datagram, 576 bytes less the 36 of the insecure channel."""
+REFUSED_RANGES_MAX = 16
+"""Ranges of refused packets in one ack. An ack of what lies beyond them waits until some are settled."""
 MARK_MAX = 2**63 - 1
 """What everything that may keep a mark takes as one signed integer, SQLite among them."""
 
-_TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE = 1, 2, 3, 4, 5
+_TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE, _TYPE_REFUSING = 1, 2, 3, 4, 5, 6
 _FLAG_ASK = 0x80
 """The highest bit of a packet's flags; the class has the lowest two."""
 _CLASS_MASK = 0x03
@@ -120,13 +127,17 @@ class PacketRun:
 
 @dataclass(slots=True)
 class AckFrame:
-    """A session ack: all up to ``cumulative`` arrived, and ``ranges`` above it; ``echo`` came ``delay_ns`` ago."""
+    """A session ack: all up to ``cumulative`` arrived, and ``ranges`` above it; ``echo`` came ``delay_ns`` ago.
+
+    Of what arrived the ``refused`` will never be taken, and the rejections that say why have not been acknowledged.
+    """
 
     cumulative: int
     ranges: list[Range]
     window: int
     echo: int
     delay_ns: int
+    refused: Sequence[Range] = ()
 
 
 @dataclass(slots=True)
@@ -226,20 +237,33 @@ def encode_packet(number: int, delivery: Delivery, ask: bool, content: bytes, ma
     return _PACKET.pack(_TYPE_PACKET, delivery | (_FLAG_ASK if ask else 0), len(content), number, mark) + content
 
 
-def encode_ack(received: NumberSet, window: int, echo: int, delay_ns: int) -> bytes:
-    """An ACK frame for what was received; datagram ``echo`` was the newest, and came ``delay_ns`` ago."""
+def encode_ack(received: NumberSet, window: int, echo: int, delay_ns: int, refused: Sequence[Range] = ()) -> bytes:
+    """An ACK frame for what was received, of which some is ``refused``; datagram ``echo`` came ``delay_ns`` ago."""
     delay_us = min(delay_ns // 1_000, 0xFFFFFFFF)
-    return _encode_numbers(_TYPE_ACK, received, window, delay_us, echo)
+    ranges = ack_ranges(received, refused)
+    if not refused:
+        return _encode_numbers(_TYPE_ACK, received.cumulative, ranges, window, delay_us, echo)
+    base = refused[0][0] - 1
+    spans = b"".join(_RANGE.pack(first - base, last - base) for first, last in refused)
+    ack = _encode_numbers(_TYPE_REFUSING, received.cumulative, ranges, window, delay_us, echo)
+    return ack + _REFUSED.pack(len(refused), base) + spans
 
 
 def encode_store_ack(stored: NumberSet, mark: int = 0) -> bytes:
     """A STORE_ACK frame for what is on disk."""
-    return _encode_numbers(_TYPE_STORE_ACK, stored, 0, 0, mark)
+    return _encode_numbers(_TYPE_STORE_ACK, stored.cumulative, stored.lowest_ranges(MAX_ACK_RANGES), 0, 0, mark)
 
 
-def numbers_bytes(numbers: NumberSet) -> int:
+def ack_ranges(received: NumberSet, refused: Sequence[Range]) -> list[Range]:
+    """The ranges above the cumulative number that an ack has room for."""
+    # What names the refused takes the bytes of two ranges, and one each.
+    return received.lowest_ranges(MAX_ACK_RANGES - len(refused) - 2 if refused else MAX_ACK_RANGES)
+
+
+def ack_bytes(numbers: NumberSet, refused: Sequence[Range] = ()) -> int:
     """How long an ACK or STORE_ACK frame for these numbers is."""
-    return _ACK.size + _RANGE.size * len(numbers.lowest_ranges(MAX_ACK_RANGES))
+    tail_bytes = _REFUSED.size + _RANGE.size * len(refused) if refused else 0
+    return _ACK.size + _RANGE.size * len(ack_ranges(numbers, refused)) + tail_bytes
 
 
 def encode_ping() -> bytes:
@@ -252,9 +276,7 @@ def encode_close(reason: CloseReason) -> bytes:
     return _SHORT.pack(_TYPE_CLOSE, _CLOSE_CODES[reason])
 
 
-def _encode_numbers(kind: int, numbers: NumberSet, window: int, delay_us: int, echo_or_mark: int) -> bytes:
-    ranges = numbers.lowest_ranges(MAX_ACK_RANGES)
-    base = numbers.cumulative
+def _encode_numbers(kind: int, base: int, ranges: list[Range], window: int, delay_us: int, echo_or_mark: int) -> bytes:
     head = _ACK.pack(kind, len(ranges), window, delay_us, echo_or_mark, base)
     if not ranges:
         return head
@@ -318,11 +340,14 @@ def _decode_packet(payload: bytes, at: int) -> tuple[Frame, int]:
 
 def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int, int, int]:
     _, count, window, delay_us, echo, base = _ACK.unpack_from(payload, at)
-    at += _ACK.size
     if count > MAX_ACK_RANGES:
         raise ProtocolError(DropReason.BAD_FRAME, "too many ranges")
+    ranges, at = _decode_ranges(payload, at + _ACK.size, count, base, 1)
+    return base, ranges, window, delay_us, echo, at
+
+
+def _decode_ranges(payload: bytes, at: int, count: int, base: int, floor: int) -> tuple[list[Range], int]:
     ranges = []
-    floor = 1
     for _ in range(count):
         first, last = _RANGE.unpack_from(payload, at)
         if not floor < first <= last:
@@ -330,12 +355,21 @@ def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int
         ranges.append((base + first, base + last))
         floor = last + 1
         at += _RANGE.size
-    return base, ranges, window, delay_us, echo, at
+    return ranges, at
 
 
 def _decode_ack(payload: bytes, at: int) -> tuple[Frame, int]:
     base, ranges, window, delay_us, echo, at = _decode_numbers(payload, at)
     return AckFrame(base, ranges, window, echo, delay_us * 1_000), at
+
+
+def _decode_refusing(payload: bytes, at: int) -> tuple[Frame, int]:
+    base, ranges, window, delay_us, echo, at = _decode_numbers(payload, at)
+    count, refused_base = _REFUSED.unpack_from(payload, at)
+    if not 0 < count <= REFUSED_RANGES_MAX:
+        raise ProtocolError(DropReason.BAD_FRAME, "nothing refused, or too much")
+    refused, at = _decode_ranges(payload, at + _REFUSED.size, count, refused_base, 0)
+    return AckFrame(base, ranges, window, echo, delay_us * 1_000, refused), at
 
 
 def _decode_store_ack(payload: bytes, at: int) -> tuple[Frame, int]:
@@ -361,4 +395,5 @@ _DECODERS = {
     _TYPE_STORE_ACK: _decode_store_ack,
     _TYPE_PING: _decode_ping,
     _TYPE_CLOSE: _decode_close,
+    _TYPE_REFUSING: _decode_refusing,
 }

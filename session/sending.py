@@ -21,6 +21,7 @@ from triack.base.ranges import Range
 from triack.base.reasons import DropReason
 from triack.session.congestion import NewReno
 from triack.session.rtt import RoundTrip
+from triack.session.undecided import Undecided
 
 __all__ = [
     "PACKET_THRESHOLD",
@@ -128,6 +129,7 @@ class SendWindow:
         "in_flight_bytes",
         "next_number",
         "peer_window",
+        "undecided",
     )
 
     def __init__(self, window: int, rtt: RoundTrip, congestion: NewReno | None) -> None:
@@ -145,6 +147,7 @@ class SendWindow:
         self.highest_sent = 0
         self.next_number = 1
         self.in_flight_bytes = 0
+        self.undecided = Undecided[SessionPacket]()
 
     @property
     def unacked(self) -> int:

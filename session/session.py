@@ -275,9 +275,10 @@ class Session:
             self.answering.arm(self._timers)
 
     def handle_refused(self, numbers: Iterable[int]) -> None:
-        """The peer knows of these received packets that no commit will ever hold them: store acks may pass them."""
+        """The peer knows of these received packets that no commit will ever hold them: acks may pass them."""
         for number in numbers:
             self.answering.store_ack.handle_not_durable(number)
+            self.answering.session_ack.handle_settled(number)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
@@ -474,7 +475,7 @@ class Session:
             self._probing.ping_due = True
         if not window.unacked:
             self._timers.stop(Timer.ACK_LIMIT)
-        self._events.append(PacketsAcked(acked))
+        self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
 
     def _on_store_ack(self, frame: wire.StoreAckFrame, _counter: int, now_ns: int) -> None:
         highest = frame.ranges[-1][1] if frame.ranges else frame.cumulative

@@ -1,17 +1,22 @@
 """The receiving half of the session acknowledgement: which packets arrived, and when to say so.
 
 Promise: every packet that arrived is covered by the next ack, and that ack leaves no later than its terms say
-(``base.ack_debt``).
+(``base.ack_debt``). Where an ack is all that a message is told by, one that was refused is named in every ack that
+covers it, until its sender has the rejection: no datagram that is lost or late turns it into one that was delivered.
 
 It knows nothing of disks or of order; those are the other two acknowledgements.
 """
 
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTerms
-from triack.base.ranges import NumberSet
-from triack.session.frames import PacketRun
+from triack.base.ranges import NumberSet, Range, as_ranges
+from triack.session.frames import REFUSED_RANGES_MAX, PacketRun
 
 __all__ = ["SessionAck"]
+
+WITHHELD_MAX = 4_096
+"""Refused packets that are named until their sender has the rejections: what a session with a window of any use has on
+its way. Beyond it, an ack says no more of a packet than that it arrived."""
 
 
 class SessionAck:
@@ -28,10 +33,11 @@ class SessionAck:
         newest_at_ns: when it came.
     """
 
-    __slots__ = ("_span", "debt", "newest_at_ns", "newest_counter", "received")
+    __slots__ = ("_refused", "_span", "debt", "newest_at_ns", "newest_counter", "received")
 
     def __init__(self, terms: AckTerms, span: int) -> None:
         self._span = span
+        self._refused: set[int] = set()
         self.debt = AckDebt(terms)
         self.received = NumberSet()
         self.newest_counter = 0
@@ -70,6 +76,29 @@ class SessionAck:
     def reach(self) -> int:
         """How many packets behind all that came a correct sender could send now."""
         return self.received.cumulative + self._span - self.received.highest
+
+    def handle_refused(self, number: int) -> None:
+        """A packet that has just arrived is refused, and its rejection follows."""
+        if len(self._refused) < WITHHELD_MAX:
+            self._refused.add(number)
+
+    def handle_settled(self, number: int) -> None:
+        """Its sender has the rejection, or there will be none."""
+        if number in self._refused:
+            if len(as_ranges(sorted(self._refused))) > REFUSED_RANGES_MAX:
+                # What the last ack had no room for.
+                self.debt.handle_request()
+            self._refused.discard(number)
+
+    @property
+    def told(self) -> tuple[NumberSet, list[Range]]:
+        """What an ack may cover now, and what of that is refused."""
+        if not self._refused:
+            return self.received, []
+        refused = as_ranges(sorted(self._refused))
+        if len(refused) <= REFUSED_RANGES_MAX:
+            return self.received, refused
+        return self.received.below(refused[REFUSED_RANGES_MAX][0]), refused[:REFUSED_RANGES_MAX]
 
     def normalize(self) -> None:
         """For searches, which keep no session log."""

@@ -3,7 +3,8 @@
 Promise: when ``apply`` returns, the whole commit is on disk (WAL, ``synchronous=FULL``) and stays there. When it
 raises, the commit is there as a whole or not at all, which only the next start can tell, and the store is finished:
 after a failed write or sync no further commit is taken. Given a disk that keeps what it says it has synced, this holds
-through crashes and losses of power at any point, also while a store is being opened.
+through crashes and losses of power at any point, also while a store is being opened. ``survive_crashes_only`` is the
+one way to give up the second half of that.
 
 Before a commit is told as durable the directory is looked at: when its files are not those that were opened, because
 somebody deleted, renamed or replaced them, the store is finished as well (``place``).
@@ -36,13 +37,13 @@ from triack.base.commit import (
     Read,
     StoreContent,
 )
-from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved, UsageError
 from triack.store.ballast import Ballast, free_bytes
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page, sync_directory
 
-__all__ = ["STORE_FILE", "Store", "make_folder", "sync_folder"]
+__all__ = ["STORE_FILE", "Store", "check_unused", "make_folder", "sync_folder"]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
@@ -226,6 +227,14 @@ class Store:
             raise StoreError(f"open store {self.path}: {_explain(cause)}") from cause
         except OSError as cause:
             raise StoreError(f"open store {self.path}: {cause.strerror}") from cause
+
+    def survive_crashes_only(self) -> None:
+        """From now on a commit is with the system when ``apply`` returns, and on the disk with a later checkpoint.
+
+        A process that dies loses nothing. A loss of power may take the last commits, which the node's peers find out as
+        a rollback, or leave a log with holes, which the next start finds out as damage.
+        """
+        self._db.pragma("synchronous", "NORMAL")
 
     # ---- starting
 
@@ -483,6 +492,19 @@ def make_folder(folder: Path) -> None:
         raise StoreError(f"open data directory {folder}: not a directory")
     if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise StoreError(f"open data directory {folder}: not writable")
+
+
+def check_unused(folder: Path) -> None:
+    """Make sure that a node which is to keep nothing on the disk leaves nothing there unread.
+
+    Raises:
+        UsageError: there is a store in the directory.
+    """
+    if (folder / STORE_FILE).exists():
+        raise UsageError(
+            f"open data directory {folder}: a node whose store survives nothing would leave out what is in "
+            f"{folder / STORE_FILE}; give it another directory, or its store back"
+        )
 
 
 def _make_private(path: Path) -> None:

@@ -1,6 +1,7 @@
 """What every test shares: how Hypothesis searches, and what must run beside what."""
 
 import gc
+import os
 import re
 from typing import Any
 
@@ -10,7 +11,10 @@ from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
 SPARK_FILES = re.compile(r"tests/tools/(replay/(test_spark_\w+|stories/test_agreement)|frames/test_\w+)\.py")
 
-GC_THRESHOLD = (20_000, 20, 100)
+LONG_TESTS = re.compile(r"two_thousand_seeds_keep|few_and_many_are_replayed|tests/test_pages\.py")
+"""Tests of tens of seconds: one that begins last keeps everybody waiting."""
+
+GC_THRESHOLD = (100_000, 20, 100)
 """A world that is built for a test makes many objects that live as long as it does: with Python's 700 they are looked
 through again and again. How soon garbage is found decides nothing in any test."""
 
@@ -35,6 +39,24 @@ class Together(LoadGroupScheduling):  # type: ignore[misc]
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Let tests be dealt out by ``Together``."""
     return Together(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl
+def pytest_xdist_auto_num_workers() -> int:
+    """A worker more than there are cores: some tests wait for processes, sockets and disks, and compute nothing."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With several processes what takes long begins first, and what takes no time fills the gaps at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    if item.get_closest_marker("slow") is None:
+        return 2
+    return 0 if LONG_TESTS.search(item.nodeid) else 1
 
 
 @pytest.fixture(scope="module", autouse=True)

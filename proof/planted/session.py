@@ -3,7 +3,7 @@
 from math import ceil
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import POLICIES
+from proof.planted.stories import OVERTAKEN, POLICIES
 from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTrigger
@@ -42,6 +42,11 @@ def _session_ack(patch: Patch) -> None:
         return handle_packet(self, number, size_bytes, counter=counter, asks=asks, now_ns=now_ns)
 
     patch.setattr(SessionAck, "handle_packet", generous)
+
+
+@BUGS.by_search("a session ack overtakes a refusal", OVERTAKEN, "told as received, and each was refused")
+def _overtakes(patch: Patch) -> None:
+    patch.setattr(SessionAck, "handle_refused", lambda self, number: None)
 
 
 @BUGS.by_search("a third of the window is rounded up", POLICIES, "a third of 50 packets: acknowledged")

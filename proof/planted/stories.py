@@ -18,7 +18,9 @@ from triack.queues.ack_events import AckEvents
 from triack.queues.packing import Outgoing
 from triack.queues.quotas import Limits, Quota, WhenFull
 from triack.queues.settings import NodeSettings
+from triack.queues.stages import Stage
 from triack.tools.replay.files import parse_records
+from triack.tools.sim.faults import Faults
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import WALL_NS, World
@@ -26,7 +28,7 @@ from triack.tools.sim.world import WALL_NS, World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ALL", "EVENTS", "FORBIDDEN", "FULL", "POLICIES", "REFUSED", "REPLAYED", "Story"]
+__all__ = ["ALL", "EVENTS", "FORBIDDEN", "FULL", "OVERTAKEN", "POLICIES", "REFUSED", "REPLAYED", "Story"]
 
 QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
@@ -51,6 +53,7 @@ class _Pair(NamedTuple):
     """Two nodes."""
 
     world: World
+    network: Network
     sender: SimHost
     receiver: SimHost
 
@@ -90,7 +93,7 @@ def _hosts(of_sender: NodeSettings, of_receiver: NodeSettings, may_send: tuple[s
     for host in (sender, receiver):
         host.start()
     try:
-        yield _Pair(world, sender, receiver)
+        yield _Pair(world, network, sender, receiver)
     finally:
         for host in (sender, receiver):
             host.end()
@@ -127,6 +130,25 @@ def _refused() -> str:
         if both := set(delivered) & set(dead):
             return f"{len(both)} messages are delivered, and dead letters as well"
         return "" if sorted(delivered + dead) == BODIES else "messages are neither delivered nor dead letters"
+
+
+def _overtaken() -> str:
+    """Express messages to a queue that refuses them all, on a path that delays some datagrams, and loses some."""
+    told: list[str | None] = []
+    with _pair("hold", ("open",)) as pair:
+        pair.network.faults = Faults(delay_ns=5 * MS, loss=0.2, reorder=0.3)
+        sender = pair.sender.live
+        outgoing = sender.outgoing_queue(pair.receiver.address, "closed", Delivery.EXPRESS)
+        for body in BODIES:
+            ticket = sender.submit(outgoing, body, len(body))
+            sender.await_stage(outgoing, ticket, Stage.RECEIVED, told.append)
+            pair.sender.drain()
+            pair.world.run(MS)
+        pair.world.run(60 * SECOND)
+        received = sum(reason is None for reason in told)
+        if received:
+            return f"{received} messages were told as received, and each was refused"
+        return "" if len(told) == len(BODIES) else "nobody said what became of a message"
 
 
 def _replayed() -> str:
@@ -190,7 +212,8 @@ def _events() -> str:
 FORBIDDEN = Story("a queue for others", _forbidden)
 FULL = Story("a full queue", _full)
 REFUSED = Story("a full queue that refuses", _refused)
+OVERTAKEN = Story("refusals on a bad path", _overtaken)
 REPLAYED = Story("a replay window", _replayed)
 POLICIES = Story("policies", _policies)
 EVENTS = Story("acknowledgement events", _events)
-ALL = (FORBIDDEN, FULL, REFUSED, REPLAYED, POLICIES, EVENTS)
+ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS)

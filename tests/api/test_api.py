@@ -145,6 +145,7 @@ async def test_a_message_keeps_what_the_sender_set(pair: tuple[triack.Node, tria
     assert "body" not in repr(first) or len(repr(first)) < 1_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
 async def test_the_largest_message(pair: tuple[triack.Node, triack.Node], delivery: triack.Delivery) -> None:
     """4 MiB arrive; one byte more is refused with both sizes, by ``send`` and ``send_nowait``; an empty one is fine."""

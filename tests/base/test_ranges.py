@@ -85,3 +85,13 @@ def test_neighbours_are_added_at_once(before: list[int], first: int, more: int) 
     for number in range(first, first + more + 1):
         alone.add(number)
     assert (together.cumulative, together.ranges) == (alone.cumulative, alone.ranges)
+
+
+@given(st.sets(st.integers(1, 60)), st.integers(1, 70))
+def test_the_numbers_below_a_limit(numbers: set[int], limit: int) -> None:
+    """Those, and nothing else."""
+    some = NumberSet()
+    for number in numbers:
+        some.add(number)
+    below = some.below(limit)
+    assert {number for number in range(1, 100) if number in below} == {number for number in numbers if number < limit}

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,64 @@ async def test_what_was_accepted_with_its_key_needs_no_room() -> None:
         assert (await node.send("q", b"1", key="k")).id == first.id
         async with node.transaction() as tx:
             await tx.send("q", b"1", key="k")
+
+
+@pytest.mark.parametrize("stage", ["queued", "received", "stored", "ordered"])
+async def test_send_returns_when_the_message_has_come_so_far(stage: str) -> None:
+    """And of a list, all of it."""
+    async with make("b", scheme="udp") as b, make("a") as a:
+        receipt = await a.send(f"{b.address}/q", b"x", until=stage, timeout=WAIT)
+        await receipt.reached(stage, timeout=0)
+        receipts = await a.send_many(f"{b.address}/q", [b"y"] * 300, until=stage, timeout=WAIT)
+        await receipts.reached(stage, timeout=0)
+        async with a.transaction() as tx:
+            await tx.send(f"{b.address}/q", b"z")
+            for receipt in await tx.commit(until=stage, timeout=WAIT):
+                await receipt.reached(stage, timeout=0)
+
+
+async def test_what_a_message_never_reaches_is_refused_before_it_is_accepted() -> None:
+    async with make("a") as a:
+        for wrong in (
+            a.send("q", b"x", delivery=triack.RECOVERABLE, until="ordered"),
+            a.send("q", b"x", until="arrived"),
+            a.send("q", b"x", until="stored", timeout=-1),
+            a.send_many("q", [b"x"], delivery=triack.EXPRESS, until="stored"),
+        ):
+            with pytest.raises(triack.UsageError):
+                await wrong
+        tx = a.transaction()
+        await tx.send("q", b"x", delivery=triack.RECOVERABLE)
+        with pytest.raises(triack.UsageError, match="recoverable messages have no such stage"):
+            await tx.commit(until="ordered")
+        assert a.queue_lengths().get("q", 0) == 0
+        await tx.commit(until="stored", timeout=WAIT)
+        assert a.queue_lengths()["q"] == 1
+
+
+async def test_a_wait_that_ends_leaves_the_message_on_its_way() -> None:
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+    async with make("a") as a:
+        with pytest.raises(triack.WaitTimeout, match=r"not stored after 0\.05 s"):
+            await a.send(to, b"x", until="stored", timeout=0.05)
+        tx = a.transaction()
+        await tx.send(to, b"y")
+        with pytest.raises(triack.WaitTimeout, match=r"1 messages of a transaction not all stored after 0\.05 s"):
+            await tx.commit(until="stored", timeout=0.05)
+        async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=quick()) as b:
+            assert await bodies(b, "q", 2) == [b"x", b"y"]
+
+
+async def test_the_switches_of_hornetq() -> None:
+    """A durable send that blocks has reached the next disk when it returns, an express one the next node."""
+    switched = triack.policies.hornetq(
+        block_on_durable_send=True, block_on_non_durable_send=True, block_on_acknowledge=True
+    )
+    async with make("b", scheme="udp") as b, make("a", settings=replace(switched, close_timeout_s=1)) as a:
+        for delivery, stage in ((triack.TRANSACTIONAL, "stored"), (triack.EXPRESS, "received")):
+            receipt = await a.send(f"{b.address}/q", b"x", delivery=delivery)
+            await receipt.reached(stage, timeout=0)
+        no_wait = a.send_nowait(f"{b.address}/q", b"x")
+        with pytest.raises(triack.WaitTimeout):
+            await no_wait.stored(timeout=0)

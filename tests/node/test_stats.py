@@ -2,9 +2,16 @@
 
 import asyncio
 import dataclasses
+import json
+from pathlib import Path
+
+import pytest
 
 import triack
 from tests.node.nodes import WAIT, make, quick, until
+from triack.base.survival import Survives
+from triack.node.stats import read_stats
+from triack.tools.replay.files import parse_records
 
 
 async def test_a_queue_has_depth_bytes_and_age() -> None:
@@ -90,3 +97,37 @@ def test_every_name_is_explained() -> None:
                 name,
                 field.name,
             )
+
+
+@pytest.mark.parametrize("survives", ["power loss", "process crash", "nothing"])
+async def test_what_a_store_survives_is_told_to_everyone(survives: Survives, tmp_path: Path) -> None:
+    """To its owner, in the log of sessions, and to the peers that it tells what it has stored."""
+    settings, log = quick(survives=survives), tmp_path / "log"
+    async with make("b", tmp_path / "b", "udp", settings=settings, log=log) as b, make("a", tmp_path / "a") as a:
+        await a.send(f"{b.address}/q", b"x", until="stored", timeout=WAIT)
+        (session,) = a.stats().sessions
+        assert (b.stats().survives, session.survives) == (survives, survives)
+        (session,) = b.stats().sessions
+        assert (a.stats().survives, session.survives) == ("power loss", "power loss")
+        stats = b.stats()
+        assert read_stats(json.loads(json.dumps(dataclasses.asdict(stats)))) == stats
+    assert (tmp_path / "b" / "store.db").exists() == (survives != "nothing")
+    (segment,) = log.rglob("*.jsonl")
+    started = next(iter(parse_records(segment.read_bytes())))
+    assert started.get("survives", "power loss") == survives
+    async with make("b", tmp_path / "b", settings=settings) as b:
+        assert b.queue_lengths().get("q", 0) == (survives != "nothing")
+
+
+async def test_a_node_without_a_directory_survives_nothing_whatever_it_is_told() -> None:
+    async with make("a") as a:
+        assert (a.settings.survives, a.stats().survives) == ("power loss", "nothing")
+
+
+async def test_what_is_on_the_disk_is_not_left_out_in_silence(tmp_path: Path) -> None:
+    async with make("a", tmp_path / "a") as a:
+        await a.send("q", b"x")
+    with pytest.raises(triack.UsageError, match=r"survives nothing would leave out what is in .*store\.db"):
+        await make("a", tmp_path / "a", settings=quick(survives="nothing")).start()
+    async with make("a", tmp_path / "a") as a:
+        assert a.queue_lengths()["q"] == 1

@@ -216,3 +216,17 @@ def test_lists_are_sent_and_received(tmp_path: Path) -> None:
             assert face.queue_lengths()["q"] == 0
             with pytest.raises(triack.UsageError, match="whole number above 0"), face.receive("q") as reader:
                 reader.get_many(0)
+
+
+def test_a_thread_is_told_of_acknowledgements() -> None:
+    """By the same events; the node that is closed ends them."""
+    with open_node("shop") as shop:
+        told = shop.acknowledgements("q", every=triack.AckTrigger(window_share=None, delay_s=0.01))
+        for _ in range(3):
+            shop.send("q", b"x").ordered(WAIT)
+        last = 0
+        for event in told:
+            assert (event.first, event.kind) == (last + 1, triack.AckKind.ACK)
+            last = event.last
+            if last == 3:
+                break

@@ -8,6 +8,7 @@ from triack.transport.admission import Admission
 from triack.transport.secure import SecureChannels
 
 
+@pytest.mark.slow
 def test_a_node_bears_a_flood() -> None:
     """``make flood`` sends a million."""
     found = flood(10_000)

@@ -28,6 +28,8 @@ def test_an_introduction_reads_back() -> None:
     assert Introduction.decode(FULL.encode()) == FULL
     plain = Introduction(b"n" * 16, "", "", "")
     assert Introduction.decode(plain.encode()) == plain
+    weak = replace(FULL, survives="nothing")
+    assert Introduction.decode(weak.encode()) == weak
     assert (plain.point, plain.receiver, plain.rolled_back) == (NO_POINT, NO_NODE, RolledBack.NONE)
     long = Introduction.decode(replace(FULL, name="n" * 300, address="\u00e9" * 300).encode())
     assert long.name == "n" * 255
@@ -43,6 +45,7 @@ def test_an_introduction_reads_back() -> None:
         replace(FULL, remembered=HistoryPoint(2**63, 1)),
         replace(FULL, checked=HistoryPoint(1, 2**64 - 1)),
         replace(FULL, rolled_back=4),  # type: ignore[arg-type]
+        replace(FULL, rolled_back=0x30),  # type: ignore[arg-type]
     ],
 )
 def test_an_introduction_out_of_range_is_refused(introduction: Introduction) -> None:

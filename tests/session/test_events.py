@@ -37,6 +37,7 @@ def full_life() -> Pair:
     pair.a.close(CloseReason.LOCAL_STOP)
     pair.drain()
     pair.b.handle_datagrams([encode_packet(3, Delivery.EXPRESS, False, b"3")], [100], pair.now_ns)
+    pair.drain()
     return pair
 
 

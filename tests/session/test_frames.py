@@ -35,6 +35,7 @@ SOME = NumberSet(3, [(5, 5), (8, 10)])
 DATAGRAM = (
     frames.encode_ack(SOME, 64, 77, 7_000)
     + frames.encode_store_ack(SOME)
+    + frames.encode_ack(SOME, 64, 78, 7_000, [(1, 1), (3, 5)])
     + frames.encode_ping()
     + frames.encode_close(CloseReason.DRAINED)
     + frames.encode_packet(9, Delivery.TRANSACTIONAL, True, b"body")
@@ -53,6 +54,7 @@ def test_a_datagram_reads_back() -> None:
     assert decode_frames(DATAGRAM) == [
         AckFrame(3, [(5, 5), (8, 10)], 64, 77, 7_000),
         StoreAckFrame(3, [(5, 5), (8, 10)]),
+        AckFrame(3, [(5, 5), (8, 10)], 64, 78, 7_000, [(1, 1), (3, 5)]),
         PingFrame(),
         CloseFrame(CloseReason.DRAINED),
         PacketFrame(9, Delivery.TRANSACTIONAL, True, b"body"),
@@ -67,6 +69,9 @@ def test_layout_is_as_documented() -> None:
     )
     assert frames.encode_ack(NumberSet(3, [(5, 6)]), 64, 9, 7_999).hex() == (
         "0201004000000007000000000000000900000000000000030000000200000003"
+    )
+    assert frames.encode_ack(NumberSet(3), 64, 9, 7_999, [(2, 2)]).hex() == (
+        "060000400000000700000000000000090000000000000003" + "010000000000000001" + "0000000100000001"
     )
     assert frames.encode_store_ack(NumberSet(3), 7).hex() == "030000000000000000000000000000070000000000000003"
     assert frames.encode_ping().hex() == "0400"
@@ -89,7 +94,7 @@ def test_any_packet_reads_back(number: int, delivery: Delivery, ask: bool, conte
 
 @given(st.integers(0, 2**63), st.sets(st.integers(2, 200)), st.integers(0, 0xFFFF), st.integers(0, 2**31))
 def test_any_ack_reads_back(base: int, offsets: set[int], window: int, delay_us: int) -> None:
-    """An ack keeps the lowest 64 ranges; its length is what ``numbers_bytes`` says."""
+    """An ack keeps the lowest 64 ranges; its length is what ``ack_bytes`` says."""
     numbers = NumberSet(base)
     for offset in offsets:
         numbers.add(base + offset)
@@ -99,7 +104,27 @@ def test_any_ack_reads_back(base: int, offsets: set[int], window: int, delay_us:
         AckFrame(base, told, window, base, delay_us * 1_000),
         StoreAckFrame(base, told),
     ]
-    assert len(ack) == len(store_ack) == frames.numbers_bytes(numbers)
+    assert len(ack) == len(store_ack) == frames.ack_bytes(numbers)
+
+
+@pytest.mark.parametrize("refused", [1, frames.REFUSED_RANGES_MAX])
+def test_an_ack_that_names_what_is_refused_fits_the_smallest_datagram(refused: int) -> None:
+    """With as many ranges of each kind as there may be; it has fewer of what arrived then."""
+    numbers = NumberSet(3, [(at, at) for at in range(5, 400, 2)])
+    named = [(at, at) for at in range(7, 7 + 4 * refused, 4)]
+    ack = frames.encode_ack(numbers, 64, 9, 7_000, named)
+    assert len(ack) == frames.ack_bytes(numbers, named) <= 536
+    told = frames.ack_ranges(numbers, named)
+    assert len(told) == frames.MAX_ACK_RANGES - 2 - refused
+    assert decode_frames(ack) == [AckFrame(3, told, 64, 9, 7_000, named)]
+
+
+@pytest.mark.parametrize("count", [0, frames.REFUSED_RANGES_MAX + 1])
+def test_as_many_refused_ranges_as_no_ack_names(count: int) -> None:
+    """None, or too many, are no frame."""
+    tail = pack("!BQ", count, 0) + b"".join(pack("!II", 2 * at + 1, 2 * at + 1) for at in range(count))
+    with pytest.raises(ProtocolError):
+        decode_frames(ack_bytes(kind=6) + tail)
 
 
 def test_an_endless_ack_delay_is_cut() -> None:

@@ -62,7 +62,7 @@ def test_a_session_opens_in_one_round_trip() -> None:
     assert kinds(pair, "a")[:2] == [(0, TransmitKind.CONNECT), (20, TransmitKind.DATA)]
     assert kinds(pair, "b")[:1] == [(10, TransmitKind.ACCEPT)]
     assert pair.events["a"][0] == SessionOpened()
-    assert pair.events["b"][:2] == [SessionOpened(), PacketsAcked([])]
+    assert pair.events["b"][:2] == [SessionOpened(), PacketsAcked([], [])]
     assert pair.a.rtt.smoothed_ns == RTT_NS
     assert pair.a.peer == make_hello(2, sent_at_ns=0)
     assert [sent.connection_id for _, sent in pair.sent["a"]][:2] == [1, 2]

@@ -10,7 +10,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.session.events import PacketDropped
 from triack.session.frames import AckFrame, decode_frames, encode_packet, encode_ping
-from triack.session.session_ack import SessionAck
+from triack.session.session_ack import WITHHELD_MAX, SessionAck
 from triack.session.settings import SessionSettings
 
 BYTES = 100
@@ -50,6 +50,44 @@ def test_a_duplicate_is_told_at_once_and_not_counted() -> None:
 def test_a_packet_that_asks_need_not_wait() -> None:
     """Its sender stands still."""
     assert arrive(make_ack(), 1, asks=True) is AckState.DUE
+
+
+def test_what_is_refused_is_named_until_its_sender_knows() -> None:
+    """It is covered all the same: it arrived."""
+    ack = make_ack()
+    arrive(ack, 1, 2, 3, 5)
+    ack.handle_refused(2)
+    ack.handle_refused(3)
+    assert (ack.told[0].cumulative, ack.told[0].ranges, ack.told[1]) == (3, [(5, 5)], [(2, 3)])
+    ack.handle_settled(2)
+    ack.handle_settled(9)
+    assert ack.told[1] == [(3, 3)]
+    ack.handle_settled(3)
+    assert ack.told == (ack.received, [])
+
+
+def test_an_ack_stops_before_what_it_has_no_room_to_name() -> None:
+    """When some of it is settled, the rest is told at once."""
+    ack = make_ack()
+    arrive(ack, *range(1, 41))
+    for number in range(1, 41, 2):
+        ack.handle_refused(number)
+    ack.debt.handle_sent()
+    received, refused = ack.told
+    assert (received.cumulative, received.ranges) == (32, [])
+    assert refused == [(number, number) for number in range(1, 33, 2)]
+    ack.handle_settled(1)
+    assert ack.debt.due
+    assert (ack.told[0].cumulative, ack.told[1][-1]) == (34, (33, 33))
+
+
+def test_so_many_refused_packets_are_remembered() -> None:
+    """A peer that never takes its rejections costs no more than that."""
+    ack = make_ack(span=10_000)
+    for number in range(1, 2 * WITHHELD_MAX):
+        arrive(ack, number)
+        ack.handle_refused(number)
+    assert ack.told[1] == [(1, WITHHELD_MAX)]
 
 
 def test_reach_is_bounded_by_the_span() -> None:

@@ -267,3 +267,22 @@ def test_a_log_without_its_header_is_missed() -> None:
     assert LOG not in disk.files()
     assert state(disk) == b"b"
     disk.close()
+
+
+def test_a_store_that_survives_crashes_only_syncs_nothing_with_a_commit() -> None:
+    """A process that dies loses nothing; a loss of power may take what the store before it would have kept."""
+    disk = Disk(Random(1))
+    store = started(disk, b"a")
+    store.apply(Commit(state={"key": b"b"}))
+    assert not disk.unsynced
+    store.survive_crashes_only()
+    store.apply(Commit(state={"key": b"c"}))
+    assert disk.unsynced
+    copied = disk.snapshot()
+    disk.kill()
+    assert state(disk) == b"c"
+    disk.kill()
+    disk.restore(copied)
+    disk.lose_power_with([])
+    assert state(disk) == b"b"
+    disk.close()

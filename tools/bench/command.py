@@ -20,7 +20,16 @@ from triack.tools.bench.options import Options
 from triack.tools.bench.progress import shown
 from triack.tools.bench.rows import Row, rows_of
 from triack.tools.bench.systems.catalogue import PEERS, system_of
-from triack.tools.bench.table import HEADINGS, as_csv, as_markdown, cells, machine
+from triack.tools.bench.table import (
+    HEADINGS,
+    SIDE_HEADINGS,
+    as_csv,
+    as_markdown,
+    cells,
+    is_side_by_side,
+    machine,
+    side_by_side,
+)
 from triack.tools.commands.common import console_on, run, verbose_option
 
 __all__ = ["bench"]
@@ -75,7 +84,8 @@ def bench(
 ) -> int:
     """Measure how fast Triack is: real processes, sockets and disks, every run verified.
 
-    ROW... are T1 to T12, all of them by default; `sizes` and `windows` are curves. Each is run several times, and
+    ROW... are T1 to T12, all of them by default; `sizes` and `windows` are curves, and `policies` compares the
+    acknowledgements of five systems on simulated links. Each is run several times, and
     --versus runs another system on the same work in turns: machines differ and drift, ratios of neighbouring runs hold.
     Ends with 0 if every run that could be made did what it was measured for, 1 if not.
     """
@@ -128,13 +138,17 @@ def _show(results: list[Result], console: Console) -> None:
     console.print(escape(machine()), soft_wrap=True, style="dim")
     table = Table(*HEADINGS, box=None, padding=(0, 2, 0, 0))
     for result in results:
+        if is_side_by_side(result):
+            _show_side_by_side(result, console)
+            continue
         for figure, line in cells(result):
             colour = _COLOURS.get(figure.standing, "")
             marked = list(map(escape, line))
             if colour:
                 marked[4] = f"[{colour}]{marked[4]}[/]"
             table.add_row(*marked)
-    console.print(table)
+    if table.row_count:
+        console.print(table)
     for result in results:
         for note in result.notes:
             console.print(escape(f"{result.row.name}: {note}"), soft_wrap=True)
@@ -142,6 +156,15 @@ def _show(results: list[Result], console: Console) -> None:
             seen, promise = ", ".join(result.versus_guarantee), system_of(result.versus).promise
             text = f"{result.row.name}: {result.versus} was seen to do: {seen}; it promises: {promise}"
             console.print(escape(text), soft_wrap=True)
+
+
+def _show_side_by_side(result: Result, console: Console) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in SIDE_HEADINGS:
+        table.add_column(heading, justify="left" if heading in SIDE_HEADINGS[:2] else "right")
+    for line in side_by_side(result):
+        table.add_row(*map(escape, line))
+    console.print(table)
 
 
 @contextmanager

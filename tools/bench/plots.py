@@ -6,14 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from triack.node.policies import PRESETS
 from triack.tools.bench.application import BUCKETS_PER_DECADE
-from triack.tools.bench.rows import LOSSES
+from triack.tools.bench.rows import LOSSES, POLICY_LINKS, POLICY_METRICS, policy_figure
 from triack.tools.replay.plots import CYCLE, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from triack.tools.bench.figures import Result
+    from triack.tools.bench.rows import Goal
 
 __all__ = ["draw"]
 
@@ -76,10 +78,23 @@ def _latencies(axes: Axes, result: Result) -> None:
     _finish(axes)
 
 
+def _policies(axes: Axes, result: Result) -> None:
+    rate, _, told, *_ = POLICY_METRICS
+
+    def median(link: str, policy: str, metric: Goal) -> float:
+        return result.figures[policy_figure(link, policy, metric)].median or 0.0
+
+    for place, policy in enumerate(PRESETS):
+        points = {median(link, policy, told): median(link, policy, rate) for link in POLICY_LINKS}
+        _line(axes, points, policy, place)
+    axes.set(xscale="log", yscale="log", xlabel="milliseconds until half of the acks are told", ylabel="messages/s")
+    _finish(axes)
+
+
 def _finish(axes: Axes) -> None:
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.legend(frameon=False)
 
 
-_PAINTERS: dict[str, Painter] = {"curve": _curve, "link": _losses, "latency": _latencies}
+_PAINTERS: dict[str, Painter] = {"curve": _curve, "link": _losses, "latency": _latencies, "policies": _policies}

@@ -4,9 +4,22 @@ from dataclasses import dataclass, field, replace
 
 from triack.base.errors import UsageError
 from triack.base.names import nearest
+from triack.node.policies import PRESETS
 from triack.tools.bench.work import Work
 
-__all__ = ["CURVES", "LOSSES", "MIB", "ROWS", "Goal", "Row", "rows_of"]
+__all__ = [
+    "CURVES",
+    "LOSSES",
+    "MIB",
+    "POLICIES",
+    "POLICY_LINKS",
+    "POLICY_METRICS",
+    "ROWS",
+    "Goal",
+    "Row",
+    "policy_figure",
+    "rows_of",
+]
 
 WINDOW = 1_024
 """Packets: what a path of some milliseconds needs to be full. The default is MSMQ's, 64."""
@@ -166,6 +179,39 @@ ROWS = {
     )
 }
 
+POLICY_LINKS = ("LAN", "50 ms", "5 % loss")
+"""On which policies are compared; ``policies.LINKS`` has what they are."""
+POLICY_METRICS = (
+    Goal("rate", "msg/s", None, None),
+    Goal("acks", "a message", None, None, is_cost=True),
+    Goal("told, p50", "ms", None, None, is_cost=True),
+    Goal("told, p99", "ms", None, None, is_cost=True),
+    Goal("held", "KiB", None, None, is_cost=True),
+    Goal("again", "messages", None, None, is_cost=True),
+)
+"""Of each policy on each link: what goes through as fast as it goes, and datagrams of acks for it; when the application
+is told of an ack at 100 messages a second, the most that is held until then, and what comes again after a lost session.
+"""
+
+
+def policy_figure(link: str, policy: str, metric: Goal) -> str:
+    """What a figure of ``POLICIES`` is called."""
+    return f"{link}, {policy}: {metric.name}"
+
+
+POLICIES = Row(
+    "POLICIES",
+    "the acknowledgements of five systems, on the same links",
+    tuple(
+        replace(metric, name=policy_figure(link, policy, metric))
+        for link in POLICY_LINKS
+        for policy in PRESETS
+        for metric in POLICY_METRICS
+    ),
+    kind="policies",
+    versus="other systems' own acknowledgements are what it compares",
+)
+
 CURVES = {
     row.name: row
     for row in (
@@ -182,7 +228,7 @@ def rows_of(names: tuple[str, ...]) -> list[Row]:
         UsageError: there is no such row.
     """
     wanted = [name.upper() for name in names] or list(ROWS)
-    known = {**ROWS, **CURVES}
+    known = {**ROWS, **CURVES, POLICIES.name: POLICIES}
     for name in wanted:
         if name not in known:
             meant = nearest(name, known)

@@ -10,9 +10,21 @@ from datetime import UTC, datetime
 import apsw
 
 import triack
+from triack.node.policies import PRESETS
 from triack.tools.bench.figures import Figure, Result
+from triack.tools.bench.rows import POLICY_LINKS, POLICY_METRICS, policy_figure
 
-__all__ = ["HEADINGS", "as_csv", "as_markdown", "cells", "machine", "number"]
+__all__ = [
+    "HEADINGS",
+    "SIDE_HEADINGS",
+    "as_csv",
+    "as_markdown",
+    "cells",
+    "is_side_by_side",
+    "machine",
+    "number",
+    "side_by_side",
+]
 
 HEADINGS = ("row", "what", "goal", "floor", "median", "min to max", "runs", "versus", "ratio", "verified")
 
@@ -70,12 +82,38 @@ def _verified(result: Result) -> str:
     return ", ".join(result.guarantee) or "yes" if result.verified else "no"
 
 
+def is_side_by_side(result: Result) -> bool:
+    """Whether its figures are those of several policies, which have a table of their own."""
+    return result.row.kind == "policies"
+
+
+SIDE_HEADINGS = ("link", "policy", *(f"{metric.name}, {metric.unit}" for metric in POLICY_METRICS))
+
+
+def side_by_side(result: Result) -> Iterator[tuple[str, ...]]:
+    """A line for each policy on each link."""
+    for link in POLICY_LINKS:
+        for policy in PRESETS:
+            figures = [result.figures[policy_figure(link, policy, metric)] for metric in POLICY_METRICS]
+            yield (link, policy, *(number(figure.median) for figure in figures))
+
+
+def _markdown_table(headings: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> list[str]:
+    return ["", *(f"| {' | '.join(line)} |" for line in (headings,)), f"|{'---|' * len(headings)}"] + [
+        f"| {' | '.join(line)} |" for line in lines
+    ]
+
+
 def as_markdown(results: Iterable[Result]) -> str:
     """The table as a page of documentation has it, the machine above and the notes below."""
-    lines = [machine(), "", f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
+    results = list(results)
+    lines = [machine()]
+    if single := [result for result in results if not is_side_by_side(result)]:
+        lines += _markdown_table(HEADINGS, (line for result in single for _, line in cells(result)))
     notes = []
     for result in results:
-        lines += [f"| {' | '.join(line)} |" for _, line in cells(result)]
+        if is_side_by_side(result):
+            lines += _markdown_table(SIDE_HEADINGS, side_by_side(result))
         notes += [f"- {result.row.name}: {note}" for note in result.notes]
     return "\n".join([*lines, *([""] if notes else []), *notes])
 

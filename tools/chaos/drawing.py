@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from triack.base.units import MS, SECOND
+from triack.tools.chaos.additions import mix_transports, waver
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
@@ -44,7 +45,7 @@ def draw(seed: int) -> Plan:
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"
-    end_ns = random.choice([4, 8, 16, 40]) * SECOND
+    end_ns = random.choice([4, 4, 8, 8, 16, 40]) * SECOND
     drawn = _Draw(random, hosts, end_ns)
     host_plans = tuple(draw_host(random, "abc"[index], scheme) for index in range(hosts))
     streams = draw_streams(random, hosts)
@@ -57,7 +58,8 @@ def draw(seed: int) -> Plan:
     faults = tuple(sorted(drawn.faults, key=lambda fault: fault.at_ns))
     is_secure = random.random() >= INSECURE_CHANCE
     plan = Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
-    return _with_packets(add_rarities(plan, world.chance("rarities")), world.chance("packets"))
+    plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
+    return _with_packets(waver(plan, world.chance("wavering")), world.chance("packets"))
 
 
 def _with_packets(plan: Plan, random: Random) -> Plan:

@@ -7,7 +7,8 @@ are those of section "What is promised" in docs/proof.md:
 - prefix: a transactional stream is handed out in order, without repetition and without a gap among what was accepted;
 - total queue: in the end everything accepted was handed out or is a dead letter;
 - in time: what has to be received by a time is handed out before it, or is a dead letter;
-- refusals: what its destination refuses is a dead letter, for a reason that the plan knows, and never handed out;
+- refusals: what its destination refuses is a dead letter, for a reason that the plan knows, and never handed out; only
+  an express message may have been taken by an earlier process there, and its letter says so;
 - unknown outcomes: a batch whose commit never returned is there as a whole or not at all, and never twice;
 - hand-over: what comes again was not acknowledged for good, and says so; a reader that keeps its position in the store
   sees every message exactly once.
@@ -227,8 +228,9 @@ class History:
         if body != body_of(stream, number, len(body)):
             self._found("queue", stream, f"{number} was altered on its way to the dead letters")
         if reason in seen.refusals:
-            seen.refused.add(number)
-            if maybe_delivered:
+            if not maybe_delivered:
+                seen.refused.add(number)
+            elif seen.durable:
                 self._found("refusals", stream, f"{number} was refused ({reason}), and called perhaps delivered")
         elif not seen.excused and not self._may_expire(seen, number, reason):
             self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")
@@ -310,7 +312,7 @@ class History:
             seen = self.streams[stream]
             if seen.durable and not seen.excused and number not in seen.handed and number not in seen.buried:
                 self._found("claims", stream, f"a receipt said that {number} is {stage}, and it never arrived")
-            if number in seen.refused:
+            if number in seen.refused or seen.forbidden:
                 self._found("claims", stream, f"a receipt said that {number} is {stage}, and it was refused")
 
     def _check_whole(self, batch: Batch) -> None:

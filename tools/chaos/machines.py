@@ -13,6 +13,19 @@ from triack.tools.chaos.plan import HostPlan, StreamPlan
 
 __all__ = ["draw_host", "draw_stream", "draw_streams"]
 
+TRIGGERS = (
+    None,
+    None,
+    AckTrigger(window_share=1 / 3, delay_s=1.0, piggyback_after=None),
+    AckTrigger(count=1),
+    AckTrigger(window_share=None, bytes_=500, delay_s=2.0),
+    AckTrigger(window_share=None, bytes_=20_000, delay_s=2.0),
+    AckTrigger(window_share=None, delay_s=1.0, piggyback_after=0.75),
+    AckTrigger(window_share=None, delay_s=5.0, idle_s=0.1),
+    AckTrigger(delay_rtts=8, delay_s=0.05, delay_max_s=2.0),
+)
+"""The policies of other systems, and one of each condition alone; two of nine ends have MSMQ's."""
+
 
 def draw_host(random: Random, name: str, scheme: str) -> HostPlan:
     """A machine of that name, with its node."""
@@ -33,18 +46,7 @@ def draw_host(random: Random, name: str, scheme: str) -> HostPlan:
 
 def _draw_trigger(random: Random) -> AckTrigger | None:
     """How an end wants to be acknowledged; no two are alike but by chance."""
-    return random.choice(
-        [
-            None,
-            None,
-            AckTrigger(window_share=1 / 3, delay_s=1.0, piggyback_after=None),
-            AckTrigger(count=1),
-            AckTrigger(window_share=None, bytes_=random.choice([500, 20_000]), delay_s=2.0),
-            AckTrigger(window_share=None, delay_s=1.0, piggyback_after=0.75),
-            AckTrigger(window_share=None, delay_s=5.0, idle_s=0.1),
-            AckTrigger(delay_rtts=8, delay_s=0.05, delay_max_s=2.0),
-        ]
-    )
+    return random.choice(TRIGGERS)
 
 
 def _draw_settings(random: Random) -> NodeSettings:
@@ -109,9 +111,9 @@ def draw_stream(random: Random, sender: int, receiver: int, delivery: str) -> St
         receiver=receiver,
         queue="",
         delivery=delivery,
-        count=random.choice([5, 20]) if size_bytes == 3_000 else random.choice([10, 40, 120]),
+        count=random.choice([5, 20]) if size_bytes == 3_000 else random.choice([10, 10, 20, 20, 40, 120]),
         size_bytes=size_bytes,
-        large_bytes=random.choice([0, 0, 0, 20_000]),
+        large_bytes=random.choice([0, 0, 0, 10_000]),
         batch=random.choice([1, 10, 60]),
         gap_ns=random.choice([5 * MS, 50 * MS, 300 * MS, 3 * SECOND]),
         live_ms=random.choice([0, 0, 0, 0, 500, 30_000]),

@@ -32,7 +32,8 @@ class Fault:
             (orderly, and started again), ``cut``, ``cut-one-way``, ``clog``, ``rebind``, ``wall-jump`` (by ``for_ns``),
             ``disk-error`` (as ``call`` says, once or until it is repaired), ``disk-full``, ``move`` (to the address of
             that number ``after``, down for ``for_ns``), ``rotate`` (another key within ``for_ns``), ``revoke`` (of the
-            ``other`` by the host), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of ``DISHONEST``.
+            ``other`` by the host), ``forbid`` (the host forbids the ``other`` the queue of the stream of number
+            ``after``), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of ``DISHONEST``.
         host, other: indices of hosts.
         after: effects or calls until it strikes.
         for_ns: how long it lasts.
@@ -70,6 +71,7 @@ class StreamPlan:
         is_read: whether anybody reads the queue; nobody only where messages have a time to be received.
         source: index of the stream whose messages this one forwards, exactly once; -1 if it has its own.
         forbidden: whether the sender may not send there.
+        wavers: whether it may not now and then.
     """
 
     sender: int
@@ -86,11 +88,12 @@ class StreamPlan:
     is_read: bool = True
     source: int = -1
     forbidden: bool = False
+    wavers: bool = False
 
     def describe(self) -> str:
         """In a few words."""
-        more = (" forbidden" if self.forbidden else "") + (f" read in {self.read_ms} ms" if self.read_ms else "")
-        more += "" if self.is_read else " unread"
+        more = " forbidden" if self.forbidden else " forbidden now and then" if self.wavers else ""
+        more += (f" read in {self.read_ms} ms" if self.read_ms else "") + ("" if self.is_read else " unread")
         return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{more}"
 
 

@@ -122,8 +122,7 @@ def _fill(plan: Plan, random: Random) -> Plan:
     limited = [index for index in range(len(plan.hosts)) if index == 1 or random.random() < 0.3]
     hosts = tuple(_limited(host, random) if index in limited else host for index, host in enumerate(plan.hosts))
     streams = tuple(
-        replace(stream, count=min(stream.count, LIMITED_COUNT)) if stream.receiver in limited else stream
-        for stream in plan.streams
+        replace(stream, count=LIMITED_COUNT) if stream.receiver in limited else stream for stream in plan.streams
     )
     return replace(plan, hosts=hosts, streams=streams)
 

@@ -242,8 +242,10 @@ class _Scene:
                 self.strangers.attack(fault)
         elif fault.kind == "move":
             host.move(host.plan.addresses[fault.after], fault.for_ns)
-        elif fault.kind in ("rotate", "revoke"):
-            {"rotate": self.trust.rotate, "revoke": self.trust.revoke}[fault.kind](fault)
+        elif fault.kind in ("rotate", "revoke", "forbid"):
+            {"rotate": self.trust.rotate, "revoke": self.trust.revoke, "forbid": self.trust.rights.forbid}[fault.kind](
+                fault
+            )
         else:
             self._break_path(fault)
 
@@ -334,7 +336,7 @@ class _Scene:
         for index, seen in enumerate(history.streams):
             seen.excused = self._excuse(index)
         history.finish()
-        self.trust.judge()
+        self.trust.judge(history)
         if self.nonces.repeated:
             self.violations.append(("nonce", f"{self.nonces.repeated} datagrams were sealed with a nonce of another"))
         self.violations += history.violations + self.trust.violations

@@ -5,15 +5,15 @@ one goes, and nothing may suffer from it. Who revokes a peer has no session with
 in a queue, until it is trusted again; what the peer accepted meanwhile waits there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
 
 from triack.base.units import SECOND
+from triack.tools.chaos.history import History
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import Fault, Plan
-from triack.tools.replay.files import parse_records
+from triack.tools.chaos.rights import Rights, records_of
 from triack.tools.sim.residents import draw_key, public_of
 from triack.tools.sim.world import World
 
@@ -53,6 +53,7 @@ class Trust:
 
     Attributes:
         violations: what was found, as (rule, sentence).
+        rights: who may send where.
     """
 
     def __init__(self, plan: Plan, hosts: list[Host], world: World) -> None:
@@ -61,7 +62,7 @@ class Trust:
         self._world = world
         self._random: Random = world.chance("trust")
         self._published = [host.peer for host in hosts]
-        self._rights = _rights_of(plan)
+        self.rights = Rights(plan, hosts, world, self._tell_again)
         self._rotating: set[int] = set()
         self._spells: list[Spell] = []
         # Who stands still does nothing within a second.
@@ -69,13 +70,12 @@ class Trust:
 
     def begin(self) -> None:
         """What is forbidden is so from the start."""
-        for host, other in self._rights:
+        for host, other in self.rights.pairs:
             self._tell(host, other)
 
     def _tell(self, host: int, other: int) -> None:
         """A host learns what there is to know of another."""
-        rights = self._rights.get((host, other), ("*",))
-        self._hosts[host].know(replace(self._published[other], may_send=rights))
+        self._hosts[host].know(replace(self._published[other], may_send=self.rights.of(host, other)))
 
     # ---- keys
 
@@ -147,7 +147,8 @@ class Trust:
         return self._spell(one, other) is not None or self._spell(other, one) is not None
 
     def heal(self) -> bool:
-        """Who was to be trusted again, is so. Returns whether anybody is still revoked."""
+        """Who was to be trusted again, or to be allowed something, is so. Returns whether anybody is still revoked."""
+        self.rights.heal()
         for spell in self._spells:
             if not spell.lasts:
                 self._end(spell)
@@ -169,16 +170,18 @@ class Trust:
 
     # ---- the verdict
 
-    def judge(self) -> None:
-        """Nothing of a peer that is revoked opens a session, or comes into a queue."""
+    def judge(self, history: History) -> None:
+        """Nothing of a peer that is revoked opens a session, or comes into a queue; nor what it may not send."""
+        self.rights.judge(history, self._late)
+        self.violations += self.rights.violations
         for spell in self._spells:
             if spell.begin_ns is not None and spell.host not in self._late:
                 self._judge(spell, spell.begin_ns)
 
     def _judge(self, spell: Spell, begin_ns: int) -> None:
         host, other = self._hosts[spell.host], self._hosts[spell.other]
-        node_id = next((str(record["node"]) for record in _records_of(other)), "")
-        for record in _records_of(host):
+        node_id = next((str(record["node"]) for record in records_of(other)), "")
+        for record in records_of(host):
             if not begin_ns < record["at_ns"] < spell.end_ns:
                 continue
             if record["event"] == "session_opened" and record["peer"] == node_id:
@@ -186,17 +189,3 @@ class Trust:
             late = record["at_ns"] > begin_ns + REVOKED_NS
             if record["event"] == "committed" and record["origin"] == node_id and late:
                 self.violations.append(("revoked", f"{host.name} took messages of {other.name}, which is revoked"))
-
-
-def _records_of(host: Host) -> Iterator[dict[str, Any]]:
-    for records in host.records:
-        yield from parse_records(bytes(records))
-
-
-def _rights_of(plan: Plan) -> dict[tuple[int, int], tuple[str, ...]]:
-    """The queues to which a sender may send, for each receiver and sender between whom something is forbidden."""
-    pairs = {(stream.receiver, stream.sender) for stream in plan.streams if stream.forbidden}
-    return {
-        pair: tuple(s.queue for s in plan.streams if (s.receiver, s.sender) == pair and not s.forbidden)
-        for pair in sorted(pairs)
-    }

@@ -108,7 +108,7 @@ class Sender:
             body = body_of(self.index, number, size_bytes)
             message = self._message(engine, number, body)
             ticket = engine.submit(outgoing, message, len(body) + MESSAGE_OVERHEAD_BYTES)
-        if self.delivery is not Delivery.EXPRESS and self._random.random() < CLAIM_CHANCE:
+        if self._random.random() < CLAIM_CHANCE:
             stage, last = STAGES[self.delivery], part.end - 1
             engine.await_stage(outgoing, ticket, stage, lambda reason: self._note_claim(last, stage, reason))
 
@@ -288,7 +288,7 @@ def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
     """Why the destination may refuse messages of a stream; nothing else may."""
     limits = to.settings.limits
     quota = limits.quota_of(plan.queue)
-    reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden else set()
+    reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden or plan.wavers else set()
     if quota.when_full == "reject" or (plan.delivery == "express" and limits != Limits()):
         reasons.add(RejectReason.QUEUE_FULL)
     if max(plan.size_bytes, plan.large_bytes) + MESSAGE_OVERHEAD_BYTES > quota.size_bytes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -17,7 +19,7 @@ from triack.base.errors import ReplayError
 from triack.tools.commands.common import console_on
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.follow import follow
-from triack.tools.replay.run import ENGINES, replay
+from triack.tools.replay.run import ENGINES, replay, write_page
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 if TYPE_CHECKING:
@@ -53,29 +55,40 @@ _NUMBERS: Final = (
 @click.option("--json", "as_json", is_flag=True, help="End the output with the verdict as one line of JSON.")
 @click.option("--follow", "live", is_flag=True, help="Tell violations while the logs grow, until Ctrl-C.")
 @click.option("--until-idle", metavar="S", type=click.FloatRange(min=0), help="Follow until S seconds bring nothing.")
+@click.option(
+    "--checkpoint",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep what was judged while following, and go on from there.",
+)
 def command(
     directories: tuple[str, ...],
     engine: str,
     master: str | None,
     report: Path | None,
+    *,
     as_json: bool,
     live: bool,
     until_idle: float | None,
+    checkpoint: Path | None,
 ) -> None:
     """Prove from session logs that nothing was lost, repeated or reordered.
 
     DIR... are directories with the session logs of all nodes that took part. The exit status is 0 if every promise was
     kept, 1 if one was broken, 2 if the logs cannot be read, and 3 if none was seen broken but logs are missing.
     """
-    if until_idle is not None and not live:
-        raise click.UsageError("--until-idle goes with --follow")
+    if not live and (until_idle, checkpoint) != (None, None):
+        raise click.UsageError("--until-idle and --checkpoint go with --follow")
     if live and engine == "spark":
         raise click.UsageError("--follow goes with the local engine")
     try:
         if live:
-            engine = "local"
-            _follow([Path(directory) for directory in directories], until_idle)
-        verdict = replay(list(directories), engine=engine, master=master, report=report)
+            given = [Path(directory) for directory in directories]
+            verdict = _follow(given, until_idle, checkpoint)
+            if report is not None:
+                write_page(verdict, directories, report, verdict.findings)
+        else:
+            verdict = replay(list(directories), engine=engine, master=master, report=report)
     except ReplayError as error:
         click.echo(f"triack replay: {error}", err=True)
         sys.exit(_EXIT_ERROR)
@@ -86,19 +99,22 @@ def command(
     sys.exit(_EXITS[verdict.verdict])
 
 
-def _follow(directories: list[Path], until_idle_s: float | None) -> None:
+def _follow(directories: list[Path], until_idle_s: float | None, checkpoint: Path | None) -> Verdict:
     """Print violations as they turn up, until there is nothing more, or Ctrl-C."""
-    console = console_on()
+    console, stop = console_on(), Event()
 
     def tell(finding: Violation, timeline: Timeline) -> None:
         moment = f"{datetime.fromtimestamp(finding.wall_ns / 1e9, UTC):%H:%M:%S.%f}"[:-3]
         console.print(f"{moment} [red]{finding.check}[/]: {escape(describe(finding, timeline))}")
 
+    def end(*_: object) -> None:
+        # A second Ctrl-C does not wait for the verdict.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop.set()
+
+    signal.signal(signal.SIGINT, end)
     click.echo("triack replay: following the logs, Ctrl-C ends it with the verdict", err=True)
-    try:
-        follow(directories, tell, until_idle_s=until_idle_s)
-    except KeyboardInterrupt:
-        click.echo(err=True)
+    return follow(directories, tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop)
 
 
 def show(verdict: Verdict, console: Console) -> None:

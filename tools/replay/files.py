@@ -180,6 +180,8 @@ class Tail:
         self.path = path
         self._lines = Lines()
         self._at_bytes = 0
+        # The last line, by which the file is known again.
+        self._last = b""
 
     def read(self) -> Iterator[Record]:
         """Return the records that were not read before, as today's version has them, without a torn last line.
@@ -189,6 +191,21 @@ class Tail:
         """
         return self._lines.records(self.path, self._whole_lines())
 
+    def is_torn(self) -> bool:
+        """Whether something stands behind the last whole line."""
+        return _size_bytes(self.path) > self._at_bytes
+
+    def find(self) -> bool:
+        """Look for the file, which may have been renamed; return whether it has what was read of it."""
+        if not self.path.exists():
+            self.path = self.path.with_name(self.path.name.removesuffix(OPEN_SUFFIX))
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._at_bytes - len(self._last))
+                return file.read(len(self._last)) == self._last
+        except OSError:
+            return False
+
     def _whole_lines(self) -> Iterator[bytes]:
         try:
             with self.path.open("rb", buffering=1 << 20) as file:
@@ -197,6 +214,7 @@ class Tail:
                     if not line.endswith(b"\n"):
                         break
                     self._at_bytes += len(line)
+                    self._last = line
                     yield line
         except OSError as error:
             raise ReplayError(f"cannot read {self.path}: {os.strerror(error.errno or 0)}") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +18,10 @@ forgot."""
 LATE_MOMENTS: Final = 8
 """An ack that is due at once leaves before packets have arrived at so many later moments: a node that reads goes on to
 write within a turn or two of its loop."""
+
+
+class DisorderError(Exception):
+    """A record came behind a later one of its node, or changes what is settled: all must be judged anew, in order."""
 
 
 class Due(NamedTuple):
@@ -108,6 +114,17 @@ class Output:
             series = self.series[name] = Series(mode)
         series.add(wall_ns, value)
 
+    @contextmanager
+    def aside(self) -> Iterator[Output]:
+        """Give what is found inside of the block to an output of its own: what is true for now."""
+        now = Output()
+        kept = self.findings, self.numbers, self.openings
+        self.findings, self.numbers, self.openings = now.findings, now.numbers, now.openings
+        try:
+            yield now
+        finally:
+            self.findings, self.numbers, self.openings = kept
+
     def begin(self, wall_ns: int) -> None:
         """A message was queued."""
         self.begin_ns = min(self.begin_ns or wall_ns, wall_ns)
@@ -119,6 +136,13 @@ class Output:
     def count(self, name: str, value: int) -> None:
         """Add to a number."""
         self.numbers[name] = self.numbers.get(name, 0) + value
+
+    def merge(self, other: Output) -> None:
+        """Take over what another one has found, and its numbers."""
+        self.findings += other.findings
+        self.openings += other.openings
+        for name, value in other.numbers.items():
+            self.count(name, value)
 
     def report(self, record: Record, check: str, evidence: str, *dues: Due, **where: Any) -> None:
         """Report a violation that a record shows."""

@@ -1,7 +1,7 @@
-"""Follows logs that grow: reads on, judges anew all that was read, and tells violations as they turn up.
+"""Follows logs that grow: judges each record once, as it is written, and tells violations as they turn up.
 
-At each moment a log is one whose nodes might have been killed just then, so it can be judged at each moment. The judges
-want the records of one node after those of another, so they begin anew each time; what they cost is bounded.
+At each moment a log is one whose nodes might have been killed just then, so what is true of it can be told at each
+moment. Sessions and lanes of which no record came since are not looked at again.
 """
 
 from __future__ import annotations
@@ -9,19 +9,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from threading import Event
 from typing import Final
 
 from triack.base.errors import ReplayError
+from triack.tools.replay.checkpoint import load, save
 from triack.tools.replay.conclusion import place
-from triack.tools.replay.files import OPEN_SUFFIX, Tail, segments_of
+from triack.tools.replay.files import OPEN_SUFFIX, Tail, find_logs, segments_of
+from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.journal import Journal
 from triack.tools.replay.judge import Judge
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 POLL_S: Final = 0.5
 """Between two looks for new records: soon enough for a person, and little work for a disk."""
-SHARE: Final = 10
-"""Judging takes at most one part in so many of the time, however much there is to judge."""
+SHARE: Final = 4
+"""Telling what is true for now takes at most one part in so many of the time, and so does keeping what was judged: the
+rest is for new records."""
+KEEP_S: Final = 10.0
+"""What was judged is kept so often: after a crash no more than that is judged again."""
 
 
 class Follower:
@@ -31,16 +37,19 @@ class Follower:
         paths: directories with logs (searched in depth), or single segments.
 
     Attributes:
-        fresh: whether something was read that is not judged yet.
+        fresh: whether something was read that was not looked at yet.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.fresh = False
         self._paths = list(paths)
-        self._judge = Judge()
+        self._begin(Judge(forgets=True))
+        self._told: set[object] = set()
+
+    def _begin(self, judge: Judge) -> None:
+        self._judge = judge
         # By the name that a segment has when it is complete.
         self._tails: dict[Path, tuple[Tail, Journal]] = {}
-        self._told: set[object] = set()
 
     def read(self) -> bool:
         """Read what is new, and return whether there was anything.
@@ -48,19 +57,17 @@ class Follower:
         Raises:
             ReplayError: a path does not exist, or a log is damaged.
         """
-        # Of no path everything is taken again: a generator within any() would stop at the first with news.
-        news = [self._read_on(path) for given in self._paths for path in segments_of(given)]
+        try:
+            # Of no path everything is taken again: a generator within any() would stop at the first with news.
+            news = [self._read_on(path) for given in self._paths for path in segments_of(given)]
+        except DisorderError:
+            self._read_anew()
+            news = [True]
         self.fresh = self.fresh or any(news)
         return any(news)
 
     def _read_on(self, path: Path) -> bool:
-        name = path.resolve()
-        name = name.with_name(name.name.removesuffix(OPEN_SUFFIX))
-        known = self._tails.get(name)
-        if known is None:
-            known = self._tails[name] = Tail(path), self._judge.begin(str(path))
-        tail, journal = known
-        tail.path, journal.path = path, str(path)
+        tail, journal = self._tail_of(path)
         try:
             return self._judge.take(journal, tail.read()) > 0
         except ReplayError:
@@ -69,51 +76,105 @@ class Follower:
             # It was renamed since it was listed, and is there next time.
             return False
 
+    def _tail_of(self, path: Path) -> tuple[Tail, Journal]:
+        name = path.resolve()
+        name = name.with_name(name.name.removesuffix(OPEN_SUFFIX))
+        known = self._tails.get(name)
+        if known is None:
+            known = self._tails[name] = Tail(path), self._judge.begin(str(path))
+        tail, journal = known
+        tail.path, journal.path = path, str(path)
+        return known
+
+    def _read_anew(self) -> None:
+        """Judge all logs from their begin: a record came behind later ones of its node, or of what was forgotten."""
+        self._begin(Judge())
+        tails = [self._tail_of(log.path) for log in find_logs(self._paths)]
+        self._judge.take_all((journal, tail.read()) for tail, journal in tails)
+
     def news(self) -> tuple[list[Violation], Timeline]:
-        """Judge, and return the violations that were not returned before, and how nodes are called.
+        """Return the violations that were not returned before, and how nodes are called.
 
         One end's log may have been read before the other's: what was sent in between seems forged. So whatever is
         found is looked at again, with all that was written before it was found.
         """
-        verdict = self._verdict()
-        found = {it.identity for it in verdict.findings} - self._told
-        if found and self.read():
-            verdict = self._verdict()
-            # What else it finds needs a second look of its own.
-            self.fresh = True
-        violations = [it for it in verdict.findings if it.identity in found]
-        self._told |= {it.identity for it in violations}
-        return violations, verdict.timeline or Timeline()
-
-    def _verdict(self) -> Verdict:
         self.fresh = False
+        found, timeline = self._judge.news()
+        new = {it.identity for it in found} - self._told
+        if new and self.read():
+            # What else is found now needs a second look of its own: ``fresh`` is set.
+            found, timeline = self._judge.news()
+        violations = [it for it in found if it.identity in new]
+        place(violations, self._judge.segments)
+        self._told |= {it.identity for it in violations}
+        return violations, timeline
+
+    def verdict(self) -> Verdict:
+        """Return what ``replay`` says of the logs as far as they were read."""
         verdict = self._judge.finish()
+        verdict.torn_lines = sum(tail.is_torn() for tail, _ in self._tails.values())
         place(verdict.findings, self._judge.segments)
         return verdict
 
+    def is_of(self, paths: Iterable[Path]) -> bool:
+        """Whether this was about these paths, and what was read of their logs is there still."""
+        tails = [tail for tail, _ in self._tails.values()]
+        return self._paths == list(paths) and all(tail.find() for tail in tails)
+
 
 def follow(
-    paths: Iterable[Path], tell: Callable[[Violation, Timeline], None], *, until_idle_s: float | None = None
-) -> None:
-    """Tell violations as they turn up in growing logs; the verdict is what ``replay`` says of them afterwards.
+    paths: Iterable[Path],
+    tell: Callable[[Violation, Timeline], None],
+    *,
+    until_idle_s: float | None = None,
+    checkpoint: Path | None = None,
+    stop: Event | None = None,
+) -> Verdict:
+    """Tell violations as they turn up in growing logs; return the verdict, as ``replay`` gives it of the same logs.
 
     Args:
         paths: directories with logs (searched in depth; they may be empty as yet), or single segments.
         tell: called once with each violation, and with how nodes are called.
-        until_idle_s: return when nothing was written for so many seconds; None: only an exception ends it.
+        until_idle_s: return when nothing was written for so many seconds; None: only ``stop`` ends it.
+        checkpoint: a file for what was judged so far, to go on from there after a restart; what was told just before a
+            crash is told again. None: begin anew each time.
+        stop: ends it when it is set.
 
     Raises:
-        ReplayError: a path does not exist, or a log is damaged.
+        ReplayError: a path does not exist, a log is damaged, or the checkpoint cannot be read or written.
     """
-    follower = Follower(paths)
-    heard_s, due_s = time.monotonic(), 0.0
-    while until_idle_s is None or time.monotonic() - heard_s < until_idle_s:
+    stop, given = stop or Event(), list(paths)
+    follower = _known(given, checkpoint) or Follower(given)
+    heard_s, due_s, keep_s = time.monotonic(), 0.0, 0.0
+    while not stop.is_set() and (until_idle_s is None or time.monotonic() - heard_s < until_idle_s):
         if follower.read():
             heard_s = time.monotonic()
         if follower.fresh and time.monotonic() >= due_s:
-            begun_s = time.monotonic()
-            violations, timeline = follower.news()
-            for violation in violations:
-                tell(violation, timeline)
-            due_s = time.monotonic() + (SHARE - 1) * (time.monotonic() - begun_s)
-        time.sleep(POLL_S)
+            due_s = _timed(lambda: _tell(follower, tell))
+        if checkpoint is not None and time.monotonic() >= keep_s:
+            keep_s = max(_timed(lambda: save(checkpoint, follower)), time.monotonic() + KEEP_S)
+        stop.wait(POLL_S)
+    while follower.fresh:
+        _tell(follower, tell)
+    if checkpoint is not None:
+        save(checkpoint, follower)
+    return follower.verdict()
+
+
+def _known(paths: list[Path], checkpoint: Path | None) -> Follower | None:
+    """Return who followed these logs before, if that was kept and they are the same."""
+    follower = load(checkpoint, Follower) if checkpoint is not None else None
+    return follower if follower is not None and follower.is_of(paths) else None
+
+
+def _tell(follower: Follower, tell: Callable[[Violation, Timeline], None]) -> None:
+    violations, timeline = follower.news()
+    for violation in violations:
+        tell(violation, timeline)
+
+
+def _timed(work: Callable[[], None]) -> float:
+    """Do some work, and return when it may be done again."""
+    begun_s = time.monotonic()
+    work()
+    return time.monotonic() + (SHARE - 1) * (time.monotonic() - begun_s)

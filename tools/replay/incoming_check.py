@@ -45,8 +45,9 @@ class Receiver:
     """One sequence as a node that receives it knows it."""
 
     __slots__ = (
-        "acked", "again", "arrived", "cls", "commits", "counts", "express", "held_back", "kept", "on_disk",
-        "out", "previous", "recovered", "refused", "refused_ever", "rejections", "settled", "unarrived",
+        "again", "arrived", "cls", "commits", "committed", "counts", "express", "held_back", "kept", "on_disk",
+        "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections", "settled", "unanswered",
+        "unarrived",
     )  # fmt: skip
 
     @property
@@ -75,10 +76,15 @@ class Receiver:
         # What was refused for ever, in this life: an ordered stream goes on past it, and a store ack may cover it.
         self.refused = RangeSet()
         self.refused_ever = RangeSet()
-        self.commits: list[tuple[Record, int, int]] = []
+        # How many commits there were; which of them are not settled, with their place among all; and up to where they
+        # were handed out.
+        self.committed = 0
+        self.commits: list[tuple[int, Record, int, int]] = []
+        self.read = -1
+        # Commits that no order ack has covered.
+        self.unanswered: list[Record] = []
         # What commits hold that had not arrived before them.
         self.unarrived: list[tuple[Record, Span]] = []
-        self.acked = 0
         self.out = HandedOut()
 
     def passes_over(self, number: int) -> bool:
@@ -137,6 +143,7 @@ class Incoming:
         for receiver in self.sequences.values():
             receiver.out.expired.clear()
             receiver.express = RangeSet()
+            receiver.unanswered.clear()
             # What is on disk of it is in what is recovered.
             receiver.refused = RangeSet()
             if receiver.cls == EXPRESS:
@@ -154,7 +161,12 @@ class Incoming:
 
     def _end_recovery(self, record: Record, *dues: Due) -> None:
         found, self._found = self._found, None
-        if found is None or self.node == self._origin:
+        if found is not None:
+            self._judge_recovered(record, found, *dues)
+
+    def _judge_recovered(self, record: Record, found: dict[int, RangeSet], *dues: Due) -> None:
+        """Report what was on disk and was not found there."""
+        if self.node == self._origin:
             return
         newest = max(found, default=-1)
         for sequence, receiver in self.sequences.items():
@@ -210,8 +222,10 @@ class Incoming:
         """Only the first packet of a run, or one that comes again, may name another one than that before it."""
         for first, last in known:
             for number in range(first, last + 1):
+                before = receiver.previous.get(number, number - 1)
                 previous = packet.plus(number - packet.number).previous
-                receiver.previous[number] = min(receiver.previous.get(number, number - 1), previous)
+                if previous < before:
+                    receiver.previous[number] = previous
         if packet.previous != packet.number - 1:
             receiver.previous.setdefault(packet.number, packet.previous)
 
@@ -257,7 +271,10 @@ class Incoming:
         if last < first:
             self._at(record, "claims", f"committed {first}..{last}", sequence=sequence, number=first)
             return
-        receiver.commits.append((record, first, last))
+        receiver.commits.append((receiver.committed, record, first, last))
+        receiver.committed += 1
+        if record["class"] == TRANSACTIONAL and self.node != self._origin:
+            receiver.unanswered.append(record)
         receiver.unarrived += [(record, span) for span in receiver.arrived.missing(first, last)]
         if record["class"] == EXPRESS:
             for low, high in receiver.express.overlap(first, last):
@@ -297,18 +314,17 @@ class Incoming:
             evidence = f"order ack {number} follows {self._ack_top[1]}"
             self._at(record, "ack_taken_back", evidence, sequence=sequence, number=number)
         self._ack_top = max(self._ack_top, (sequence, number))
-        receiver.acked = max(receiver.acked, number)
         self._answer(record)
 
     def _answer(self, record: Record) -> None:
         """Judge how long the first commit that this order ack covers had to wait."""
+        receiver = self._sequence(record)
+        receiver.unanswered = [it for it in receiver.unanswered if it["first"] > record["number"]]
         waiting = self._unanswered
         if waiting is None or (record["sequence"], record["number"]) < (waiting["sequence"], waiting["first"]):
             return
         self._judge_delay(waiting, record["at_ns"], record["peer"], "after")
-        receiver = self._sequence(record)
-        later = (it for it, first, _ in reversed(receiver.commits) if first > record["number"])
-        self._unanswered = min(later, key=lambda it: it["at_ns"], default=None)
+        self._unanswered = min(receiver.unanswered, key=lambda it: it["at_ns"], default=None)
 
     def _judge_delay(self, waiting: Record, now_ns: int, peer: str, what: str) -> None:
         limit_ns = self._life.get("seq_max_ack_delay_ns")
@@ -449,32 +465,33 @@ class Incoming:
 
     def finish_start(self, later: Due) -> None:
         """A later start, if there is one, did not find any of this."""
-        self._found = {}
-        self._end_recovery(self._life, later)
+        self._found = None
+        self._judge_recovered(self._life, {}, later)
 
     # ---- the end
 
     def finish(self, later: Due, removed: Callable[[int], RangeSet]) -> None:
-        """Judge what only the whole record of this node shows.
+        """Judge what only the whole record of this node shows; more of it may follow.
 
         Args:
             later: holds if the node has started again after the last record seen here.
             removed: the packets of a sequence that its origin gave up.
         """
         if self._life:
-            self._end_recovery(self._life, later)
-            self.finish_start(later._replace(incarnation=later.incarnation + 1))
+            if self._found is not None:
+                self._judge_recovered(self._life, self._found, later)
+            self._judge_recovered(self._life, {}, later._replace(incarnation=later.incarnation + 1))
         for sequence, receiver in self.sequences.items():
             if receiver.cls != EXPRESS:
                 self._judge_unread(sequence, receiver, removed(sequence))
 
     def _judge_unread(self, sequence: int, receiver: Receiver, removed: RangeSet) -> None:
         """Report messages that were passed over when those of a later commit were handed out."""
-        last_read = -1
-        for at, (_, first, last) in enumerate(receiver.commits):
-            if list(receiver.out.any.overlap(first, last)):
-                last_read = at
-        for at, (record, first, last) in enumerate(receiver.commits[: last_read + 1]):
+        read = (at for at, _, first, last in receiver.commits if any(receiver.out.any.overlap(first, last)))
+        last_read = max([receiver.read, *read])
+        for at, record, first, last in receiver.commits:
+            if at > last_read:
+                break
             top = receiver.out.any.lasts[-1] - 1 if at == last_read else last
             for number in self._unread(receiver, first, min(last, top)):
                 if number in removed:

@@ -82,13 +82,17 @@ class Journal:
     def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
         """Check the next records as they come, and yield them with whom they go to."""
         for record in records:
-            self._check(record)
-            self._charts.see(record)
-            for unit in units_of(record):
-                if unit not in self._met:
-                    self._met.add(unit)
-                    yield unit, {**self._life, "n": record["n"]}
-                yield unit, record
+            yield from self.see(record)
+
+    def see(self, record: Record) -> Iterator[tuple[Unit, Record]]:
+        """Check the next record, and yield with whom it goes to: what they want to have before it, and it."""
+        self._check(record)
+        self._charts.see(record)
+        for unit in units_of(record):
+            if unit not in self._met:
+                self._met.add(unit)
+                yield unit, {**self._life, "n": record["n"]}
+            yield unit, record
 
     def segment(self) -> Segment | None:
         """Return what was read as a whole; None if it was empty."""

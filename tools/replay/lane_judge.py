@@ -1,22 +1,22 @@
 """What one lane promises, over all nodes that its packets pass: nothing lost, repeated, reordered or made up.
 
-Fed with all records of the lane and with what its sessions tell of it, those of one node after those of the other, each
-node's in its order. ``Outgoing`` and ``Incoming`` judge what one node shows; here is what only several of them do.
+Fed with all records of the lane and with what its sessions tell of it, each node's in its order. ``Outgoing`` and
+``Incoming`` judge what one node shows; here is what only several of them do.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable
+from typing import ClassVar
 
-from triack.tools.replay.findings import Due, Output, Record
+from triack.tools.replay.findings import DisorderError, Due, Output, Record
 from triack.tools.replay.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
+from triack.tools.replay.latencies import Latencies
 from triack.tools.replay.outgoing_check import Outgoing
-from triack.tools.replay.ranges import RangeSet, Span, repeats, size
+from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import packets_of
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
-from triack.tools.replay.series import latency_bucket
 from triack.tools.replay.stories import Story, segments
 
 
@@ -26,9 +26,11 @@ class LaneJudge:
     Args:
         origin, lane: which lane.
         out: takes what is found.
+        forgets: whether what is settled is kept as sums only.
     """
 
-    def __init__(self, origin: str, lane: int, out: Output) -> None:
+    def __init__(self, origin: str, lane: int, out: Output, *, forgets: bool = False) -> None:
+        self._forgets = forgets
         self._origin = origin
         self._lane = lane
         self._out = out
@@ -36,37 +38,18 @@ class LaneJudge:
         self._receivers: dict[str, Incoming] = {}
         self._stories: defaultdict[int, Story] = defaultdict(Story)
         self._starts: dict[str, int] = {}
+        self._lives: dict[str, Record] = {}
         self._last: dict[str, Record] = {}
+        self._latencies: defaultdict[int, Latencies] = defaultdict(Latencies)
         # (node, peer) of the sessions that carried the lane.
-        # For latencies: (last, first, wall) of what was queued, and (sequence, last, messages, wall) of commits.
-        self._times: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-        self._commits: list[tuple[int, int, int, int]] = []
         self._hops: set[tuple[str, str]] = set()
+        self._removals: list[Record] = []
         self._order_acks: defaultdict[int, RangeSet] = defaultdict(RangeSet)
         self._order_acked: dict[tuple[int, int], Record] = {}
         # (node, peer) -> the first order ack for that peer.
         self._answered: dict[tuple[str, str], Record] = {}
-        self._said: dict[tuple[str, int], object] = {}
-        self._handlers: dict[str, Callable[[Record], None]] = {
-            "queued": self._on_queued,
-            "removed": self._on_removed,
-            "packet_sent": self._on_sent,
-            "packet_received": self._on_received,
-            "committed": self._on_committed,
-            "position_recovered": self._on_recovered,
-            "rejected": self._on_rejected,
-            "order_ack_sent": self._on_order_ack_sent,
-            "order_ack_received": self._on_order_ack_received,
-            "resend_scheduled": self._on_scheduled,
-            "handed": self._on_handed,
-            "purged": self._on_purged,
-            "expired": self._on_expired,
-            "~acked": self._on_freed,
-            "~stored": self._on_freed,
-            "~store_acked": self._on_store_acked,
-            "~closed": self._on_closed,
-            "~carried": self._on_carried,
-        }
+        # (name, sequence) -> node -> value -> the first record that has it.
+        self._said: defaultdict[tuple[str, int], dict[str, dict[object, Record]]] = defaultdict(dict)
 
     def _sender(self, node: str) -> Outgoing:
         if node not in self._senders:
@@ -94,27 +77,37 @@ class LaneJudge:
             self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
             return
         if event[0] != "~":
-            self._judge_names(record)
+            self._note_names(record)
             recovers = event == "position_recovered" or (event == "queued" and record.get("recovered"))
             if not recovers:
                 self._sender(node).handle_other(record)
                 self._receiver(node).handle_other(record)
-        self._handlers[event](record)
+        self._SEES[event](self, record)
 
-    def _judge_names(self, record: Record) -> None:
-        """See that all nodes call the lane's class, queue and address the same."""
+    def _note_names(self, record: Record) -> None:
         for name in ("class", "queue", "peer_name"):
             if name in record and self._lane != DEAD_LETTER_LANE:
-                said = self._said.setdefault((name, record["sequence"]), record[name])
-                if said != record[name]:
-                    evidence = f"{name} {record[name]!r}, elsewhere {said!r}"
-                    self._at(record, "claims", evidence, record["sequence"])
+                values = self._said[(name, record["sequence"])].setdefault(record["node"], {})
+                if record[name] not in values:
+                    values[record[name]] = record
+
+    def _judge_names(self) -> None:
+        """See that all nodes call the lane's class, queue and address the same."""
+        for (name, sequence), by_node in self._said.items():
+            said = [(value, record) for node in sorted(by_node) for value, record in by_node[node].items()]
+            for value, record in said[1:]:
+                if value != said[0][0]:
+                    self._at(record, "claims", f"{name} {value!r}, elsewhere {said[0][0]!r}", sequence)
 
     def _on_life(self, record: Record) -> None:
         node, start = record["node"], record["incarnation"]
         sides = self._sender(node), self._receiver(node)
         before = self._starts.get(node)
         self._starts[node] = start
+        if before == start:
+            # Only the first segment of a start tells the settings.
+            record = {**self._lives[node], **record}
+        self._lives[node] = record
         for side in sides:
             if before is not None and start > before + 1:
                 side.finish_start(Due("started", node, before + 1, end_ns=start - 1))
@@ -138,9 +131,9 @@ class LaneJudge:
         (story.recovered if record.get("recovered") else story.fresh).append(span)
         story.queued.add(record["first"], record["last"])
         if record["first"] == record["last"]:
-            story.weights.put(record["first"], record["last"], record["count"])
+            self._put(story, record["first"], record["last"], record["count"])
         if not record.get("recovered"):
-            self._times[record["sequence"]].append((record["last"], record["first"], record["wall_ns"]))
+            self._latencies[record["sequence"]].queued(record, self._out)
         if record["class"] != EXPRESS:
             self._out.begin(record["wall_ns"])
         self._sender(record["node"]).handle_queued(record)
@@ -148,16 +141,17 @@ class LaneJudge:
     def _on_removed(self, record: Record) -> None:
         story, first, last, count = self._story(record), record["first"], record["last"], record["count"]
         story.removed.append((first, last, count))
-        packets, messages = story.weights.total(first, last)
-        if packets == last - first + 1 and messages != count:
-            evidence = f"{count} messages removed, their packets hold {messages}"
-            self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
+        self._removals.append(record)
         self._sender(record["node"]).handle_removed(record)
 
     def _weigh(self, record: Record) -> None:
-        weights = self._story(record).weights
+        story = self._story(record)
         for first, last, carried in packets_of(record):
-            weights.put(carried.number, carried.number + last - first, carried.messages)
+            self._put(story, carried.number, carried.number + last - first, carried.messages)
+
+    def _put(self, story: Story, first: int, last: int, messages: int) -> None:
+        if story.weights.put(first, last, messages) and self._forgets:
+            raise DisorderError
 
     def _on_sent(self, record: Record) -> None:
         self._weigh(record)
@@ -170,11 +164,11 @@ class LaneJudge:
     def _on_committed(self, record: Record) -> None:
         first, last, count = record["first"], record["last"], record["count"]
         if first <= last:
-            self._story(record).commits.append((record["node"], first, last, count))
+            self._story(record).commits[record["node"]].add(first, last, count)
         if record["class"] != EXPRESS:
             self._out.end(record["wall_ns"])
         self._out.chart("committed", record["wall_ns"], count)
-        self._commits.append((record["sequence"], last, count, record["wall_ns"]))
+        self._latencies[record["sequence"]].committed(record, self._out)
         if record["node"] == self._origin:
             self._sender(record["node"]).handle_local(record)
         self._receiver(record["node"]).handle_committed(record)
@@ -234,7 +228,7 @@ class LaneJudge:
     # ---- the whole lane
 
     def finish(self) -> None:
-        """Judge what only all records of all nodes show."""
+        """Judge what only all records of all nodes show; more of them may follow."""
         if self._lane == DEAD_LETTER_LANE:
             return
         passed_on = any(sender.passes_on for sender in self._senders.values())
@@ -243,20 +237,20 @@ class LaneJudge:
         for node, receiver in self._receivers.items():
             receiver.finish(self._later(node), lambda sequence: self._stories[sequence].given_up)
             self._judge_receiver(receiver, forwards=node in self._senders and self._senders[node].passes_on)
+        self._judge_names()
+        self._judge_removals()
         self._judge_order_acks()
-        self._measure()
         for sequence, story in self._stories.items():
             self._judge_story(sequence, story, passed_on=passed_on)
 
-    def _measure(self) -> None:
-        """Count messages by the wall time from queued to committed."""
-        for queued in self._times.values():
-            queued.sort()
-        for sequence, last, count, wall_ns in self._commits:
-            queued = self._times[sequence]
-            at = bisect_left(queued, (last, 0, 0))
-            if at < len(queued) and queued[at][1] <= last and wall_ns >= queued[at][2]:
-                self._out.chart(f"latency {latency_bucket(wall_ns - queued[at][2])}", wall_ns, count)
+    def _judge_removals(self) -> None:
+        """See that what was given up holds as many messages as its packets."""
+        for record in self._removals:
+            first, last, count = record["first"], record["last"], record["count"]
+            packets, messages = self._stories[record["sequence"]].weights.total(first, last)
+            if packets == last - first + 1 and messages != count:
+                evidence = f"{count} messages removed, their packets hold {messages}"
+                self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
 
     def _later(self, node: str) -> Due:
         return Due("started", node, self._starts.get(node, 0), end_ns=1 << 62)
@@ -267,10 +261,7 @@ class LaneJudge:
             story = self._stories[sequence]
             if receiver.node != self._origin:
                 self._judge_arrived(sequence, known, story, origin)
-            self._judge_counts(sequence, known, story)
-            for record, first, last in known.commits:
-                for low, high in story.queued.missing(first, last):
-                    self._at(record, "queue", "committed but not queued", sequence, origin, number=low, last=high)
+            self._judge_commits(sequence, known, story, origin)
             for first, last in known.recovered:
                 for low, high in story.queued.missing(first, last):
                     record = self._last[receiver.node]
@@ -293,14 +284,30 @@ class LaneJudge:
                 evidence = "committed, and had not arrived"
                 self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
 
-    def _judge_counts(self, sequence: int, known: Receiver, story: Story) -> None:
-        """See that commits hold as many messages as their packets."""
+    def _judge_commits(self, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
+        """See that commits hold what was queued, and as many messages as their packets."""
         removed = story.given_up
-        for record, first, last in known.commits:
+        unsettled = []
+        for commit in known.commits:
+            at, record, first, last = commit
+            unqueued = list(story.queued.missing(first, last))
+            for low, high in unqueued:
+                self._at(record, "queue", "committed but not queued", sequence, origin, number=low, last=high)
             packets, messages = known.counts.total(first, last)
-            if packets == last - first + 1 and not list(removed.overlap(first, last)) and messages != record["count"]:
+            counted = packets == last - first + 1 and messages == record["count"]
+            if packets == last - first + 1 and not counted and not list(removed.overlap(first, last)):
                 evidence = f"{record['count']} messages committed, their packets hold {messages}"
                 self._at(record, "claims", evidence, sequence, number=first, last=last)
+            if (
+                not self._forgets
+                or unqueued
+                or not counted
+                or (known.cls != EXPRESS and any(known.out.whole.missing(first, last)))
+            ):
+                unsettled.append(commit)
+            else:
+                known.read = max(known.read, at)
+        known.commits = unsettled
 
     def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
         sequence = record["sequence"]
@@ -320,11 +327,12 @@ class LaneJudge:
             self._at(record, "previous", evidence, sequence, number=record["first"])
 
     def _judge_order_acks(self) -> None:
+        known = [key for key in self._order_acked if key[1] in self._order_acks[key[0]]]
+        for key in known:
+            del self._order_acked[key]
         for (sequence, number), record in self._order_acked.items():
-            given = self._order_acks[sequence]
-            if number not in given:
-                evidence = f"order ack of {number}, given were {list(given)[-3:] or 'none'}"
-                self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(), number=number)
+            evidence = f"order ack of {number}, given were {list(self._order_acks[sequence])[-3:] or 'none'}"
+            self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(), number=number)
         for (node, peer), record in self._answered.items():
             senders = {sender for sender, taker in self._hops if taker == node}
             if senders and peer not in senders:
@@ -343,8 +351,8 @@ class LaneJudge:
         if story.cls == EXPRESS:
             return
         self._judge_repeats(sequence, story)
-        sent = sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
-        delivered = sum(commit[3] for commit in story.commits)
+        sent = story.counted.count + sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
+        delivered = sum(commits.count for commits in story.commits.values())
         lost: list[Span] = []
         for part in segments(story):
             span = (part.first, part.last)
@@ -370,20 +378,42 @@ class LaneJudge:
         self._at(record, "lost", evidence, sequence, *self._takers(), number=first, last=last, value=weight)
 
     def _judge_queued_counts(self, sequence: int, story: Story) -> None:
-        for first, last, count in story.fresh:
+        fresh, story.fresh = story.fresh, []
+        for first, last, count in fresh:
             packets, messages = story.weights.total(first, last)
+            if self._forgets and packets == last - first + 1 and messages == count:
+                story.counted.add(first, last, count)
+                continue
+            story.fresh.append((first, last, count))
             if packets == last - first + 1 and messages != count:
                 evidence = f"{count} messages queued in {first}..{last}, their packets hold {messages}"
                 self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
 
     def _judge_repeats(self, sequence: int, story: Story) -> None:
         """Report packets that one destination committed more than once."""
-        spans: defaultdict[str, list[Span]] = defaultdict(list)
-        for node, first, last, _ in story.commits:
-            spans[node].append((first, last))
-        for node, committed in spans.items():
-            extra = list(repeats(committed))
-            self._out.count("duplicates_delivered", story.weigh_all(extra))
-            for first, last in RangeSet(extra):
+        for node, commits in story.commits.items():
+            self._out.count("duplicates_delivered", story.weigh_all(commits.again))
+            for first, last in RangeSet(commits.again):
                 evidence = f"committed again; messages: {story.weigh_all([(first, last)])}"
                 self._at(self._last[node], "duplicates_delivered", evidence, sequence, number=first, last=last)
+
+    _SEES: ClassVar[dict[str, Callable[[LaneJudge, Record], None]]] = {
+        "queued": _on_queued,
+        "removed": _on_removed,
+        "packet_sent": _on_sent,
+        "packet_received": _on_received,
+        "committed": _on_committed,
+        "position_recovered": _on_recovered,
+        "rejected": _on_rejected,
+        "order_ack_sent": _on_order_ack_sent,
+        "order_ack_received": _on_order_ack_received,
+        "resend_scheduled": _on_scheduled,
+        "handed": _on_handed,
+        "purged": _on_purged,
+        "expired": _on_expired,
+        "~acked": _on_freed,
+        "~stored": _on_freed,
+        "~store_acked": _on_store_acked,
+        "~closed": _on_closed,
+        "~carried": _on_carried,
+    }

@@ -107,17 +107,22 @@ class Outgoing:
 
     def _end_recovery(self, record: Record, *dues: Due) -> None:
         again, self._again = self._again, None
-        if again is None:
-            return
-        for number, sender in self.sequences.items():
-            if sender.cls == EXPRESS or not self.is_origin:
+        if again is not None:
+            self._judge_forgotten(record, again, {number: it.wanted for number, it in self.sequences.items()}, *dues)
+
+    def _judge_forgotten(
+        self, record: Record, again: dict[int, RangeSet], wanted: dict[int, RangeSet], *dues: Due
+    ) -> None:
+        """Report what was wanted and is not there again, and take it out."""
+        for number, numbers in wanted.items():
+            if self.sequences[number].cls == EXPRESS or not self.is_origin:
                 continue
             found = again.get(number, RangeSet())
-            for first, last in list(sender.wanted):
+            for first, last in list(numbers):
                 for low, high in found.missing(first, last):
                     evidence = "neither acknowledged nor removed, and not queued again after the restart"
                     self._at(record, "forgotten", evidence, number, *dues, number=low, last=high)
-                    sender.wanted.take(low, high)
+                    numbers.take(low, high)
 
     # ---- what there is to send
 
@@ -237,14 +242,10 @@ class Outgoing:
     # ---- sessions
 
     def handle_opened(self, record: Record) -> None:
-        """A session that carries packets of the lane opened."""
+        """A session began to carry packets of the lane."""
         idle, self._idle = self._idle, False
-        if not self.is_origin:
-            return
-        if idle:
-            self._tiers.handle_resumed(record)
-        else:
-            self._tiers.handle_opened(record, outstanding=any(sender.wanted for sender in self.sequences.values()))
+        if self.is_origin:
+            self._tiers.handle_opened(record["opened_ns"], resumed=idle)
 
     def handle_closed(self, record: Record) -> None:
         """A session that carried packets of the lane is over."""
@@ -261,16 +262,16 @@ class Outgoing:
 
     def finish_start(self, later: Due) -> None:
         """A later start, if there is one, did not queue any of this again."""
-        self._again = {}
-        wanted = {number: RangeSet(sender.wanted) for number, sender in self.sequences.items()}
-        self._end_recovery(self._life, later)
-        for number, before in wanted.items():
-            self.sequences[number].wanted = before
+        self._again = None
+        self._judge_forgotten(self._life, {}, self._wanted(), later)
+
+    def _wanted(self) -> dict[int, RangeSet]:
+        return {number: RangeSet(sender.wanted) for number, sender in self.sequences.items()}
 
     # ---- the end
 
     def finish(self, later: Due) -> None:
-        """Judge what only the whole record shows.
+        """Judge what only the whole record shows; more of it may follow.
 
         Args:
             later: holds if the node has started again after the last record seen here.
@@ -278,8 +279,10 @@ class Outgoing:
         if not self.is_origin:
             return
         if self._life:
-            self._end_recovery(self._life, later)
-            self.finish_start(later._replace(incarnation=later.incarnation + 1))
+            wanted = self._wanted()
+            if self._again is not None:
+                self._judge_forgotten(self._life, self._again, wanted, later)
+            self._judge_forgotten(self._life, {}, wanted, later._replace(incarnation=later.incarnation + 1))
         for number, sender in self.sequences.items():
             self._judge_skipped(number, sender)
         self._judge_left_behind()

@@ -71,7 +71,7 @@ class RangeSet:
     def overlap(self, first: int, last: int) -> Iterator[Span]:
         """Yield the parts of first to last that are in the set."""
         at = bisect_left(self.lasts, first)
-        while at < len(self.lasts) and self.firsts[at] <= last:
+        while first <= last and at < len(self.lasts) and self.firsts[at] <= last:
             yield max(first, self.firsts[at]), min(last, self.lasts[at])
             at += 1
 
@@ -90,10 +90,29 @@ def size(spans: Iterable[Span]) -> int:
     return sum(last - first + 1 for first, last in spans)
 
 
-def repeats(spans: list[Span]) -> Iterator[Span]:
-    """Yield each part of a span that an earlier one (by begin) has already; parts show up once for every repetition."""
-    reach = -1
-    for first, last in sorted(spans):
-        if first <= reach:
-            yield first, min(last, reach)
-        reach = max(reach, last)
+class Tally:
+    """Ranges and what they count for; what came more than once is told apart.
+
+    Attributes:
+        numbers: what came at all.
+        again: the parts that had come before, one for each time.
+        count: of all of them.
+    """
+
+    __slots__ = ("again", "count", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers = RangeSet()
+        self.again: list[Span] = []
+        self.count = 0
+
+    def add(self, first: int, last: int, count: int) -> None:
+        """Add a range."""
+        self.again += self.numbers.overlap(first, last)
+        self.numbers.add(first, last)
+        self.count += count
+
+    def __iter__(self) -> Iterator[Span]:
+        """Yield spans of which each number has as many as it came times."""
+        yield from self.numbers
+        yield from self.again

@@ -91,6 +91,11 @@ def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
         found=[(f"v-{at}", it, _where(it, timeline), _when(it, timeline)) for at, it in enumerate(found, 1)],
         shown_max=_FINDINGS_SHOWN,
         links=[_link(timeline, *ends) for ends in sorted(timeline.links)],
+        policies=[
+            (timeline.name(node), timeline.name(peer) or "unknown", sessions, *_policy(values))
+            for (node, peer), found in sorted(timeline.policies.items())
+            for values, sessions in sorted(found.items())
+        ],
         queues=sorted(timeline.queues.items()),
         latency=_latency(timeline),
         **_plots(timeline, found),
@@ -156,6 +161,19 @@ def _link(timeline: Timeline, sender: str, receiver: str) -> dict[str, Any]:
         "acks": acks,
         "round_trip_ms": counts["round_trip_ns"] / trips / 1e6 if trips else None,
     }
+
+
+def _policy(values: tuple[int, ...]) -> tuple[int, str, str, str]:
+    """What was in force as people say it: window, when session and store acks leave, and when silence ends it."""
+    window, *acks, least_ns, most_ns = values
+    session, store = _due(*acks[:3]), _due(*acks[3:])
+    silence = f"{least_ns / 1e9:g} s" + (f" to {most_ns / 1e9:g} s" if most_ns != least_ns else "")
+    return window, session, store, silence if most_ns else "not known"
+
+
+def _due(packets: int, size_bytes: int, delay_ns: int) -> str:
+    parts = [f"{packets:,} packets"] * bool(packets) + [f"{size_bytes:,} bytes"] * bool(size_bytes)
+    return " or ".join([*parts, f"{delay_ns / 1e9:g} s"])
 
 
 def _latency(timeline: Timeline) -> list[tuple[str, float]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Final
+from typing import ClassVar, Final
 
 from triack.tools.replay.findings import Output, Record
 from triack.tools.replay.ranges import RangeSet
+from triack.tools.replay.schema import POLICY_SHOWN
 
 RUNS_MAX: Final = 4096
 """Bursts of a session whose times are known: an ack that answers an older one tells nothing of the round trip."""
@@ -66,26 +67,12 @@ class Charts:
     def __init__(self, out: Output) -> None:
         self._out = out
         self._left: dict[str, Left] = {}
-        self._sees: dict[str, Callable[[Record], None]] = {
-            "node_started": self._started,
-            "session_opened": self._opened,
-            "session_closed": self._closed,
-            "packet_sent": self._sent,
-            "packet_received": self._received,
-            "ack_sent": self._ack_sent,
-            "ack_received": self._ack_received,
-            "rejected": self._rejected,
-            "resend_scheduled": self._resent,
-            "queued": self._queued,
-            "committed": self._committed,
-            "handed": self._handed,
-        }
 
     def see(self, record: Record) -> None:
         """Take the next record."""
-        handler = self._sees.get(record["event"])
+        handler = self._SEES.get(record["event"])
         if handler is not None:
-            handler(record)
+            handler(self, record)
 
     def _link(self, record: Record, what: str, value: int = 1) -> None:
         self._out.count(f"link\t{record['node']}\t{record['session']}\t{what}", value)
@@ -99,6 +86,8 @@ class Charts:
     def _opened(self, record: Record) -> None:
         self._out.count(f"alias\t{record['peer']}\t{record['peer_name']}", 1)
         self._out.chart("window", record["wall_ns"], record["window"], "max")
+        values = "\t".join(str(record.get(name, 0)) for name in POLICY_SHOWN)
+        self._out.count(f"policy\t{record['node']}\t{values}\t{record['peer']}", 1)
 
     def _closed(self, record: Record) -> None:
         self._left.pop(record["session"], None)
@@ -164,3 +153,18 @@ class Charts:
     def _handed(self, record: Record) -> None:
         what = "handed again" if record["redelivered"] else "handed"
         self._queue(record, what, record["node"], sum(packets * each for packets, each in record["counts"]))
+
+    _SEES: ClassVar[dict[str, Callable[[Charts, Record], None]]] = {
+        "node_started": _started,
+        "session_opened": _opened,
+        "session_closed": _closed,
+        "packet_sent": _sent,
+        "packet_received": _received,
+        "ack_sent": _ack_sent,
+        "ack_received": _ack_received,
+        "rejected": _rejected,
+        "resend_scheduled": _resent,
+        "queued": _queued,
+        "committed": _committed,
+        "handed": _handed,
+    }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from triack.tools.replay.schema import FAILURE_REASONS, Timeline
+from triack.tools.replay.schema import FAILURE_REASONS, POLICY_SHOWN, Timeline
 from triack.tools.replay.series import LATENCY_BUCKETS_PER_DECADE
 
 SHARES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
@@ -38,6 +38,10 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             meant = called.get(place, {place})
             node = next(iter(meant)) if len(meant) == 1 else place
             _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
+        elif what == "policy":
+            node, *values = rest[: 1 + len(POLICY_SHOWN)]
+            ends = node, "\t".join(rest[1 + len(POLICY_SHOWN) :])
+            timeline.policies.setdefault(ends, {})[tuple(map(int, values))] = value
         elif what == "lane":
             origin, lane, *queue = rest
             timeline.lanes[(origin, int(lane))] = "\t".join(queue)

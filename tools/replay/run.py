@@ -58,17 +58,32 @@ def replay(
 
     def finish(verdict: Verdict, violations: Iterable[Violation]) -> None:
         if report is not None:
-            from triack.tools.replay.report import write_report
-
-            command = _command(given, verdict.engine, report)
-            write_report(report, verdict, verdict.timeline or Timeline(), command, violations)
-            verdict.report = str(report)
+            write_page(verdict, given, report, violations)
 
     if engine == "spark":
         return _on_spark(given, master, finish)
     verdict = replay_local(find_logs([_local(path) for path in given]))
     finish(verdict, verdict.findings)
     return verdict
+
+
+def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations: Iterable[Violation]) -> None:
+    """Write the report page of a verdict, and its violations beside it.
+
+    Args:
+        verdict: gets to know where.
+        paths: what was replayed.
+        report: the HTML page.
+        violations: all of them, where the verdict may have only the first.
+
+    Raises:
+        ReplayError: it cannot be written, or what it needs is not installed.
+    """
+    from triack.tools.replay.report import write_report
+
+    command = _command(paths, verdict.engine, report)
+    write_report(report, verdict, verdict.timeline or Timeline(), command, violations)
+    verdict.report = str(report)
 
 
 def _command(paths: Iterable[str], engine: str, report: Path) -> str:

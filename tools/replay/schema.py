@@ -174,6 +174,20 @@ class SessionLine:
     peer: str = ""
 
 
+POLICY_SHOWN: Final = (
+    "window",
+    "ack_threshold",
+    "ack_bytes",
+    "idle_ack_delay_ns",
+    "store_ack_threshold",
+    "store_ack_bytes",
+    "store_ack_delay_ns",
+    "ack_timeout_min_ns",
+    "ack_timeout_max_ns",
+)
+"""What the report tells of a ``session_opened``."""
+
+
 @dataclass(slots=True)
 class Timeline:
     """What the report shows beside the verdict; what goes over time, in buckets of wall time.
@@ -197,6 +211,7 @@ class Timeline:
         links: (from, to) -> what -> how many; both are node ids.
         queues: (node's name, queue) -> what -> messages.
         lanes: (origin, lane) -> the queue that its messages are for; both are as in the records.
+        policies: (node, peer) -> what was in force in sessions (the values of ``POLICY_SHOWN``) -> how many of them.
     """
 
     start_ns: int = 0
@@ -217,6 +232,7 @@ class Timeline:
     links: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     queues: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     lanes: dict[tuple[str, int], str] = field(default_factory=dict)
+    policies: dict[tuple[str, str], dict[tuple[int, ...], int]] = field(default_factory=dict)
 
     def name(self, node: str) -> str:
         """Return what a node is called: its name, or the begin of its id."""

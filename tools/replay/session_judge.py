@@ -1,14 +1,14 @@
 """What one session promises, at both of its ends: the window, the acks and their timing, its begin and its end.
 
-Fed with all records of the session, those of one node after those of the other, each node's in its order. Arrivals and
+Fed with all records of the session, each node's in its order. Arrivals and
 acks are compared with what the other end says when all has been seen. It tells lanes which packets an ack freed, which
 were store-acked, and what the session carried when it ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar, Final
 
 from triack.tools.replay.findings import LATE_MOMENTS, LATE_NS, Due, Opening, Output, Record
 from triack.tools.replay.policy_check import judge_policy
@@ -18,6 +18,8 @@ from triack.tools.replay.schema import CLOSE_REASONS, FAILURE_REASONS, RECOVERAB
 
 QUIET_AFTER_END: Final = ("session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received")
 """What only a session that is not over does; its last acks may leave with the goodbye."""
+OVER_NS: Final = 60_000_000_000
+"""Whatever was on its way when a session ended has arrived after a minute, or never will."""
 ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
 
 
@@ -66,6 +68,7 @@ class End:
         "given",
         "heard_ns",
         "incarnation",
+        "lanes",
         "life",
         "opened",
         "received",
@@ -82,6 +85,8 @@ class End:
         self.closed: Record | None = None
         self.sent = Runs()
         self.received = Runs()
+        # Which lanes it carries, by origin and lane.
+        self.lanes: set[tuple[str, int]] = set()
         self.acked = RangeSet()
         self.stored = RangeSet()
         self.given = {"ack": Given(), "store_ack": Given()}
@@ -105,24 +110,15 @@ class SessionJudge:
         self._session = session
         self._out = out
         self.ends: dict[str, End] = {}
-        self._handlers: dict[str, Callable[[End, Record], None]] = {
-            "life": self._on_life,
-            "session_opened": self._on_opened,
-            "session_closed": self._on_closed,
-            "packet_sent": self._on_sent,
-            "packet_received": self._on_received,
-            "ack_sent": self._on_ack_sent,
-            "ack_received": self._on_ack_received,
-            "store_ack_sent": self._on_store_ack_sent,
-            "store_ack_received": self._on_store_ack_received,
-        }
 
     def see(self, record: Record) -> None:
         """Look at the next record."""
         node, event = record["node"], record["event"]
         end = self.ends.get(node)
         if end is None:
-            end = self.ends[node] = End(record["incarnation"])
+            end = End(record["incarnation"])
+            # By node, and not by who was heard first: engines hear them in different orders.
+            self.ends = dict(sorted([*self.ends.items(), (node, end)]))
         if event != "life":
             end.first = end.first or record
             if record["incarnation"] != end.incarnation:
@@ -135,7 +131,7 @@ class SessionJudge:
                 end.incarnation = record["incarnation"]
             if end.closed is not None and event in QUIET_AFTER_END:
                 self._report(record, "silent_end", f"{event} after its end")
-        self._handlers[event](end, record)
+        self._SEES[event](self, end, record)
 
     def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
         self._out.report(record, check, evidence, *dues, session=self._session, **where)
@@ -159,6 +155,8 @@ class SessionJudge:
             self._report(record, "claims", f"a window of {record['window']}, {own} is the node's setting")
         for sent in end.early:
             self._judge_window(end, *sent)
+        for origin, lane in sorted(end.lanes):
+            self._fact("~carried", record, origin, lane, peer=record["peer"], opened_ns=record["at_ns"])
 
     def _on_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
@@ -196,18 +194,11 @@ class SessionJudge:
             self._report(record, "ack_timeout", evidence)
 
     def _tell_lanes(self, end: End, record: Record) -> None:
-        """Tell each lane that this end sent of what the session carried and why it is over."""
+        """Tell each lane that this end sent packets of why the session is over."""
         assert end.opened is not None
-        carried: dict[tuple[str, int], list[tuple[int, int, int, str]]] = {}
-        for first, last, what in end.sent:
-            if what.lane >= 0:
-                spans = carried.setdefault((what.origin, what.lane), [])
-                spans.append((what.sequence, what.number, what.number + last - first, what.cls))
-        for (origin, lane), spans in carried.items():
-            self._fact(
-                "~closed", record, origin, lane,
-                session=self._session, peer=end.opened["peer"], reason=record["reason"], carried=spans,
-            )  # fmt: skip
+        for origin, lane in sorted(end.lanes):
+            peer, reason = end.opened["peer"], record["reason"]
+            self._fact("~closed", record, origin, lane, session=self._session, peer=peer, reason=reason)
 
     def _fact(self, event: str, record: Record, origin: str, lane: int, **fields: object) -> None:
         common = {name: record[name] for name in ("node", "incarnation", "n", "at_ns", "wall_ns")}
@@ -236,6 +227,11 @@ class SessionJudge:
 
     def _send_first(self, end: End, record: Record, first: int, last: int, carried: Carried) -> None:
         end.sent.put(first, last, carried)
+        if carried.lane >= 0 and (carried.origin, carried.lane) not in end.lanes:
+            end.lanes.add((carried.origin, carried.lane))
+            if end.opened is not None:
+                peer, opened_ns = end.opened["peer"], end.opened["at_ns"]
+                self._fact("~carried", record, carried.origin, carried.lane, peer=peer, opened_ns=opened_ns)
         for fact, early in (("~stored", end.stored), ("~acked", end.acked)):
             if early and early.firsts[0] <= last and early.lasts[-1] >= first:
                 self._free(record, fact, list(early.overlap(first, last)), end.sent)
@@ -403,8 +399,20 @@ class SessionJudge:
 
     # ---- the whole session
 
+    def is_over(self, heard: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether nothing more can come of it, or only long after its end.
+
+        Args:
+            heard: node -> the start and the time of its last record of all.
+        """
+
+        def is_past(end: End, start: int, at_ns: int) -> bool:
+            return start > end.incarnation or (end.closed is not None and at_ns > end.closed["at_ns"] + OVER_NS)
+
+        return len(self.ends) > 1 and all(is_past(end, *heard[node]) for node, end in self.ends.items())
+
     def finish(self) -> None:
-        """Judge what only all records of both ends show."""
+        """Judge what only all records of both ends show; more of them may follow."""
         for node, end in self.ends.items():
             self._finish_end(node, end)
             peer = self.ends.get(end.opened["peer"]) if end.opened else None
@@ -421,8 +429,6 @@ class SessionJudge:
         if opened is None:
             self._report_unopened(end)
             return
-        for origin, lane in {(what.origin, what.lane) for _, _, what in end.sent if what.lane >= 0}:
-            self._fact("~carried", opened, origin, lane, peer=opened["peer"])
         self._out.openings.append(
             Opening(
                 node, end.incarnation, opened["peer"], self._session, opened["at_ns"],
@@ -480,6 +486,18 @@ class SessionJudge:
             self._report(opened[1], "claims", f"both ends say that they are its {opened[1]['role']}")
         if len(self.ends) > 2:  # noqa: PLR2004
             self._report(opened[-1], "silent_end", f"{len(self.ends)} nodes speak of it")
+
+    _SEES: ClassVar[dict[str, Callable[[SessionJudge, End, Record], None]]] = {
+        "life": _on_life,
+        "session_opened": _on_opened,
+        "session_closed": _on_closed,
+        "packet_sent": _on_sent,
+        "packet_received": _on_received,
+        "ack_sent": _on_ack_sent,
+        "ack_received": _on_ack_received,
+        "store_ack_sent": _on_store_ack_sent,
+        "store_ack_received": _on_store_ack_received,
+    }
 
 
 _TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from triack.tools.replay.ranges import RangeSet, Span
+from triack.tools.replay.ranges import RangeSet, Span, Tally
 from triack.tools.replay.schema import EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.weights import Weights
 
@@ -19,18 +19,20 @@ class Story:
     """What the records of all nodes tell of one sequence."""
 
     __slots__ = (
-        "acked", "cls", "commits", "covered", "fresh", "queued", "recovered", "removed", "stored",
+        "acked", "cls", "commits", "counted", "covered", "fresh", "queued", "recovered", "removed", "stored",
         "weights",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.cls = EXPRESS
+        # What was queued: ranges whose packets are known to hold what was said, and the others.
+        self.counted = Tally()
         self.fresh: list[Counted] = []
         self.recovered: list[Counted] = []
         self.queued = RangeSet()
         self.removed: list[Counted] = []
-        # (node, first, last, messages); and what a node found on its disk when it started.
-        self.commits: list[tuple[str, int, int, int]] = []
+        # By node; and what a node found on its disk when it started.
+        self.commits: defaultdict[str, Tally] = defaultdict(Tally)
         self.covered = RangeSet()
         # Highest order ack that reached the origin; recoverable packets store-acked to it.
         self.acked = 0
@@ -43,11 +45,11 @@ class Story:
         return RangeSet((first, last) for first, last, _ in self.removed)
 
     def weigh(self, number: int) -> int:
-        """Return a packet's messages: as its own record says, else an even share of a range that has it."""
+        """Return a packet's messages: as its own record says, else an even share of a range that was queued."""
         known = self.weights.get(number)
         if known is not None:
             return known
-        ranges = [*self.fresh, *self.recovered, *(commit[1:] for commit in self.commits)]
+        ranges = [*self.fresh, *self.recovered]
         shares = [even_share(number, *span) for span in ranges if span[0] <= number <= span[1]]
         return min(shares, default=0)
 
@@ -101,8 +103,11 @@ def segments(story: Story) -> Iterator[Segment]:
     for kind, spans in enumerate((story.fresh, story.recovered, story.removed)):
         for first, last, _ in spans:
             mark(kind, first, last)
-    for _, first, last, _ in story.commits:
-        mark(3, first, last)
+    for first, last in story.counted:
+        mark(0, first, last)
+    for commits in story.commits.values():
+        for first, last in commits:
+            mark(3, first, last)
     for first, last in story.covered:
         mark(4, first, last)
     mark(5, 1, story.acked)

@@ -62,20 +62,20 @@ class Tiers:
     def _begin(self, now_ns: int, *, outstanding: bool = True) -> None:
         self._begun_ns = self._earliest_ns = now_ns if outstanding else 0
 
-    def handle_resumed(self, record: Record) -> None:
-        """A session opened after one that ended as idle: what waits goes on waiting."""
-        if not self._begun_ns:
-            self._earliest_ns = record["at_ns"]
+    def handle_opened(self, opened_ns: int, *, resumed: bool) -> None:
+        """A session has sent its first packet of the lane: when it opened, it started the first tier again.
 
-    def handle_opened(self, record: Record, *, outstanding: bool) -> None:
-        """A new session starts the first tier again."""
-        self._attempt = 0
-        if self._begun_ns:
-            self._begin(record["at_ns"], outstanding=outstanding)
-        else:
-            self._earliest_ns = record["at_ns"]
-        self._arrived = None
-        self._to_send = RangeSet()
+        Args:
+            opened_ns: when that was. What has happened since then stands.
+            resumed: it followed one that ended as idle: what waits goes on waiting.
+        """
+        if not 0 < self._begun_ns < opened_ns:
+            self._earliest_ns = max(self._earliest_ns, opened_ns)
+        elif not resumed:
+            self._attempt = 0
+            self._begin(opened_ns)
+            self._arrived = None
+            self._to_send = RangeSet()
 
     def handle_sent(self, record: Record) -> None:
         """Packets left; the first one begins the wait."""

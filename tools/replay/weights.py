@@ -15,8 +15,12 @@ class Weights:
         self._firsts: list[int] = []
         self._runs: list[list[int]] = []
 
-    def put(self, first: int, last: int, count: int) -> None:
-        """Note the count of each packet from first to last; of two claims the higher one counts."""
+    def put(self, first: int, last: int, count: int) -> bool:
+        """Note the count of each packet from first to last; of two claims the higher one counts.
+
+        Returns:
+            Whether another count was known of one of them, and is not any more.
+        """
         runs = self._runs
         if not runs or first > runs[-1][1]:
             if runs and first == runs[-1][1] + 1 and runs[-1][2] == count:
@@ -24,28 +28,30 @@ class Weights:
             else:
                 self._firsts.append(first)
                 runs.append([first, last, count])
-            return
+            return False
         at = max(bisect_right(self._firsts, first) - 1, 0)
         if runs[at][0] <= first and last <= runs[at][1] and runs[at][2] >= count:
-            return
-        self._put_inside(first, last, count)
+            return False
+        return self._put_inside(first, last, count)
 
-    def _put_inside(self, first: int, last: int, count: int) -> None:
+    def _put_inside(self, first: int, last: int, count: int) -> bool:
         """Cut the runs that the packets meet, and put them together again; a neighbour may be joined."""
         low = max(bisect_right(self._firsts, first - 1) - 1, 0)
         high = bisect_right(self._firsts, last + 1)
         parts: list[list[int]] = []
-        at = first
+        at, raised = first, False
         for begin, end, known in self._runs[low:high]:
             if at < begin and at <= last:
                 _join(parts, at, min(begin - 1, last), count)
             _join(parts, begin, min(end, first - 1), known)
             _join(parts, max(begin, first), min(end, last), max(known, count))
             _join(parts, max(begin, last + 1), end, known)
+            raised = raised or (known < count and begin <= last and end >= first)
             at = max(at, end + 1)
         _join(parts, at, last, count)
         self._runs[low:high] = parts
         self._firsts[low:high] = [part[0] for part in parts]
+        return raised
 
     def get(self, number: int) -> int | None:
         """Return a packet's count, or None."""

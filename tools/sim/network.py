@@ -3,7 +3,8 @@
 Datagram addresses (``udp:``) get all of it: loss, independent and in bursts, duplicates, also much later, other orders,
 jitter and spikes of delay, flipped bits, truncation, a largest datagram. Stream addresses (``tcp:``) keep order and
 lose nothing; loss only delays them, and a cut ends the path. Cuts and clogs are directed; a rebound host sends from
-another address than the one that it listens at, as behind a router that forgot it.
+another address than the one that it listens at, as behind a router that forgot it. So does one that speaks to an
+address of the other kind: it calls from a port of that kind, and is answered there as long as its process lives.
 """
 
 from collections import deque
@@ -23,6 +24,8 @@ STREAM_PATIENCE_NS = 5 * SECOND
 """A stream that was cut for so long is gone."""
 REBOUND_PORT = 20_000
 """A rebound address is seen at ports above this one."""
+CALLING_PORT = 30_000
+"""Who calls an address of another transport is seen at ports above this one."""
 
 Path = tuple[str, str]
 """The addresses of a sender and a receiver."""
@@ -65,7 +68,10 @@ class Network:
         self.counts = self._fates.counts
         self._ports: dict[str, Port] = {}
         self._cuts: dict[Path, int] = {}
-        self._held: dict[Path, list[bytes]] = {}
+        self._held: dict[Path, list[tuple[bytes, Path]]] = {}
+        self._calls_from: dict[Path, str] = {}
+        self._called_by: dict[str, str] = {}
+        self._calls = 0
         self._seen_as: dict[str, str] = {}
         self._reached_at: dict[str, str] = {}
         self._rebound = 0
@@ -80,18 +86,21 @@ class Network:
     def detach(self, address: str) -> None:
         """Nobody listens there any more; stream peers learn it."""
         self._ports.pop(address, None)
-        if address.startswith("tcp:"):
-            self._break_off(address)
-            for other in list(self._ports):
-                if other.startswith("tcp:"):
-                    self._later(self.faults.delay_ns, other, lambda port: port.path_lost(address))
+        callers = [caller for caller, owner in self._called_by.items() if owner == address]
+        for gone in (address, *callers):
+            if gone.startswith("tcp:"):
+                self._break_off(gone)
+                for other in list(self._ports):
+                    self._later(self.faults.delay_ns, other, lambda port, gone=gone: port.path_lost(gone))  # type: ignore[misc]
+        for caller in callers:
+            del self._called_by[caller], self._calls_from[address, _scheme(caller)]
 
     # ---- what an operator or a fault does
 
     def cut(self, sender: str, to: str) -> None:
         """Lose everything from one address to another, until ``heal``."""
         now_ns = self._cuts[sender, to] = self.world.now_ns
-        if not sender.startswith("udp:"):
+        if "tcp" in (_scheme(sender), _scheme(to)):
             self.world.at(STREAM_PATIENCE_NS, lambda: self._give_up(sender, to, now_ns))
 
     def heal(self) -> None:
@@ -106,8 +115,8 @@ class Network:
 
     def unclog(self, sender: str, to: str) -> None:
         """Let what was held go on, all at once."""
-        for datagram in self._held.pop((sender, to), []):
-            self._transport(datagram, sender, to)
+        for datagram, path in self._held.pop((sender, to), []):
+            self._transport(datagram, *path)
 
     def rebind(self, address: str) -> None:
         """From now on this address is seen as another one; what is sent to the one seen before is lost."""
@@ -131,14 +140,28 @@ class Network:
             datagram = altered
         self.counts["sent"] += 1
         to = self._reached_at.get(to, to)
-        path = (sender, to)
-        if path in self._cuts and sender.startswith("udp:"):
+        path = (sender, self._called_by.get(to, to))
+        seen = self._seen_calling(sender, to)
+        if path in self._cuts and to.startswith("udp:"):
             self.counts["cut"] += 1
         elif path in self._held or path in self._cuts:
-            self._held.setdefault(path, []).append(datagram)
+            self._held.setdefault(path, []).append((datagram, (seen, to)))
             self.counts["held"] += 1
         else:
-            self._transport(datagram, sender, to)
+            self._transport(datagram, seen, to)
+
+    def _seen_calling(self, sender: str, to: str) -> str:
+        """The address from which somebody speaks to another: one of the same transport."""
+        scheme = _scheme(to)
+        if _scheme(sender) == scheme or sender not in self._ports:
+            return sender
+        caller = self._calls_from.get((sender, scheme))
+        if caller is None:
+            self._calls += 1
+            host = sender.partition("://")[2].rpartition(":")[0]
+            caller = self._calls_from[sender, scheme] = f"{scheme}://{host}:{CALLING_PORT + self._calls}"
+            self._called_by[caller] = sender
+        return caller
 
     def _transport(self, datagram: bytes, sender: str, to: str) -> None:
         if to.startswith("udp:"):
@@ -155,7 +178,7 @@ class Network:
         self.world.at(delay_ns, lambda: self._arrive(to, action))
 
     def _arrive(self, to: str, action: Callable[[Port], None]) -> None:
-        port = self._ports.get(to)
+        port = self._ports.get(self._called_by.get(to, to))
         if port is None:
             self.counts["unreachable"] += 1
         else:
@@ -166,7 +189,7 @@ class Network:
 
     def _stream(self, datagram: bytes, sender: str, to: str) -> None:
         """In order and without loss: a lost segment holds up everything behind it."""
-        if to not in self._ports:
+        if self._called_by.get(to, to) not in self._ports:
             self._later(self.faults.delay_ns, sender, lambda port: port.path_lost(to))
             return
         path = sender, to
@@ -195,7 +218,8 @@ class Network:
     def _break_off(self, address: str, other: str = "") -> None:
         """The streams of an address, or those with one other, end with all that is in them."""
         for path in list(self._streams):
-            if address in path and (not other or other in path):
+            ends = {*path, *(self._called_by.get(end, end) for end in path)}
+            if address in ends and (not other or other in ends):
                 self.counts["broken-off"] += len(self._streams.pop(path))
 
     def _give_up(self, sender: str, to: str, cut_at_ns: int) -> None:
@@ -203,6 +227,11 @@ class Network:
         if self._cuts.get((sender, to)) == cut_at_ns:
             self._held.pop((sender, to), None)
             self._break_off(sender, to)
-            self._later(0, sender, lambda port: port.path_lost(to))
-            self._later(0, to, lambda port: port.path_lost(sender))
+            for told, other in ((sender, to), (to, sender)):
+                seen = self._calls_from.get((other, _scheme(told)), other)
+                self._later(0, told, lambda port, seen=seen: port.path_lost(seen))  # type: ignore[misc]
             self.world.at(STREAM_PATIENCE_NS, lambda: self._give_up(sender, to, cut_at_ns))
+
+
+def _scheme(address: str) -> str:
+    return address.partition(":")[0]

@@ -64,6 +64,7 @@ def test_what_is_never_said_again_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert fair(first, second) == "a still waits for acknowledgements"
 
 
+@pytest.mark.slow
 def test_an_application_that_reads_has_read_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it is told who missed what."""
     scope = replace(PLAIN, parts=(Part(ready=1), Part(reads=True)))

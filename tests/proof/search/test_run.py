@@ -9,22 +9,22 @@ import pytest
 from proof.planted.bug import Bug
 from proof.planted.catalogue import BUGS
 from proof.planted.run import search_for
-from proof.search.run import run_all, run_scope
+from proof.search.run import run_all
 from proof.search.scope import Scope
 from proof.search.scopes import SCOPES
 from proof.search.search import Search
 
-STATES = 1_500
+STATES, FAIR_RUNS = 800, 60
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(SCOPES)), ids=[scope.name for scope in SCOPES])
 def test_no_promise_breaks_in_the_first_states_of_every_scope(index: int) -> None:
-    """Some thousand of each, and a fair end from states spread over them; ``make exhaustive`` goes on."""
-    result = run_scope(index, STATES)
+    """Some hundred of each, and a fair end from states spread over them; ``make exhaustive`` goes on."""
+    result = Search(SCOPES[index]).run(STATES, fair_runs=FAIR_RUNS)
     assert (result.scope, result.violation) == (SCOPES[index].name, None)
     assert result.states >= STATES or result.complete
-    assert result.fair_runs > 100
+    assert result.fair_runs > 40
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_the_same_search_finds_the_same_states() -> None:
     """Whatever the hash seed is."""
     code = (
         "from proof.search.scopes import SCOPES\nfrom proof.search.search import Search\n"
-        "result = Search(SCOPES[0]).run(2_000)\nprint(result.states, result.transitions, result.depth)"
+        "result = Search(SCOPES[0]).run(500)\nprint(result.states, result.transitions, result.depth)"
     )
     found = {
         subprocess.run(
@@ -74,6 +74,6 @@ def test_the_same_search_finds_the_same_states() -> None:
             check=True,
             timeout=120,
         ).stdout
-        for hash_seed in ("0", "1", "777")
+        for hash_seed in ("0", "777")
     }
     assert len(found) == 1

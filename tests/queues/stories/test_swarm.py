@@ -10,7 +10,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.stages import Stage
 from triack.tools.sim.faults import Faults
 
-SEEDS = 96
+SEEDS = 48
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 
 

@@ -20,6 +20,7 @@ KINDS = {
     "move",
     "rotate",
     "revoke",
+    "forbid",
     *STRANGE,
     *DISHONEST,
 }

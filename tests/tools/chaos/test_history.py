@@ -114,6 +114,12 @@ def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
         if claimed:
             seen.claimed(0, 1, "ordered")
         assert rules(seen) == broken
+    seen = history(durable=False, ordered=False)
+    seen.streams[0].refusals = frozenset({"queue-full"})
+    accept(seen, 0, 1)
+    hand(seen, 0)
+    seen.buried(0, 0, body_of(0, 0, SIZE), "queue-full", maybe_delivered=True)
+    assert rules(seen) == set()
     seen = history(expires=True)
     accept(seen, 0, 1)
     seen.buried(0, 0, body_of(0, 0, SIZE), "queue-full", maybe_delivered=False)
@@ -121,12 +127,17 @@ def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
 
 
 def test_what_is_forbidden_is_never_handed_out() -> None:
-    """Whatever became of it besides."""
+    """Whatever became of it besides; and no receipt says that it arrived."""
     seen = history()
     seen.streams[0].forbidden = True
     accept(seen, 0, 1)
     hand(seen, 0)
     assert rules(seen) == {"permission"}
+    seen = history(durable=False, ordered=False)
+    seen.streams[0].forbidden = True
+    accept(seen, 0, 1)
+    seen.claimed(0, 0, "received")
+    assert rules(seen) == {"claims"}
 
 
 def test_what_may_be_lost() -> None:

@@ -43,7 +43,7 @@ def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", [0, 1])
 def test_a_crash_before_each_of_the_first_effects(kind: str, host: int) -> None:
     """One run for each: whatever the process was about to do, it dies before it."""
-    plan = calm(3, faults_end_ns=3 * SECOND)
+    plan = calm(12, faults_end_ns=3 * SECOND)
     for after in range(60):
         fault = Fault(200_000_000, kind, host, after=after, for_ns=SECOND // 2, again=after % 9 - 1)
         outcome = run_plan(replace(plan, faults=(fault,)))

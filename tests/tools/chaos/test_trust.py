@@ -58,7 +58,7 @@ def test_a_key_is_exchanged_while_messages_flow(make: Callable[[Plan], Trusting]
     assert known is not None
     assert known.keys == scene.hosts[host].peer.keys
     assert scene.handed == 200
-    scene.trust.judge()
+    scene.trust.judge(scene.work.history)
     assert scene.trust.violations == []
 
 
@@ -76,7 +76,7 @@ def test_what_a_revoked_peer_has_waits_until_it_is_trusted_again(make: Callable[
     scene.world.run(30 * SECOND)
     assert not scene.trust.apart(1, 0)
     assert scene.handed == 200
-    scene.trust.judge()
+    scene.trust.judge(scene.work.history)
     assert scene.trust.violations == []
 
 
@@ -103,7 +103,7 @@ def test_a_node_that_does_not_listen_is_found_out(
         scene.trust.revoke(Fault(0, "revoke", 1, 0, for_ns=5 * SECOND))
         scene.world.run(3 * SECOND)
     scene.trust.forgive()
-    scene.trust.judge()
+    scene.trust.judge(scene.work.history)
     sentences = {sentence for rule, sentence in scene.trust.violations if rule == "revoked"}
     assert sentences == {
         "b has a session with a a second after it was revoked",
@@ -128,7 +128,7 @@ def test_a_node_that_lets_anybody_in_is_found_out(
     scene.trust.revoke(Fault(0, "revoke", 1, 0, for_ns=5 * SECOND))
     scene.world.run(4 * SECOND)
     scene.trust.forgive()
-    scene.trust.judge()
+    scene.trust.judge(scene.work.history)
     assert ("revoked", "b opened a session with a, which is revoked") in scene.trust.violations
 
 

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[3]
 SILENT = {
     "ordering/slow_start", "ordering/wire", "ordering/settings", "session/congestion", "session/events",
     "session/frames", "session/idle", "session/opening", "session/pacing", "session/probing", "session/rtt",
-    "session/answering", "session/settings", "session/store_wait", "session/timers",
+    "session/answering", "session/settings", "session/store_wait", "session/timers", "session/undecided",
 }  # fmt: skip
 """Modules of sessions and sequences that promise nothing a record could show: layouts, settings, estimates."""
 

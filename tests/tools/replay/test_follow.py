@@ -1,7 +1,9 @@
 """Logs that grow: what is told while they do is what is said of them afterwards."""
 
+import heapq
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.replay.builder import World, healthy
+from tests.tools.replay.builder import CLASS_LANES, MS, World, healthy
 from tests.tools.replay.faults import FAULTS, ready
-from tests.tools.replay.judging import plant
+from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
+from triack.tools.replay.checkpoint import load, save
 from triack.tools.replay.follow import Follower, follow
 from triack.tools.replay.run import replay
 from triack.tools.replay.schema import Timeline, Violation
@@ -22,7 +25,8 @@ from triack.tools.replay.schema import Timeline, Violation
 
 def growing(world: World, directory: Path, step: int) -> Iterator[None]:
     """Write the logs of a world in the order of time, so many records at a time; a segment is renamed at its end."""
-    records = sorted([*world.alpha.records, *world.beta.records], key=lambda it: it["wall_ns"])
+    records = list(heapq.merge(world.alpha.records, world.beta.records, key=lambda it: it["wall_ns"]))
+    directory.mkdir(exist_ok=True)
     halves = {id(record) for record in records[: len(records) // 2]}
     for at in range(0, len(records), step):
         for record in records[at : at + step]:
@@ -35,13 +39,21 @@ def growing(world: World, directory: Path, step: int) -> Iterator[None]:
         yield
 
 
-def told_of(world: World, directory: Path, step: int = 7) -> set[object]:
-    """What is told of a world while it goes on."""
+def told_of(world: World, directory: Path, step: int = 7, checkpoint: Path | None = None) -> set[object]:
+    """What is told of a world while it goes on; with a checkpoint each look is that of another process."""
     follower, told = Follower([directory]), list[Violation]()
     for _ in growing(world, directory, step):
         assert follower.read()
         told += follower.news()[0]
+        if checkpoint is not None:
+            save(checkpoint, follower)
+            kept = load(checkpoint, Follower)
+            assert kept is not None
+            assert kept.is_of([directory])
+            follower = kept
     assert len({it.identity for it in told}) == len(told), "told twice"
+    said = replay(directory, engine="local")
+    assert follower.verdict() == said
     return {it.identity for it in told}
 
 
@@ -52,10 +64,92 @@ def test_a_log_that_grows_is_not_accused(tmp_path: Path) -> None:
     assert told_of(world, tmp_path) == set()
 
 
-@pytest.mark.parametrize("name", ["order_ack_too_early", "lost_transactional", "handed_twice"])
+@pytest.mark.parametrize("name", [name for name in PLANTED if name != "records_missing"])
 def test_all_is_told_that_is_said_afterwards(tmp_path: Path, name: str) -> None:
-    told = told_of(plant(name)[0], tmp_path)
-    assert told == {it.identity for it in replay(tmp_path, engine="local").findings} != set()
+    """Whatever is wrong; and the verdict is that of the batch, with all its numbers."""
+    told = told_of(plant(name)[0], tmp_path, step=23)
+    assert told >= {it.identity for it in replay(tmp_path, engine="local").findings} != set()
+
+
+@pytest.mark.parametrize("name", ["order_ack_too_early", "lost_transactional", "handed_twice"])
+def test_a_restart_goes_on_where_it_was(tmp_path: Path, name: str) -> None:
+    """Nothing is told again, nothing is missed, and the verdict is the same."""
+    world, logs = plant(name)[0], tmp_path / "logs"
+    logs.mkdir()
+    told = told_of(world, logs, step=40, checkpoint=tmp_path / "kept")
+    assert told == {it.identity for it in replay(logs, engine="local").findings} != set()
+
+
+def test_logs_that_were_exchanged_are_read_anew(tmp_path: Path) -> None:
+    """What is not the same as it was when it was judged."""
+    healthy().save(tmp_path)
+    kept = Follower([tmp_path])
+    kept.read()
+    assert kept.is_of([tmp_path])
+    assert not kept.is_of([tmp_path / "beta"])
+    (log,) = tmp_path.glob("beta/*-000002-000002.jsonl.open")
+    log.rename(log.with_suffix(""))
+    assert kept.is_of([tmp_path])
+    log.with_suffix("").write_text("{}\n")
+    assert not kept.is_of([tmp_path])
+
+
+def test_a_start_that_is_found_late_is_judged_in_its_place(tmp_path: Path) -> None:
+    healthy().save(tmp_path / "logs")
+    late = tmp_path / "late"
+    for log in (tmp_path / "logs" / "beta").glob("*-000001-*"):
+        late.mkdir(exist_ok=True)
+        log.rename(late / log.name)
+    follower = Follower([tmp_path / "logs"])
+    follower.read()
+    follower.news()
+    for log in late.iterdir():
+        log.rename(tmp_path / "logs" / "beta" / log.name)
+    assert follower.read()
+    assert follower.verdict() == replay(tmp_path / "logs", engine="local")
+    assert follower.verdict().verdict == "pass"
+
+
+def test_what_is_settled_takes_no_memory(tmp_path: Path) -> None:
+    """One session after the other: of those that are over some numbers are kept, and of 30 KB of messages nothing."""
+    kept = []
+    for sessions in (10, 40):
+        world = World()
+        world.alpha.start()
+        world.beta.start()
+        for _ in range(sessions):
+            world.clock.tick(100_000 * MS)
+            world.open()
+            for cls in CLASS_LANES:
+                world.deliver(cls, 30)
+            world.close()
+        world.number()
+        logs = tmp_path / str(sessions)
+        told_of(world, logs, step=500)
+        follower = Follower([logs])
+        follower.read()
+        assert follower.news()[0] == []
+        kept.append(len(pickle.dumps(follower)))
+    assert kept[1] - kept[0] < 30 * 1_500
+
+
+def test_a_record_of_what_was_forgotten_is_judged_all_the_same(tmp_path: Path) -> None:
+    """An end speaks long after its goodbye."""
+    world = World()
+    world.alpha.start()
+    world.beta.start()
+    for _ in range(3):
+        world.open()
+        world.deliver("transactional", 3)
+        world.close()
+        world.clock.tick(100_000 * MS)
+    late = {**world.beta.one("ack_sent"), "at_ns": world.clock.now_ns, "wall_ns": world.beta.records[-1]["wall_ns"]}
+    late["wall_ns"] += late["at_ns"] - world.beta.records[-1]["at_ns"]
+    received = world.beta.one("packet_received", session=late["session"], number=1)
+    world.beta.records.append({**received, "at_ns": late["at_ns"], "wall_ns": late["wall_ns"], "duplicate": True})
+    world.number()
+    told = told_of(world, tmp_path, step=9)
+    assert [it[0] for it in told] == ["silent_end"]
 
 
 def test_what_was_read_too_early_is_looked_at_again(tmp_path: Path) -> None:
@@ -105,17 +199,35 @@ def test_silence_ends_it(tmp_path: Path) -> None:
     assert set(told[0][1].names.values()) == {"alpha", "beta"}
 
 
+def wait_for(path: Path) -> None:
+    for _ in range(300):
+        if path.exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"no {path.name}")
+
+
 @pytest.mark.slow
 def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
-    """The directory is empty at first; a violation is seen within ten seconds, and Ctrl-C gives the verdict."""
-    command = [sys.executable, "-m", "triack", "replay", str(tmp_path), "--follow"]
+    """The directory is empty at first; a violation is seen within ten seconds, and Ctrl-C gives the verdict.
+
+    A process that is killed in between is followed by one that goes on where it was.
+    """
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    command = [sys.executable, "-m", "triack", "replay", str(logs), "--follow", "--checkpoint", str(tmp_path / "kept")]
+    command += ["--until-idle", "40"]  # it ends, whatever happens here
+    world = plant("order_ack_too_early")[0]
+    pieces = growing(world, logs, 5)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as process:
+        for _ in range(2):
+            next(pieces)
+        wait_for(tmp_path / "kept")
+        process.kill()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
         assert process.stdout is not None
-        time.sleep(2)
-        world = ready()
-        FAULTS["order_ack_too_early"](world)
-        world.save(tmp_path)
-        written_s = time.monotonic()
+        for _ in pieces:
+            written_s = time.monotonic()
         line = process.stdout.readline()
         assert "order_ack_before_commit: node beta" in line
         assert time.monotonic() - written_s < 10

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.tools.replay.ranges import RangeSet, repeats, size
+from triack.tools.replay.ranges import RangeSet, Tally, size
 
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)), max_size=20)
 
@@ -32,6 +32,30 @@ def test_a_range_set_is_a_set(added: list[tuple[int, int]], first: int, length: 
     assert all(end + 1 < begin for end, begin in zip(ranges.lasts, ranges.firsts[1:], strict=False))
 
 
-def test_repetitions_are_parts() -> None:
-    assert list(repeats([(1, 5), (3, 4), (4, 8)])) == [(3, 4), (4, 5)]
+def test_nothing_is_in_an_empty_span() -> None:
+    """Not even in the middle of a range."""
+    assert list(RangeSet([(1, 9)]).overlap(5, 4)) == []
     assert size([(1, 5), (7, 7)]) == 6
+
+
+def test_repetitions_are_parts() -> None:
+    """Each number is there as often as it came."""
+    tally = Tally()
+    for first, last in ((1, 5), (3, 4), (4, 8)):
+        tally.add(first, last, 10)
+    assert tally.again == [(3, 4), (4, 5)]
+    assert tally.count == 30
+    assert sorted(number for first, last in tally for number in range(first, last + 1)) == [
+        1,
+        2,
+        3,
+        3,
+        4,
+        4,
+        4,
+        5,
+        5,
+        6,
+        7,
+        8,
+    ]

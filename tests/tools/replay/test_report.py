@@ -86,6 +86,19 @@ def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
     assert [it["evidence"] for it in data] == ["gone", *(f"window {number} & more" for number in range(21))]
 
 
+def test_the_page_says_which_policy_was_in_force(tmp_path: Path) -> None:
+    """Solace's, of two sessions, and one of bytes; logs of older nodes do not say how long an end bears a silence."""
+    second = 1_000_000_000
+    solace = (50, 16, 0, second, 16, 0, second, 2 * second, 120 * second)
+    timeline = Timeline(names={ALPHA: "alpha", BETA: "beta"})
+    timeline.policies = {(ALPHA, BETA): {solace: 2}, (BETA, ALPHA): {(64, 32, 9_000, second // 2, 0, 0, 0, 0, 0): 1}}
+    text = page_of(tmp_path, Verdict(), timeline)
+    for said in ("alpha, beta", ">50<", ">16 packets or 1 s<", ">2 s to 120 s<", ">not known<"):
+        assert said in text
+    assert ">32 packets or 9,000 bytes or 0.5 s<" in text
+    assert "<h2>Policies in force</h2>" not in page_of(tmp_path, Verdict(), Timeline())
+
+
 def test_a_violation_leads_to_its_place(tmp_path: Path) -> None:
     """It has names, its time, file and line; its mark in the plots leads back. One without a time has no mark."""
     pytest.importorskip("matplotlib")

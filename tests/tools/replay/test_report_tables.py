@@ -54,3 +54,12 @@ def test_percentiles_go_over_time() -> None:
 def test_a_lane_has_the_queue_that_its_messages_are_for() -> None:
     """Whatever the queue's name has in it."""
     assert filled({"lane\ta\t7\tor\tders": 3}).lanes == {("a", 7): "or\tders"}
+
+
+def test_a_policy_counts_the_sessions_in_which_it_was_in_force() -> None:
+    values = "50\t16\t0\t1000000000\t16\t0\t1000000000\t2000000000\t120000000000"
+    found = filled({f"policy\ta\t{values}\tb": 2, "policy\tb\t64\t0\t9\t5\t0\t0\t0\t0\t0\todd\tname": 1}).policies
+    assert found == {
+        ("a", "b"): {(50, 16, 0, 10**9, 16, 0, 10**9, 2 * 10**9, 120 * 10**9): 2},
+        ("b", "odd\tname"): {(64, 0, 9, 5, 0, 0, 0, 0, 0): 1},
+    }

@@ -16,7 +16,7 @@ def test_shares_add_up() -> None:
 
 def test_what_was_acked_and_is_nowhere_is_lost() -> None:
     it = story()
-    it.commits.append(("b", 1, 6, 60))
+    it.commits["b"].add(1, 6, 60)
     it.acked = 8
     assert list(segments(it)) == [Segment(7, 8, 0, 0, 0, lost=True)]
     kept = story("recoverable")

@@ -211,3 +211,59 @@ def test_the_same_seed_loses_the_same() -> None:
         net.world.run(SECOND)
         outcomes.append(net.got[B])
     assert outcomes[0] == outcomes[1] != outcomes[2]
+
+
+# Addresses of both transports.
+
+
+def test_who_calls_an_address_of_the_other_transport_is_answered_where_it_calls_from() -> None:
+    """By a stream, in order and without loss, though it listens for datagrams itself; its next process calls anew."""
+    net = Net(Faults(loss=0.5), b=TCP_B)
+    net.send(20, A, TCP_B)
+    net.world.run(60 * SECOND)
+    assert net.numbers(TCP_B) == list(range(20))
+    (caller,) = {sender for _, sender in net.got[TCP_B]}
+    assert caller.startswith("tcp://a:")
+    net.send(20, TCP_B, caller)
+    net.world.run(60 * SECOND)
+    assert net.got[A] == [(data, TCP_B) for data, _ in net.got[A]]
+    assert net.numbers(A) == list(range(20))
+    net.network.detach(A)
+    net.listen(A)
+    net.world.run(SECOND)
+    assert net.gone[TCP_B] == [caller]
+    net.send(1, TCP_B, caller)
+    net.send(1, A, TCP_B)
+    net.world.run(10 * SECOND)
+    assert len(net.got[A]) == 20
+    assert net.gone[TCP_B] == [caller, caller]
+    assert net.got[TCP_B][-1][1] not in (caller, A)
+
+
+def test_a_stream_calls_by_datagrams_too() -> None:
+    """They can be lost."""
+    net = Net(Faults(loss=0.5), a=TCP_A)
+    net.send(100, TCP_A, B)
+    net.world.run(SECOND)
+    assert 20 < len(net.got[B]) < 80
+    assert {sender.partition(":")[0] for _, sender in net.got[B]} == {"udp"}
+
+
+def test_a_cut_is_between_hosts_wherever_they_call_from() -> None:
+    """What a stream held goes on when it is healed soon; later both ends know that it is gone."""
+    net = Net(Faults(delay_ns=MS), b=TCP_B)
+    net.send(1, A, TCP_B)
+    net.world.run(SECOND)
+    caller = net.got[TCP_B][0][1]
+    net.network.cut(A, TCP_B)
+    net.network.cut(TCP_B, A)
+    net.send(2, A, TCP_B)
+    net.send(2, TCP_B, caller)
+    net.world.run(STREAM_PATIENCE_NS // 2)
+    assert (len(net.got[A]), len(net.got[TCP_B])) == (0, 1)
+    net.network.heal()
+    net.world.run(SECOND)
+    assert (len(net.got[A]), len(net.got[TCP_B])) == (2, 3)
+    net.network.cut(A, TCP_B)
+    net.world.run(STREAM_PATIENCE_NS + SECOND)
+    assert (net.gone[A], net.gone[TCP_B]) == ([TCP_B], [caller])

@@ -1,0 +1,37 @@
+"""How far a message has come when ``send`` returns: HornetQ's switches, as values of a setting."""
+
+from dataclasses import dataclass
+
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import UsageError
+from triack.queues.stages import STAGES, Stage, as_stage
+
+__all__ = ["Blocking"]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """For what ``Node.send`` and ``send_many`` wait before they return; ``until`` of a call says something else.
+
+    A commit always waits until it is on this node's disk, and ``until`` of ``Transaction.commit`` for more.
+
+    Attributes:
+        durable: the stage that recoverable and transactional messages are to reach, such as ``"stored"``; None: none.
+        express: the same for express ones.
+        acknowledge: whether a consumer that acknowledges by itself waits until that is on the disk, before it hands out
+            the next message: then what was handed out once never comes again after a crash, but for the last one.
+    """
+
+    durable: Stage | str | None = None
+    express: Stage | str | None = None
+    acknowledge: bool = False
+
+    def __post_init__(self) -> None:
+        for name, lowest in (("durable", Delivery.RECOVERABLE), ("express", Delivery.EXPRESS)):
+            stage = getattr(self, name)
+            if stage is not None and as_stage(stage) > STAGES[lowest]:
+                raise UsageError(f"Blocking: {name} messages do not all have the stage {as_stage(stage).name.lower()}")
+
+    def stage_of(self, delivery: Delivery) -> Stage | str | None:
+        """What a message of that class waits for."""
+        return self.durable if delivery in DURABLE else self.express

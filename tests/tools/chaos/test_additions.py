@@ -1,0 +1,44 @@
+"""What seeds have got since: each comes, to a share of them, and changes nothing else of a plan."""
+
+from dataclasses import replace
+from random import Random
+
+from triack.tools.chaos.additions import mix_transports, waver
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.plan import DISHONEST, Plan
+
+
+def schemes(plan: Plan) -> set[str]:
+    return {address.partition(":")[0] for host in plan.hosts for address in host.addresses}
+
+
+def test_a_share_of_the_seeds_has_each() -> None:
+    """Peers at addresses of both transports, and permissions that come and go, in a block of 250 seeds."""
+    plans = [draw(seed) for seed in range(250)]
+    assert sum(len(schemes(plan)) == 2 for plan in plans) >= 5
+    assert sum(any(stream.wavers for stream in plan.streams) for plan in plans) >= 10
+    for plan in plans:
+        wavers = [index for index, stream in enumerate(plan.streams) if stream.wavers]
+        assert {fault.after for fault in plan.faults if fault.kind == "forbid"} == set(wavers)
+        if wavers:
+            assert plan.is_secure
+            assert not any(fault.kind in DISHONEST for fault in plan.faults)
+            assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
+
+
+def test_the_rest_of_a_plan_stays() -> None:
+    """Ports, faults and streams are those that were drawn before."""
+    moving = next(plan for plan in map(draw, range(300)) if any(host.others for host in plan.hosts))
+    for seed in range(20):
+        plan = waver(mix_transports(moving, Random(seed)), Random(seed))
+        for one, other in zip(plan.hosts, moving.hosts, strict=True):
+            assert [address.partition(":")[2] for address in one.addresses] == [
+                address.partition(":")[2] for address in other.addresses
+            ]
+            assert one.address == other.address
+        assert [replace(stream, wavers=False) for stream in plan.streams] == [
+            replace(stream, wavers=False) for stream in moving.streams
+        ]
+        assert [fault for fault in plan.faults if fault.kind != "forbid"] == [
+            fault for fault in moving.faults if fault.kind != "forbid"
+        ]

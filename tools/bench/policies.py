@@ -1,0 +1,291 @@
+"""POLICIES: the acknowledgements of five systems on the same link, side by side.
+
+What they differ in is when datagrams leave, and no processor decides that: so the nodes are whole, with their stores,
+and link, disks and clock are simulated. The figures are those of the protocols, the same on every machine, and on none
+of them how fast this one is (the other rows say that).
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from math import ceil
+from random import Random
+from statistics import median
+from typing import Any, NamedTuple
+
+from triack.base.ack_trigger import terms_of
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.node.policies import PRESETS, hornetq
+from triack.queues.ack_events import AckEvents
+from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.settings import NodeSettings
+from triack.queues.stages import Stage
+from triack.tools.bench.figures import Result
+from triack.tools.bench.options import Meter, Options
+from triack.tools.bench.pipe import LinkPlan, Pipe
+from triack.tools.bench.rows import POLICY_LINKS, POLICY_METRICS, Row, policy_figure
+from triack.tools.replay.files import parse_records
+from triack.tools.sim.host import SimHost
+from triack.tools.sim.network import Network
+from triack.tools.sim.world import World
+
+__all__ = ["LINKS", "Seen", "blocking_rate", "lose_session", "measure_policies", "pace", "stream"]
+
+LINKS = dict(
+    zip(
+        POLICY_LINKS,
+        (
+            LinkPlan(rate_bps=1_000_000_000, round_trip_ns=MS // 2),
+            LinkPlan(rate_bps=100_000_000, round_trip_ns=50 * MS, queue_bytes=625_000),
+            LinkPlan(rate_bps=100_000_000, round_trip_ns=10 * MS, loss=0.05),
+        ),
+        strict=True,
+    )
+)
+"""A local network, one far away with a queue of its bandwidth and delay, and T8's, lossy."""
+SIZE_BYTES = 100
+"""As most rows send them."""
+STREAM_MESSAGES = 2_000
+"""Some windows of each policy."""
+PACED_MESSAGES, PACED_EVERY_NS = 1_000, 10 * MS
+"""A hundred a second, for several of the longest intervals."""
+QUICK_SHARE = 10
+"""``--quick`` sends one in so many."""
+BLOCKED_MESSAGES = 200
+"""One after the other: each takes the same time."""
+HEADER_BYTES = 28
+"""Of IP (20) and UDP (8, RFC 768), which take their time on a link as well."""
+END_NS = 600 * SECOND
+"""Every run is over long before: MSMQ gives a session up after 40 s."""
+DISK_NS = MS // 4
+"""What a commit takes: as the simulated disk has it, and good SSDs."""
+QUEUE = "q"
+
+
+class Seen(NamedTuple):
+    """What one run showed, as far as it was looked for."""
+
+    rate: float = 0.0
+    acks: float = 0.0
+    delays_ns: tuple[int, ...] = ()
+    held_bytes: int = 0
+    again: int = 0
+
+
+class _Link(Network):
+    """A network that is one link; the datagrams of each address are counted."""
+
+    def __init__(self, world: World, plan: LinkPlan) -> None:
+        super().__init__(world)
+        self.sent: Counter[str] = Counter()
+        self._plan = plan
+        self._pipes: dict[str, Pipe] = {}
+
+    def _carry(self, datagram: bytes, sender: str, to: str) -> None:
+        self.sent[sender] += 1
+        if sender not in self._pipes:
+            self._pipes[sender] = Pipe(self._plan, Random(f"{self._plan.seed} {sender}"))
+        now_ns = self.world.now_ns
+        arrives_ns = self._pipes[sender].offer(len(datagram) + HEADER_BYTES, now_ns)
+        if arrives_ns is not None:
+            self._later(arrives_ns - now_ns, to, lambda port: port.receive(datagram, sender))
+
+
+class _Run:
+    """A sender and a receiver with the same settings, on a link."""
+
+    def __init__(self, settings: NodeSettings, plan: LinkPlan, disk_ns: int = DISK_NS) -> None:
+        self.world = World(plan.seed)
+        self.link = _Link(self.world, plan)
+        self.sender, self.receiver = (
+            SimHost(self.world, self.link, name, f"udp://{name}:1", settings=settings, keys=()) for name in "ab"
+        )
+        self.bodies: list[bytes] = []
+        for host in (self.sender, self.receiver):
+            host.commit_ns = disk_ns
+            host.start()
+
+    @property
+    def outgoing(self) -> OutgoingQueue:
+        """What the sender sends."""
+        return self.sender.live.outgoing_queue(self.receiver.address, QUEUE, Delivery.TRANSACTIONAL)
+
+    def send(self, messages: int) -> int:
+        """Send so many. Returns the ticket of the last."""
+        ticket = -1
+        for _ in range(messages):
+            self.bodies.append(b"%0*d" % (SIZE_BYTES, len(self.bodies)))
+            ticket = self.sender.live.submit(self.outgoing, self.bodies[-1], SIZE_BYTES)
+        self.sender.drain()
+        return ticket
+
+    def arrived(self) -> bool:
+        """Whether all that was sent is in its queue."""
+        mailbox = self.receiver.live.inbox.mailboxes.get(QUEUE)
+        return mailbox is not None and mailbox.length == len(self.bodies)
+
+    def settle(self) -> None:
+        """Until everything has arrived and is acknowledged."""
+        self.world.run(END_NS, lambda: self.arrived() and not self.outgoing.busy)
+
+    def read(self) -> list[bytes]:
+        """All that has arrived, in its order."""
+        host, read = self.receiver, list[bytes]()
+        mailbox = host.live.make_queue(QUEUE)
+        for _ in range(END_NS // MS):
+            while (lease := host.live.take(mailbox, self.world.now_ns)) is not None:
+                read.append(lease.body)
+                mailbox.acknowledge(lease)
+            if len(read) >= len(self.bodies):
+                break
+            host.drain()
+            self.world.run(MS)
+        return read
+
+    def check(self) -> None:
+        """Everything came once and in order, or the figures are of something else."""
+        assert self.read() == self.bodies, "the promise of every policy is the same"
+
+
+@contextmanager
+def _run(settings: NodeSettings, plan: LinkPlan, disk_ns: int = DISK_NS) -> Iterator[_Run]:
+    run = _Run(settings, plan, disk_ns)
+    # The session that all of it goes through is there before.
+    run.send(1)
+    run.settle()
+    try:
+        yield run
+        run.check()
+    finally:
+        for host in (run.sender, run.receiver):
+            host.end()
+            host.disk.close()
+
+
+def stream(settings: NodeSettings, plan: LinkPlan, messages: int = STREAM_MESSAGES) -> Seen:
+    """As fast as window and link let them go: messages a second, and datagrams of acks for each."""
+    with _run(settings, plan) as run:
+        began_ns, before = run.world.now_ns, run.link.sent[run.receiver.address]
+        run.send(messages)
+        run.world.run(END_NS, run.arrived)
+        rate = messages * SECOND / (run.world.now_ns - began_ns)
+        run.settle()
+        return Seen(rate=rate, acks=(run.link.sent[run.receiver.address] - before) / messages)
+
+
+def pace(settings: NodeSettings, plan: LinkPlan, messages: int = PACED_MESSAGES) -> Seen:
+    """A hundred a second: when their sender is told of each, and how many bytes it holds until then."""
+    with _run(settings, plan) as run:
+        trigger, outgoing = settings.ack_events, run.outgoing
+        terms = None if trigger is None else terms_of(trigger, settings.session.max_unacked_packet)
+        events = AckEvents(terms, outgoing.first_unsettled, lambda: None)
+        run.sender.live.watching.begin(outgoing, events)
+        sent_ns, delays_ns, held_bytes = list[int](), list[int](), 0
+
+        def look() -> bool:
+            nonlocal held_bytes
+            held_bytes = max(held_bytes, outgoing.unacked_bytes)
+            while (event := events.poll()) is not None:
+                # The first message is that which opened the session.
+                told = range(event.first - 2, event.last - 1)
+                delays_ns.extend(run.world.now_ns - sent_ns[number] for number in told)
+            return len(delays_ns) == messages
+
+        for _ in range(messages):
+            sent_ns.append(run.world.now_ns)
+            run.send(1)
+            run.world.run(PACED_EVERY_NS, look)
+            run.world.run(sent_ns[-1] + PACED_EVERY_NS - run.world.now_ns, look)
+        run.world.run(END_NS, look)
+        return Seen(delays_ns=tuple(sorted(delays_ns)), held_bytes=held_bytes)
+
+
+def lose_session(settings: NodeSettings, plan: LinkPlan, messages: int = PACED_MESSAGES) -> Seen:
+    """The link is cut under a paced stream until the session is given up: messages that come again afterwards."""
+    with _run(settings, plan) as run:
+        one, other = run.sender.address, run.receiver.address
+        for number in range(messages):
+            if number == messages // 2:
+                run.link.cut(one, other)
+                run.link.cut(other, one)
+            run.send(1)
+            run.world.run(PACED_EVERY_NS)
+        run.world.run(END_NS, lambda: not any(link.conversation for link in run.sender.live.outbox.links.values()))
+        again_before = _came(run) - _distinct(run)
+        run.link.heal()
+        run.settle()
+        return Seen(again=_came(run) - _distinct(run) - again_before)
+
+
+def _came(run: _Run) -> int:
+    """Messages in packets that came, as often as they came."""
+    return sum(packets * count for record in _received(run) for packets, count in record["counts"])
+
+
+def _distinct(run: _Run) -> int:
+    """Messages in packets that came, each once."""
+    seen = dict[int, int]()
+    for record in _received(run):
+        counts = [count for packets, count in record["counts"] for _ in range(packets)]
+        seen.update(enumerate(counts, record["number"]))
+    return sum(seen.values())
+
+
+def _received(run: _Run) -> Iterator[dict[str, Any]]:
+    for record in parse_records(bytes(run.receiver.records[-1])):
+        if record["event"] == "packet_received" and "number" in record:
+            yield record
+
+
+def blocking_rate(round_trip_ns: int, disk_ns: int) -> float:
+    """Messages a second of a sender that waits for each to be stored: HornetQ's arithmetic."""
+    plan = LinkPlan(rate_bps=10 * SECOND, round_trip_ns=round_trip_ns)
+    settings = hornetq(block_on_durable_send=True)
+    with _run(settings, plan, disk_ns) as run:
+        stage = settings.blocking.stage_of(Delivery.TRANSACTIONAL)
+        assert stage == Stage.STORED.name.lower()
+        began_ns = run.world.now_ns
+        for _ in range(BLOCKED_MESSAGES):
+            ticket, stored = run.send(1), list[str | None]()
+            run.sender.live.await_stage(run.outgoing, ticket, Stage.STORED, stored.append)
+            run.sender.drain()
+            run.world.run(END_NS, lambda stored=stored: bool(stored))  # type: ignore[misc]
+        rate = BLOCKED_MESSAGES * SECOND / (run.world.now_ns - began_ns)
+        run.settle()
+        return rate
+
+
+async def measure_policies(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """Each policy on each link; once, as time is virtual."""
+    share = QUICK_SHARE if options.quick else 1
+    result.note("whole nodes on a simulated link, disk and clock: what the protocols do, the same at every run")
+    for link, plan in LINKS.items():
+        for policy, settings in PRESETS.items():
+            name = f"{row.name} {link} {policy}"
+            meter.begin(name, replace(row.work, messages=STREAM_MESSAGES // share))
+            await asyncio.sleep(0)  # the meter is drawn
+            streamed = stream(settings, plan, STREAM_MESSAGES // share)
+            paced = pace(settings, plan, PACED_MESSAGES // share)
+            lost = lose_session(settings, plan, PACED_MESSAGES // share)
+            values = (
+                streamed.rate,
+                streamed.acks,
+                median(paced.delays_ns) / MS,
+                paced.delays_ns[ceil(0.99 * len(paced.delays_ns)) - 1] / MS,
+                paced.held_bytes / 1024,
+                lost.again,
+            )
+            for metric, value in zip(POLICY_METRICS, values, strict=True):
+                result.figures[policy_figure(link, policy, metric)].values.append(value)
+            meter.say(f"{name}: {streamed.rate:,.0f} msg/s, {streamed.acks:.3f} acks a message")
+    round_trip_ns = MS // 4
+    arithmetic, stored = (blocking_rate(round_trip_ns, disk_ns) for disk_ns in (0, DISK_NS))
+    result.note(
+        f"a sender that waits for each message, round trip 0.25 ms: {arithmetic:,.0f} msg/s, at most 4,000; with two "
+        f"disks that take 0.25 ms for a commit {stored:,.0f}"
+    )
+    result.verified = True
+    result.guarantee = ["exactly once", "in order"]

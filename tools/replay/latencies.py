@@ -1,0 +1,63 @@
+"""How long messages took from being queued to being committed, measured as the records of both nodes come."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from triack.tools.replay.findings import Output, Record
+from triack.tools.replay.series import latency_bucket
+
+
+class Latencies:
+    """Brings the ranges that were queued in one sequence together with those that were committed.
+
+    The records of one node may be seen long before those of the other. Each commit is measured once, by the range that
+    its last packet was queued in; what was committed as a whole is forgotten.
+    """
+
+    __slots__ = ("_commits", "_queued")
+
+    def __init__(self) -> None:
+        # (last, first, wall time, packets that were not committed yet), sorted.
+        self._queued: list[tuple[int, int, int, int]] = []
+        # (last, packets, messages, wall time) of commits of what was not queued yet.
+        self._commits: list[tuple[int, int, int, int]] = []
+
+    @property
+    def waiting(self) -> int:
+        """How many ranges and commits have not found each other."""
+        return len(self._queued) + len(self._commits)
+
+    def queued(self, record: Record, out: Output) -> None:
+        """Packets were queued."""
+        first, last = record["first"], record["last"]
+        insort(self._queued, (last, first, record["wall_ns"], last - first + 1))
+        low = bisect_left(self._commits, (first, 0, 0, 0))
+        high = bisect_left(self._commits, (last + 1, 0, 0, 0))
+        early, self._commits[low:high] = self._commits[low:high], []
+        for commit in early:
+            self._measure(commit, out)
+
+    def committed(self, record: Record, out: Output) -> None:
+        """Packets were committed."""
+        first, last = record["first"], record["last"]
+        self._measure((last, last - first + 1, record["count"], record["wall_ns"]), out)
+
+    def _measure(self, commit: tuple[int, int, int, int], out: Output) -> None:
+        last, packets, messages, wall_ns = commit
+        at = bisect_left(self._queued, (last, 0, 0, 0))
+        if at == len(self._queued) or self._queued[at][1] > last:
+            insort(self._commits, commit)
+            return
+        queued_ns = self._queued[at][2]
+        if wall_ns >= queued_ns:
+            out.chart(f"latency {latency_bucket(wall_ns - queued_ns)}", wall_ns, messages)
+        self._take(at, last - packets + 1, last)
+
+    def _take(self, at: int, first: int, last: int) -> None:
+        """Forget what was committed, from the range at a place downwards."""
+        while at >= 0 and self._queued[at][0] >= first:
+            end, begin, queued_ns, left = self._queued[at]
+            left -= min(end, last) - max(begin, first) + 1
+            self._queued[at : at + 1] = [(end, begin, queued_ns, left)] if left > 0 else []
+            at -= 1
