@@ -83,8 +83,7 @@ def command(
         raise click.UsageError("--follow goes with the local engine")
     try:
         if live:
-            given = [Path(directory) for directory in directories]
-            verdict = _follow(given, until_idle, checkpoint)
+            verdict = _follow([Path(directory) for directory in directories], until_idle, checkpoint)
             if report is not None:
                 write_page(verdict, directories, report, verdict.findings)
         else:

@@ -74,15 +74,14 @@ def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations:
         verdict: gets to know where.
         paths: what was replayed.
         report: the HTML page.
-        violations: all of them, where the verdict may have only the first.
+        violations: all of them.
 
     Raises:
         ReplayError: it cannot be written, or what it needs is not installed.
     """
     from triack.tools.replay.report import write_report
 
-    command = _command(paths, verdict.engine, report)
-    write_report(report, verdict, verdict.timeline or Timeline(), command, violations)
+    write_report(report, verdict, verdict.timeline or Timeline(), _command(paths, verdict.engine, report), violations)
     verdict.report = str(report)
 
 
