@@ -112,5 +112,6 @@ class DeadReason(Reason):
     RECEIVE_TIMEOUT = "receive-timeout", "Its time to be received ran out."
     MAX_REDELIVERIES = "max-redeliveries", "It was given back as failed too often."
     BAD_BODY = "bad-body", "Its parts do not make a message."
+    SESSION_LOST = "session-lost", "Its session was lost before it was acknowledged, and it is not to be sent again."
     PURGED = "purged", "It was taken out of its outgoing queue by hand."
     OWN_ADDRESS = "own-address", "Its destination is this node by another address, where it can never arrive."

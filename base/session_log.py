@@ -107,13 +107,18 @@ FIELDS: Final[dict[str, Field]] = {
     "window": Field(int, "packets, the most that may be unacknowledged"),
     "idle_ack_delay_ns": Field(int, "nanoseconds that a packet may wait for its session ack"),
     "ack_threshold": Field(int, "packets after which a session ack is due; 0: no such limit"),
+    "ack_share": Field(str, "share of the window after which a session ack is due, as `1/2`; empty: no such limit"),
+    "ack_count": Field(int, "packets after which one is due whatever the window is; 0: no such limit"),
     "ack_bytes": Field(int, "bytes after which a session ack is due; 0: no such limit"),
     "store_ack_delay_ns": Field(int, "nanoseconds that a packet on the disk may wait for its store ack"),
     "store_ack_threshold": Field(int, "packets on the disk after which a store ack is due; 0: no such limit"),
+    "store_ack_share": Field(str, "share of the window for store acks, as `1/2`; empty: no such limit"),
+    "store_ack_count": Field(int, "packets for store acks, whatever the window is; 0: no such limit"),
     "store_ack_bytes": Field(int, "bytes on the disk after which a store ack is due; 0: no such limit"),
     "ack_timeout_max_ns": Field(int, "nanoseconds of silence after which one ends the session at the latest"),
     "store_ack_timeout_min_ns": Field(int, "nanoseconds before which no store ack timeout ends the session"),
     "store_ack_timeout_max_ns": Field(int, "nanoseconds after which one does at the latest"),
+    "congestion": Field(str, "who shares the network: `newreno`, `bbr`, or `none`: on a stream TCP does"),
     "unacked": Field(int, "packets sent and not session-acked"),
     "packet": Field(
         int,
@@ -159,9 +164,13 @@ SETTINGS: Final = (
 """What a node says of its settings when it starts; logs of older nodes lack them."""
 
 POLICY: Final = (
+    "ack_share",
+    "ack_count",
     "ack_bytes",
     "store_ack_delay_ns",
     "store_ack_threshold",
+    "store_ack_share",
+    "store_ack_count",
     "store_ack_bytes",
     "ack_timeout_min_ns",
     "ack_timeout_max_ns",
@@ -170,7 +179,11 @@ POLICY: Final = (
 )
 """What else is in force in a session, by agreement of both ends."""
 
-LACKING: Final = {"node_started": SETTINGS, "session_opened": POLICY, "store_ack_sent": ("trigger", "pending")}
+LACKING: Final = {
+    "node_started": SETTINGS,
+    "session_opened": (*POLICY, "congestion"),
+    "store_ack_sent": ("trigger", "pending"),
+}
 """What records of version 1 lack, by their event."""
 
 _STREAM: Final = ("class", "origin", "lane", "sequence")
@@ -200,7 +213,18 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "session_opened": Event(
         "the session became open",
-        ("session", "peer", "peer_name", "role", "address", "window", "idle_ack_delay_ns", "ack_threshold", *POLICY),
+        (
+            "session",
+            "peer",
+            "peer_name",
+            "role",
+            "address",
+            "window",
+            "idle_ack_delay_ns",
+            "ack_threshold",
+            *POLICY,
+            "congestion",
+        ),
     ),
     "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
@@ -242,7 +266,8 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "removed": Event(
         "the origin gives packets up: the commit that begins now moves their messages to its dead-letter queue. A "
-        "process that dies in between has them again. `reason` is `expired`, or that of the peer's rejection",
+        "process that dies in between has them again. `reason` is `expired`, `session-lost`, `purged` or that of the "
+        "peer's rejection",
         (*_PACKETS, "reason"),
     ),
     "handed": Event(

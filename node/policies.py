@@ -54,8 +54,8 @@ def msmq(
     Args:
         max_unacked_packet: 1 to 65535 (``MaxUnackedPacket``).
         idle_ack_delay_s: 0 to 60 (``IdleAckDelay``).
-        ack_timeout_s: 20 to 120 (``AckTimeout``, [MS-MQQB] 2.2.2.1). It counts twice, as for every destination with a
-            direct name, and there are no other names here.
+        ack_timeout_s: 20 to 120 (``AckTimeout``, [MS-MQQB] 2.2.2.1). It counts twice for a peer that is called by its
+            address, as for direct names there.
         seq_max_ack_delay_s: at most a day (``SeqMaxAckDelay``).
         try_connect_interval_s: 0.001 to 3600 (``TryConnectInterval``).
 
@@ -73,7 +73,8 @@ def msmq(
             max_unacked_packet=max_unacked_packet,
             ack_trigger=AckTrigger(delay_s=idle_ack_delay_s, piggyback_after=0.75),
             store_ack_trigger=AckTrigger(delay_s=0.5, delay_rtts=8, delay_max_s=120.0, piggyback_after=0.75),
-            ack_timeout_s=2 * ack_timeout_s,
+            ack_timeout_s=ack_timeout_s,
+            direct_ack_timeouts=2,
             store_ack_timeout_s=240.0,
             cleanup_interval_s=300.0,
         ),
@@ -225,7 +226,8 @@ SOURCES: dict[str, dict[str, str]] = {
         "session.store_ack_trigger.delay_rtts": "[MS-MQQB] 3.1.5.3.2",
         "session.store_ack_trigger.delay_max_s": "[MS-MQQB] 3.1.5.3.2",
         "session.store_ack_trigger.piggyback_after": "[MS-MQQB] 3.1.7.11",
-        "session.ack_timeout_s": "[MS-MQQB] 2.2.2.1, 20 s, twice for direct names (3.1.2.4)",
+        "session.ack_timeout_s": "[MS-MQQB] 2.2.2.1",
+        "session.direct_ack_timeouts": "[MS-MQQB] 3.1.2.4, QosCleanupIntervalMultiplier",
         "session.store_ack_timeout_s": "Triack: twice the longest delay, as MSMQ computes it",
         "session.cleanup_interval_s": "[MS-MQQB] 3.1.2.2",
         "order.order_ack_idle_s": "[MS-MQQB] 3.1.2.7",

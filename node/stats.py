@@ -89,6 +89,8 @@ class SessionStats:
         unacknowledged: packets that are.
         round_trip_s: smoothed, in seconds; None before the first sample.
         resends: packets that left again in this session.
+        congestion: ``newreno`` or ``bbr``; ``none`` over a stream, where TCP shares the network.
+        congestion_window_bytes: how much may be on the wire; None over a stream.
         session_acks: when this end acknowledges what arrived.
         store_acks: when it acknowledges what is on its disk.
         survives: what the other node's store survives, as it says: what ``stored`` of a message to it is worth.
@@ -101,6 +103,8 @@ class SessionStats:
     unacknowledged: int
     round_trip_s: float | None
     resends: int
+    congestion: str
+    congestion_window_bytes: int | None
     session_acks: AckStats
     store_acks: AckStats
     survives: Survives
@@ -246,6 +250,7 @@ def _link(link: Link, waits_for: WaitsFor | None) -> LinkStats:
 
 def _session(conversation: Conversation) -> SessionStats:
     session, window = conversation.session, conversation.session.window
+    congestion = window.congestion
     return SessionStats(
         address=conversation.path,
         peer=conversation.peer_label,
@@ -254,6 +259,8 @@ def _session(conversation: Conversation) -> SessionStats:
         unacknowledged=window.unacked,
         round_trip_s=session.rtt.smoothed_ns / SECOND if session.rtt.measured else None,
         resends=window.resends,
+        congestion="none" if congestion is None else congestion.name,
+        congestion_window_bytes=None if congestion is None else congestion.window_bytes,
         session_acks=_acks(session.answering.terms),
         store_acks=_acks(session.answering.store_terms),
         survives="power loss" if conversation.peer is None else conversation.peer.survives,

@@ -306,6 +306,11 @@ class OutgoingSequence:
             self._send_again(again, EntryEvent.SEND_AGAIN)
         return again
 
+    def unconfirmed(self) -> list[Entry]:
+        """What this session was given, and of which nothing says that the next hop has it for good."""
+        waiting = (entry for entry in self.entries.values() if entry.state in _WAITING_FOR_ACKS)
+        return [entry for entry in waiting if entry.packet and not entry.stored]
+
     def message_of(self, entry: Entry) -> list[Entry]:
         """The packets of the large message that ``entry`` is a fragment of; else itself."""
         return [entry] if entry.whole is None else list(entry.whole.entries)

@@ -56,6 +56,7 @@ class Admission:
         express: express messages in memory.
         early: packets that came before their turn, in memory, and what is remembered of gaps.
         waiting: what waits for its commit, in memory.
+        streams: the streams themselves, in memory.
         store_low: whether the disk has so little room that nothing is taken.
         room_bytes: how much more it takes, by the last look at it; None when nobody could tell.
     """
@@ -81,6 +82,7 @@ class Admission:
         quarter = (settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4)
         self.early = Account(*quarter)
         self.waiting = Account(*quarter)
+        self.streams = Account(*quarter)
         self.store_low = False
         self.room_bytes: int | None = None
         self._news: list[QueueOverQuota | StoreLow] = []
@@ -89,7 +91,7 @@ class Admission:
 
     def handle_start(self, node_id: bytes) -> None:
         """This node is no peer of its own."""
-        for account in (self.early, self.waiting, self.disk, self.express):
+        for account in (self.early, self.waiting, self.streams, self.disk, self.express):
             account.own = node_id
 
     # ---- for ever
@@ -112,6 +114,10 @@ class Admission:
         if crowded or self._made[transfer.origin] >= self._settings.limits.max_peer_queues:
             return RejectReason.TOO_MANY_QUEUES
         return None
+
+    def has_streams_enough(self, origin: bytes, streams: int) -> bool:
+        """Whether a peer with so many streams may have no more."""
+        return streams >= self._settings.max_streams or self.streams.is_full(origin)
 
     def handle_made(self, origin: bytes) -> None:
         """A queue was made for a peer."""

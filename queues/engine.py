@@ -17,7 +17,7 @@ from triack.base.reasons import DeadReason, DropReason
 from triack.queues.accepted_keys import Accepted
 from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
-from triack.queues.handshake import Handshakes, session_settings
+from triack.queues.handshake import Handshakes
 from triack.queues.inbox import Inbox
 from triack.queues.jobs import Jobs, Look
 from triack.queues.link import Conversation, Links
@@ -29,6 +29,7 @@ from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder, start_record
 from triack.queues.redelivery import Return
 from triack.queues.reports import Reports
+from triack.queues.session_settings import session_settings
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage, Waiter
 from triack.queues.transmitter import Giving, Transmitter
@@ -237,8 +238,10 @@ class Engine:
             its way from the disk; the queue's listeners are told when to ask again.
         """
         now_ms = self.wall_ms(now_ns)
-        self.inbox.expiry.handle_timer(now_ms)
         while (run := mailbox.open_run(now_ms)) is not None:
+            if run.packet.has_expired(now_ms):
+                self.inbox.expiry.expire(mailbox, [run.packet])
+                continue
             try:
                 run.packet.open()
             except ProtocolError:

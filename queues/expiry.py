@@ -21,10 +21,11 @@ from triack.queues.handed import as_runs, handed_fields
 from triack.queues.mailbox import Mailbox, Notices
 from triack.queues.queued_packet import Lease, QueuedPacket
 
-__all__ = ["Expired", "Expiry"]
+__all__ = ["LETTERS_MAX", "Expired", "Expiry"]
 
-LETTERS_MAX = 1_000
-"""Dead letters of one commit: each is a row of its own, and others wait for that commit."""
+LETTERS_MAX = 200
+"""Dead letters that one commit makes, and packets that expire in one round: some milliseconds of work, as whoever
+shares the event loop waits meanwhile. The others follow with the next."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
 """Bodies fetched from the store at a time, as a queue does for its readers."""
 
@@ -56,13 +57,17 @@ class Expiry:
         self._expired: deque[tuple[Mailbox, QueuedPacket, list[int]]] = deque()
 
     def handle_timer(self, now_ms: int) -> None:
-        """Take what has expired out of its queue. ``now_ms`` is the wall clock."""
+        """Take some of what has expired out of its queue. ``now_ms`` is the wall clock."""
         by_queue: dict[Mailbox, list[QueuedPacket]] = {}
-        for mailbox, packet in self._notices.expiring.poll_due(now_ms):
+        for mailbox, packet in self._notices.expiring.poll_due(now_ms, LETTERS_MAX):
             by_queue.setdefault(mailbox, []).append(packet)
         for mailbox, packets in by_queue.items():
-            expired = mailbox.expire(packets)
-            self._expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
+            self.expire(mailbox, packets)
+
+    def expire(self, mailbox: Mailbox, packets: list[QueuedPacket]) -> None:
+        """Take what nobody has of these packets out of their queue."""
+        expired = mailbox.expire(packets)
+        self._expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
 
     def next_deadline_ms(self) -> int | None:
         """When the next packet expires, by the wall clock, or None."""

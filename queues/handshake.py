@@ -24,7 +24,6 @@ from triack.base.datagram import Channel, Channels, Header, Kind
 from triack.base.errors import ProtocolError, RollbackDetected
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
-from triack.base.units import SECOND, in_ns
 from triack.queues.calling import WaitsFor
 from triack.queues.conversations import Conversations
 from triack.queues.effects import Release, Vouch
@@ -32,16 +31,16 @@ from triack.queues.history import History, Peers, covers
 from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.link import Conversation, Link
 from triack.queues.outbox import Outbox
+from triack.queues.session_settings import session_settings
 from triack.queues.settings import NodeSettings
 from triack.session.frames import Hello
 from triack.session.session import Session
-from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
 
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["HALTED_MAX", "Handshakes", "session_settings"]
+__all__ = ["HALTED_MAX", "Handshakes"]
 
 HALTED_MAX = 1_024
 """Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
@@ -52,22 +51,6 @@ SESSIONS_OF_ONE_MAX = 8
 _IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
 """What belongs to a conversation that there is."""
 _SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
-
-
-def session_settings(settings: NodeSettings, address: str, try_ns: int | None = None) -> SessionSettings:
-    """The settings of a session.
-
-    Args:
-        settings: of the node.
-        address: with whom.
-        try_ns: how long a connection may take, None for what the settings say.
-    """
-    session = settings.session
-    if not address.startswith("udp:"):
-        session = replace(session, max_datagram_bytes=settings.stream_datagram_bytes)
-    if try_ns is not None and try_ns < in_ns(session.connect_timeout_s):
-        session = replace(session, connect_timeout_s=try_ns / SECOND)
-    return session
 
 
 class Halted(NamedTuple):
@@ -194,7 +177,8 @@ class Handshakes:
         path = link.calling.address
         channel = self._channels.dial(link.peer, path.partition(":")[0])
         own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
-        session = self._make_session(self._random.getrandbits(64), own, path, channel, now_ns, try_ns=try_ns)
+        named = link.peer, path
+        session = self._make_session(self._random.getrandbits(64), own, named, channel, now_ns, try_ns=try_ns)
         link.conversation = self._add(Conversation(session, channel, path, link.peer, self.awake, own))
         link.conversation.link = link
 
@@ -307,7 +291,8 @@ class Handshakes:
 
     def _accept(self, connect: Connect, now_ns: int) -> None:
         channel, hello, own = connect.channel, connect.hello, self._answer(connect.peer)
-        session = self._make_session(hello.session_id, own, connect.sender, channel, now_ns, peer=hello)
+        named = connect.name, connect.sender
+        session = self._make_session(hello.session_id, own, named, channel, now_ns, peer=hello)
         conversation = self._add(
             Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
         )
@@ -422,15 +407,17 @@ class Handshakes:
         self,
         session_id: int,
         own: Introduction,
-        path: str,
+        named: tuple[str, str],
         channel: Channel,
         now_ns: int,
         *,
         peer: Hello | None = None,
         try_ns: int | None = None,
     ) -> Session:
+        """A session with a peer of that name, or address, at that address."""
+        name, path = named
         return Session(
-            session_settings(self._settings, path, try_ns),
+            session_settings(self._settings, path, try_ns, direct="://" in name),
             session_id=session_id,
             connection_id=self._connection_id(),
             introduction=own.encode(),

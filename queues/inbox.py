@@ -32,7 +32,7 @@ from triack.queues.expiry import Expiry
 from triack.queues.group_commit import REFUSED, GroupCommit
 from triack.queues.handed import as_runs, handed_fields
 from triack.queues.incoming_run import IncomingRun
-from triack.queues.incoming_transfer import Arrival, IncomingTransfer
+from triack.queues.incoming_transfer import STREAM_BYTES, Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
 from triack.queues.packing import (
@@ -159,7 +159,10 @@ class Inbox:
         return self._transfers.get(origin, {}).get(lane)
 
     def _add(self, transfer: IncomingTransfer) -> None:
-        self._transfers.setdefault(transfer.origin, {})[transfer.lane] = transfer
+        streams = self._transfers.setdefault(transfer.origin, {})
+        if transfer.lane not in streams:
+            self.admission.streams.add(transfer.origin, STREAM_BYTES)
+        streams[transfer.lane] = transfer
 
     # ---- queues
 
@@ -337,7 +340,7 @@ class Inbox:
             # Express lanes are numbered anew in each life of their origin, under a greater sequence.
             if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
-        elif len(self._transfers.get(header.origin, ())) >= self._settings.max_streams:
+        elif self.admission.has_streams_enough(header.origin, len(self._transfers.get(header.origin, ()))):
             return RejectReason.TOO_MANY_STREAMS
         try:
             check_name(header.queue)

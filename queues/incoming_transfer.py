@@ -22,6 +22,8 @@ _LENGTH = Struct("!I")
 
 HELD_BYTES = 512
 """What a packet that came too early takes in memory beside its body, measured."""
+STREAM_BYTES = 2_048
+"""What a stream takes in memory beside what is out of order, measured: machines, names, entries in tables."""
 GAP_BYTES = 128
 """The same for what is remembered between two gaps."""
 

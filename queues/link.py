@@ -17,6 +17,7 @@ from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.path import Paths
 from triack.queues.reconnect import Reconnect, wait_ns
 from triack.session.session import Session
+from triack.session.settings import WINDOW_MAX
 from triack.session.states import State
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ QUEUE_TURN_PACKETS = 16
 has some in every window."""
 CONTROL_MAX = 8_192
 """Order acks and rejections that wait for one peer to take them: twice as many as it may have streams."""
+REFUSING_MAX = 2 * WINDOW_MAX
+"""Packets that these may refuse before the peer acknowledges that it knows: more than a session ever has on its way."""
 _HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
 """Their counters are not of the direction that they go in."""
 PENDING_MAX = 32
@@ -51,6 +54,7 @@ class Conversation:
         own: what this node said of itself last.
         peer: what the other node said of itself; None for an initiator that has not been answered.
         control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
+        refusing: how many packets they refuse, with those of answers that the peer has not acknowledged yet.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
         pending: the channels of one that accepts, before the initiator has spoken, and where each accept went; newest
             last.
@@ -69,6 +73,7 @@ class Conversation:
     peer: Introduction | None = None
     link: "Link | None" = None
     control: OrderedDict[tuple[int, int], Control] = field(default_factory=OrderedDict)
+    refusing: int = 0
     highest_counter: int = 0
     paths: Paths = field(default_factory=Paths)
     pending: list[tuple[Channel, str]] = field(default_factory=list)
@@ -119,6 +124,11 @@ class Conversation:
         if FREED_BY[delivery] is Ack.SESSION:
             self.session.answering.session_ack.handle_refused(packet)
 
+    def handle_refused(self, numbers: tuple[int, ...]) -> None:
+        """The peer knows that these packets of the session are refused."""
+        self.refusing -= len(numbers)
+        self.session.handle_refused(numbers)
+
     def put_control(self, key: tuple[int, int], control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
 
@@ -126,12 +136,15 @@ class Conversation:
             False when too many wait: it is dropped, and its packet will come again.
         """
         older = self.control.get(key)
+        full = older is None and len(self.control) >= CONTROL_MAX
+        if full or self.refusing + len(control.refuses) > REFUSING_MAX:
+            for number in control.refuses:
+                self.session.answering.session_ack.handle_unanswered(number)
+            self.wake()
+            return False
+        self.refusing += len(control.refuses)
         if older is not None:
             control.refuses += older.refuses
-        elif len(self.control) >= CONTROL_MAX:
-            for number in control.refuses:
-                self.session.answering.session_ack.handle_settled(number)
-            return False
         self.control[key] = control
         self.wake()
         return True

@@ -20,6 +20,7 @@ from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
 from triack.queues.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.deadlines import Deadlines
+from triack.queues.expiry import LETTERS_MAX
 from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox, Record
@@ -38,9 +39,6 @@ FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once: many windows of small packets, as asking costs more than reading them."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 """The same for large packets: two windows of the largest, and little beside ``body_cache_bytes``."""
-LETTERS_MAX = 200
-"""Dead letters that one commit makes, and packets that expire in one round: some milliseconds of work, as whoever
-shares the event loop waits meanwhile. The others follow with the next."""
 
 _OUTGOING_OF = attrgetter("outgoing")
 _GIVEN_UP = (EntryState.GIVEN_UP, EntryState.REJECTED)
@@ -430,15 +428,25 @@ class Outbox:
             self._look_at(outgoing)
 
     def handle_session_closed(
-        self, link: Link, now_ns: int, *, unanswered: bool = False, idle: bool = False, untaken: bool = False
+        self,
+        link: Link,
+        now_ns: int,
+        *,
+        unanswered: bool = False,
+        idle: bool = False,
+        untaken: bool = False,
+        lost: bool = False,
     ) -> None:
         """The session of a link is gone: what is not freed goes out again; see ``Link``.
 
         ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
-        an order ack goes on waiting. ``untaken``: what had arrived was not stored.
+        an order ack goes on waiting. ``untaken``: what had arrived was not stored. ``lost``: what was sent is in doubt.
         """
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
         for outgoing in link.queues:
+            if lost and self._settings.reconnect.after_session_lost == "hand back":
+                for entry in outgoing.sequence.unconfirmed():
+                    self._give_up(outgoing, entry, DeadReason.SESSION_LOST)
             outgoing.sequence.handle_session_closed(idle=link.idle, untaken=untaken)
             self._look_at(outgoing)
 

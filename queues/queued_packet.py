@@ -54,6 +54,10 @@ class QueuedPacket:
         """Whether every message is acknowledged."""
         return self.acked == (1 << self.count) - 1
 
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether nobody is to be handed its messages any more."""
+        return 0 < self.receive_by_ms <= now_ms
+
     def open(self) -> Unpacked:
         """The messages. Raises ProtocolError when pieces do not make a message."""
         if self.content is None:

@@ -1,7 +1,7 @@
-"""When a node whose session has ended, or whose connect nobody answered, tries again."""
+"""When a node whose session has ended, or whose connect nobody answered, tries again, and what it sends again then."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from triack.base.checks import check_between, check_settings
 from triack.base.errors import UsageError
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Reconnect", "wait_ns"]
 
+_AfterSessionLost = Literal["resend", "hand back"]
 _DOUBLINGS_MAX = 30
 """By then a millisecond has become twelve days: whatever the longest wait is, it is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """The waits between attempts to connect. Durations are given in seconds.
+    """The waits between attempts to connect, and what a lost session leaves behind. Durations are given in seconds.
 
     MSMQ's waits for a destination that cannot be found (``WaitTime``) are ``Reconnect(first_s=60, step_s=30,
     most_s=300, unanswered_most_s=300, jitter=0)``; its plain reconnects (``TryConnectInterval``) ``Reconnect(first_s=5,
@@ -30,6 +31,9 @@ class Reconnect:
         most_s: the longest wait.
         unanswered_most_s: the longest after an attempt that nobody answered: it was a wait itself, of
             ``connect_timeout_s``, and a peer that comes back must not wait for ours.
+        after_session_lost: what becomes of what was sent and not acknowledged when its session is lost, its peer being
+            silent, gone, begun anew or ending it: ``resend`` it on the next session, or ``hand back``: its receipt
+            fails as ``session-lost``, it is a dead letter that may have been delivered, and is sent no more.
         jitter: that share of each wait is drawn, so that nodes that lost the same peer do not come back in step.
     """
 
@@ -38,10 +42,15 @@ class Reconnect:
     most_s: float = 1.0
     unanswered_most_s: float = 0.1
     jitter: float = 0.5
+    after_session_lost: _AfterSessionLost = "resend"
 
     def __post_init__(self) -> None:
         check_settings(self)
         check_between("Reconnect: jitter", self.jitter, 0, 1)
+        if self.after_session_lost not in get_args(_AfterSessionLost):
+            raise UsageError(
+                f"Reconnect: after_session_lost must be resend or hand back, not {self.after_session_lost!r}"
+            )
         if self.first_s > self.most_s:
             raise UsageError(f"Reconnect: first_s is {self.first_s}, more than most_s, {self.most_s}")
 

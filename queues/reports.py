@@ -1,8 +1,10 @@
 """What sessions report, brought to whom it concerns: packets to the inbox, acknowledgements to the outbox."""
 
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
+from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
@@ -18,7 +20,7 @@ from triack.queues.outbox import Outbox, PacketContext
 from triack.queues.packing import check
 from triack.queues.recorder import Recorder
 from triack.session import events
-from triack.session.states import CloseReason
+from triack.session.states import IN_DOUBT, CloseReason
 
 __all__ = ["Reports"]
 
@@ -108,14 +110,19 @@ class Reports:
             window=session.window.limit,
             idle_ack_delay_ns=terms.delay_ns,
             ack_threshold=terms.count or 0,
+            ack_share=_share(policy.session_ack),
+            ack_count=policy.session_ack.count or 0,
             ack_bytes=terms.bytes_ or 0,
             store_ack_delay_ns=store_terms.delay_ns,
             store_ack_threshold=store_terms.count or 0,
+            store_ack_share=_share(policy.store_ack),
+            store_ack_count=policy.store_ack.count or 0,
             store_ack_bytes=store_terms.bytes_ or 0,
             ack_timeout_min_ns=policy.ack_timeout_min_ns,
             ack_timeout_max_ns=policy.ack_timeout_max_ns,
             store_ack_timeout_min_ns=policy.store_ack_timeout_min_ns,
             store_ack_timeout_max_ns=policy.store_ack_timeout_max_ns,
+            congestion=session.window.congestion.name if session.window.congestion is not None else "none",
         )
         self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
         self._news.handle_opened(conversation)
@@ -146,6 +153,7 @@ class Reports:
                 unanswered=event.reason is CloseReason.CONNECT_TIMEOUT,
                 idle=event.reason is CloseReason.IDLE,
                 untaken=event.reason is CloseReason.STORE_ACK_TIMEOUT,
+                lost=event.reason in IN_DOUBT,
             )
 
     # ---- packets
@@ -212,7 +220,7 @@ class Reports:
         self._outbox.handle_session_acks(covered, self._jobs.group)
         for context in contexts:
             if isinstance(context, Control):
-                conversation.session.handle_refused(context.refuses)
+                conversation.handle_refused(context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self._recorder is not None:
@@ -240,3 +248,9 @@ _REPORTS: dict[type, Any] = {
     events.AcksRequested: Reports._on_request,
     events.SessionClosed: Reports._on_closed,
 }
+
+
+def _share(trigger: AckTrigger) -> str:
+    """Of the window, exactly; empty when none counts."""
+    share = trigger.window_share
+    return "" if share is None else f"{Fraction(share).numerator}/{Fraction(share).denominator}"

@@ -1,19 +1,61 @@
-"""Sharing the network fairly: NewReno (RFC 9002 section 7 and appendix B).
+"""Sharing the network fairly: what a congestion controller is, and NewReno (RFC 9002 section 7 and appendix B).
 
-Promise: never much more on the wire than the network has lately shown to carry; a loss episode halves it, once.
+Promise of NewReno: never much more on the wire than the network has lately shown to carry; a loss episode halves it,
+once. The other controller is in ``bbr``.
 """
 
-__all__ = ["NewReno"]
+from typing import Any, ClassVar, Protocol
+
+from triack.base.units import SECOND
+
+__all__ = ["Congestion", "NewReno"]
 
 INITIAL_WINDOW_PACKETS = 10
 """RFC 9002 7.2."""
 MINIMUM_WINDOW_PACKETS = 4
 """RFC 9002 says 2; with 4, as in BBR, one random loss still leaves gap evidence and needs no probe."""
+PACING_QUARTERS = 5
+"""A window is spread over its round trip at 5/4 of its own rate, so that the pacer is not what holds it back (RFC 9002
+7.7)."""
+
+
+class Congestion(Protocol):
+    """How much may be in flight, and how fast it leaves. What it gives for a sending comes back with the fate of that.
+
+    Attributes:
+        name: as settings, stats and the session log say it.
+        window_bytes: how much may be in flight.
+    """
+
+    name: ClassVar[str]
+    window_bytes: int
+
+    def rate(self, smoothed_ns: int) -> int:
+        """Bytes a second at which packets are to leave; ``smoothed_ns`` is the round trip."""
+
+    def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Any:
+        """A packet leaves, on top of what is in flight. What is returned comes back with its fate."""
+
+    def handle_app_limited(self, in_flight_bytes: int) -> None:
+        """There is nothing to send."""
+
+    def handle_acked(self, size_bytes: int, sending: Any) -> None:
+        """A packet is acknowledged; ``handle_ack`` follows when all of the acknowledgement are told."""
+
+    def handle_ack(self, in_flight_bytes: int, rtt_ns: int, now_ns: int) -> None:
+        """An acknowledgement has been taken; ``rtt_ns`` is the round trip it shows, 0 for none."""
+
+    def handle_lost(self, size_bytes: int, sending: Any, now_ns: int) -> None:
+        """A packet is lost; of several the one sent first comes first."""
+
+    def handle_persistent_congestion(self) -> None:
+        """Probes in a row went unanswered."""
 
 
 class NewReno:
     """A congestion window in bytes: slow start, then one datagram a round trip, halved once for each loss episode."""
 
+    name: ClassVar[str] = "newreno"
     __slots__ = ("_datagram_bytes", "_recovery_started_ns", "_slow_start_limit_bytes", "window_bytes")
 
     def __init__(self, datagram_bytes: int) -> None:
@@ -22,18 +64,33 @@ class NewReno:
         self._recovery_started_ns = -1
         self.window_bytes = INITIAL_WINDOW_PACKETS * datagram_bytes
 
-    def handle_acked(self, acked_bytes: int, sent_at_ns: int, *, limited: bool) -> None:
-        """Grow for an acknowledged packet; ``limited`` says that the window was what held the sender back."""
+    def rate(self, smoothed_ns: int) -> int:
+        """Bytes a second: the window in its round trip, and a quarter more."""
+        return PACING_QUARTERS * self.window_bytes * SECOND // (4 * max(smoothed_ns, 1))
+
+    def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> tuple[int, bool]:
+        """A packet leaves. Returns when, and whether the window is what holds the sender back (RFC 9002 7.8)."""
+        return now_ns, 2 * (in_flight_bytes + size_bytes) >= self.window_bytes
+
+    def handle_app_limited(self, in_flight_bytes: int) -> None:
+        """Nothing to do: each sending tells whether the window was the limit."""
+
+    def handle_acked(self, size_bytes: int, sending: tuple[int, bool]) -> None:
+        """Grow for an acknowledged packet that was sent since the last halving, with the window as the limit."""
+        sent_at_ns, limited = sending
         if sent_at_ns <= self._recovery_started_ns or not limited:
             return
         if self._slow_start_limit_bytes is None or self.window_bytes < self._slow_start_limit_bytes:
-            self.window_bytes += acked_bytes
+            self.window_bytes += size_bytes
         else:
-            self.window_bytes += self._datagram_bytes * acked_bytes // self.window_bytes
+            self.window_bytes += self._datagram_bytes * size_bytes // self.window_bytes
 
-    def handle_lost(self, newest_sent_at_ns: int, now_ns: int) -> None:
+    def handle_ack(self, in_flight_bytes: int, rtt_ns: int, now_ns: int) -> None:
+        """Nothing to do: the window has grown by what was acknowledged."""
+
+    def handle_lost(self, size_bytes: int, sending: tuple[int, bool], now_ns: int) -> None:  # noqa: ARG002 - as any
         """Halve the window, once for all losses of one episode."""
-        if newest_sent_at_ns <= self._recovery_started_ns:
+        if sending[0] <= self._recovery_started_ns:
             return
         self._recovery_started_ns = now_ns
         self.window_bytes = max(self.window_bytes // 2, MINIMUM_WINDOW_PACKETS * self._datagram_bytes)

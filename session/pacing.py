@@ -4,9 +4,12 @@ Promise: no burst is longer than the network takes from anybody (RFC 9002 sectio
 be: to wake for each packet of a fast flow would cost more than to send it.
 """
 
-from triack.base.units import MS
-from triack.session.congestion import NewReno
+from triack.base.ack_trigger import AckTerms
+from triack.base.units import MS, SECOND
+from triack.session.bbr import Bbr
+from triack.session.congestion import Congestion, NewReno
 from triack.session.rtt import RoundTrip
+from triack.session.settings import SessionSettings
 
 __all__ = ["NetworkShare", "Pacer"]
 
@@ -19,10 +22,12 @@ QUANTUM_NS = MS
 (draft-cardwell-iccrg-bbr-congestion-control-02, section 4.6.3), but for no less than a packet: a slow flow is even."""
 QUANTUM_MAX_BYTES = 64 * 1024
 """The largest send quantum of BBR (same section): what hardware sends at once."""
+ASKS = 8
+"""How often a window's worth is acknowledged when the peer would wait longer: a bandwidth is not seen in fewer."""
 
 
 class Pacer:
-    """A token bucket that spreads a window over its round trip (RFC 9002 section 7.7), a send quantum at a time."""
+    """A token bucket that lets packets go at a rate (RFC 9002 section 7.7), a send quantum at a time."""
 
     __slots__ = ("_credit_bytes", "_datagram_bytes", "_filled_at_ns", "_spent")
 
@@ -32,27 +37,28 @@ class Pacer:
         self._filled_at_ns = now_ns
         self._spent = False
 
-    def ready_at_ns(self, window_bytes: int, rtt: RoundTrip, now_ns: int) -> int:
-        """When the next packet may go; ``now_ns`` or earlier means at once."""
-        if not rtt.measured:
-            return now_ns
-        smoothed_ns = max(rtt.smoothed_ns, 1)
-        flow_bytes = 5 * window_bytes * (now_ns - self._filled_at_ns) // (4 * smoothed_ns)
+    def ready_at_ns(self, rate: int, packet_bytes: int, now_ns: int) -> int:
+        """When the next packet may go; ``now_ns`` or earlier means at once.
+
+        Args:
+            rate: bytes a second.
+            packet_bytes: what it takes to let one go.
+            now_ns: the clock.
+        """
+        flow_bytes = rate * (now_ns - self._filled_at_ns) // SECOND
         if flow_bytes:
-            bucket_bytes = 5 * window_bytes * BUCKET_NS // (4 * smoothed_ns)
-            most_bytes = max(BURST_PACKETS * self._datagram_bytes, bucket_bytes)
+            most_bytes = max(BURST_PACKETS * self._datagram_bytes, rate * BUCKET_NS // SECOND)
             self._credit_bytes = min(self._credit_bytes + flow_bytes, most_bytes)
             self._filled_at_ns = now_ns
-        packet_bytes = min(self._datagram_bytes, window_bytes)
         if self._credit_bytes >= packet_bytes and not self._spent:
             return now_ns
-        quantum_bytes = min(5 * window_bytes * QUANTUM_NS // (4 * smoothed_ns), QUANTUM_MAX_BYTES)
+        quantum_bytes = min(rate * QUANTUM_NS // SECOND, QUANTUM_MAX_BYTES)
         missing_bytes = max(packet_bytes, quantum_bytes) - self._credit_bytes
         self._spent = missing_bytes > 0
         if not self._spent:
             return now_ns
         # Rounded up, so that it is there then.
-        return now_ns - -4 * smoothed_ns * missing_bytes // (5 * window_bytes)
+        return now_ns - -missing_bytes * SECOND // rate
 
     def spend(self, sent_bytes: int) -> None:
         """Count a packet that was sent."""
@@ -62,20 +68,42 @@ class Pacer:
 class NetworkShare:
     """What a session may take of a network that it shares with others: how much in all, and how fast.
 
+    Args:
+        settings: of the session.
+        seed: any number; see ``Bbr``.
+        now_ns: the clock.
+
     Attributes:
         window: how much may be on the wire.
     """
 
-    __slots__ = ("_pacer", "window")
+    __slots__ = ("_datagram_bytes", "_pacer", "_unasked_bytes", "window")
 
-    def __init__(self, datagram_bytes: int, now_ns: int) -> None:
-        self.window = NewReno(datagram_bytes)
-        self._pacer = Pacer(datagram_bytes, now_ns)
+    def __init__(self, settings: SessionSettings, seed: int, now_ns: int) -> None:
+        self._datagram_bytes = settings.max_datagram_bytes
+        self.window: Congestion = (
+            Bbr(self._datagram_bytes, seed) if settings.congestion == "bbr" else NewReno(self._datagram_bytes)
+        )
+        self._pacer = Pacer(self._datagram_bytes, now_ns)
+        self._unasked_bytes = 0
 
     def ready_at_ns(self, rtt: RoundTrip, now_ns: int) -> int:
         """When the next packet may go; ``now_ns`` or earlier means at once."""
-        return self._pacer.ready_at_ns(self.window.window_bytes, rtt, now_ns)
+        if not rtt.measured:
+            return now_ns  # there is nothing to spread over yet
+        packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
+        return self._pacer.ready_at_ns(self.window.rate(rtt.smoothed_ns), packet_bytes, now_ns)
 
-    def handle_sent(self, sent_bytes: int) -> None:
-        """A packet was sent."""
+    def handle_sent(self, sent_bytes: int, terms: AckTerms) -> bool:
+        """A packet was sent. Returns whether it is time to ask for an ack.
+
+        A sender that hears nothing before its window is spent stands still for a round trip, and a peer that waits for
+        more than fits into half of it lets that happen.
+        """
         self._pacer.spend(sent_bytes)
+        self._unasked_bytes += sent_bytes
+        if self._unasked_bytes * ASKS < self.window.window_bytes:
+            return False
+        self._unasked_bytes = 0
+        half_bytes = self.window.window_bytes // 2
+        return not terms.reached(half_bytes // self._datagram_bytes, half_bytes)

@@ -19,7 +19,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import Range
 from triack.base.reasons import DropReason
-from triack.session.congestion import NewReno
+from triack.session.congestion import Congestion
 from triack.session.rtt import RoundTrip
 from triack.session.undecided import Undecided
 
@@ -91,7 +91,7 @@ class SessionPacket:
         size_bytes: of a datagram that carries nothing else.
         sends: how often it was sent.
         order: its place among all sendings of the session, the last time.
-        limited: whether the congestion window was what held us back when it was sent.
+        sending: what the congestion controller remembers of the last time.
     """
 
     number: int
@@ -104,7 +104,7 @@ class SessionPacket:
     sends: int = 0
     order: int = 0
     sent_at_ns: int = 0
-    limited: bool = False
+    sending: object = None
 
     def normalize(self) -> None:
         """For searches that keep the clock still: whether it was sent once or more often is all that is asked."""
@@ -115,7 +115,6 @@ class SendWindow:
     """The unacknowledged packets of one direction of one session."""
 
     __slots__ = (
-        "_congestion",
         "_in_flight",
         "_lost",
         "_next_order",
@@ -124,6 +123,7 @@ class SendWindow:
         "_sendings",
         "_window",
         "acked_order",
+        "congestion",
         "cumulative",
         "highest_sent",
         "in_flight_bytes",
@@ -132,11 +132,11 @@ class SendWindow:
         "undecided",
     )
 
-    def __init__(self, window: int, rtt: RoundTrip, congestion: NewReno | None) -> None:
+    def __init__(self, window: int, rtt: RoundTrip, congestion: Congestion | None) -> None:
         self._window = window
         self.peer_window = window
         self._rtt = rtt
-        self._congestion = congestion
+        self.congestion = congestion
         self._packets: dict[int, SessionPacket] = {}
         self._lost: list[SessionPacket] = []
         self._in_flight: dict[int, SessionPacket] = {}
@@ -195,16 +195,30 @@ class SendWindow:
 
     def has_credit(self, sent: SessionPacket) -> bool:
         """Whether the congestion window lets this packet go."""
-        congestion = self._congestion
+        congestion = self.congestion
         if congestion is None or not self._in_flight:
             return True
         return self.in_flight_bytes + sent.size_bytes <= congestion.window_bytes
 
+    def next_with_credit(self) -> SessionPacket | None:
+        """The packet that goes next, unless the congestion window holds it back."""
+        sent = self.peek()
+        if sent is None:
+            if self.congestion is not None:
+                self.congestion.handle_app_limited(self.in_flight_bytes)
+            return None
+        return sent if self.has_credit(sent) else None
+
     def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> None:
         """The packet that ``peek`` returned, or a probe, is on its way in the datagram with that counter."""
+        before_bytes = self.in_flight_bytes
         if sent.state is PacketState.QUEUED:
             self.highest_sent = sent.number
+        elif sent.state is PacketState.IN_FLIGHT:
+            before_bytes -= sent.size_bytes
         self._move(sent, PacketEvent.SENT)
+        if self.congestion is not None:
+            sent.sending = self.congestion.handle_sent(sent.size_bytes, before_bytes, now_ns)
         sent.sends += 1
         # A number is kept on a resend, so it does not tell what was sent later than what: the order does.
         sent.order = self._next_order
@@ -213,8 +227,6 @@ class SendWindow:
         if len(self._sendings) > SENDINGS_WINDOWS * self._window:
             del self._sendings[next(iter(self._sendings))]
         self._next_order += 1
-        if self._congestion is not None:
-            sent.limited = 2 * self.in_flight_bytes >= self._congestion.window_bytes
 
     def oldest_unacked(self, most: int) -> list[SessionPacket]:
         """What probes should carry: the lowest numbers that were sent and not acknowledged."""
@@ -238,8 +250,9 @@ class SendWindow:
         for first, last in ranges:
             for number in range(max(first, self.cumulative + 1), last + 1):
                 self._take(number, acked)
-        self._sample(echo, delay_ns, now_ns)
-        self._grow(acked)
+        sampled = self._sample(echo, delay_ns, now_ns)
+        if self.congestion is not None:
+            self._grow(self.congestion, acked, self._rtt.latest_ns if sampled else 0, now_ns)
         return acked
 
     def _take(self, number: int, acked: list[SessionPacket]) -> None:
@@ -262,10 +275,11 @@ class SendWindow:
             self._in_flight[packet.number] = packet
             self.in_flight_bytes += packet.size_bytes
 
-    def _sample(self, echo: int, delay_ns: int, now_ns: int) -> None:
+    def _sample(self, echo: int, delay_ns: int, now_ns: int) -> bool:
+        """Whether the echo gives a sample of the round trip."""
         sending = self._sendings.get(echo)
         if sending is None:
-            return
+            return False
         order, sent_at_ns = sending
         self._rtt.update(now_ns - sent_at_ns, delay_ns)
         self.acked_order = max(self.acked_order, order)
@@ -274,11 +288,12 @@ class SendWindow:
             if older > echo:
                 break
             del self._sendings[older]
+        return True
 
-    def _grow(self, acked: list[SessionPacket]) -> None:
-        if self._congestion is not None:
-            for sent in acked:
-                self._congestion.handle_acked(sent.size_bytes, sent.sent_at_ns, limited=sent.limited)
+    def _grow(self, congestion: Congestion, acked: list[SessionPacket], rtt_ns: int, now_ns: int) -> None:
+        for sent in acked:
+            congestion.handle_acked(sent.size_bytes, sent.sending)
+        congestion.handle_ack(self.in_flight_bytes, rtt_ns, now_ns)
 
     def detect_losses(self, now_ns: int) -> tuple[int, int | None]:
         """Move overdue packets to the lost ones. Returns how many, and when to look again (None: not needed)."""
@@ -295,9 +310,9 @@ class SendWindow:
                 break
         for sent in lost:
             self._move(sent, PacketEvent.LOST)
+            if self.congestion is not None:
+                self.congestion.handle_lost(sent.size_bytes, sent.sending, now_ns)
         self._lost.extend(sorted(lost, key=_number_of))
-        if lost and self._congestion is not None:
-            self._congestion.handle_lost(lost[-1].sent_at_ns, now_ns)
         return len(lost), look_again_ns
 
     # ---- for searches that keep the clock still

@@ -15,7 +15,7 @@ the introductions and the marks, means nothing to it. It is put together from ma
     policy        what both ends agree on                        answering     which acks leave with which datagram
     sending       the window, and what counts as lost            session_ack   what arrived
     probing       asking for acks that do not come               store_ack     what is on our disk
-    congestion    how much the network takes                     store_wait    what is not yet on the peer's
+    bbr           how much the network takes, and how fast       store_wait    what is not yet on the peer's
     pacing        how fast it takes it                           idle          when there was nothing for too long
     rtt           how long it takes                              timers        every timer, by name
 """
@@ -106,7 +106,7 @@ class Session:
         self._settings = settings
         self._overhead_bytes = overhead_bytes
         self._datagram_bytes = settings.max_datagram_bytes
-        self._share = NetworkShare(settings.max_datagram_bytes, now_ns) if shares_network else None
+        self._share = NetworkShare(settings, session_id ^ connection_id, now_ns) if shares_network else None
         congestion = None if self._share is None else self._share.window
         self.window = SendWindow(settings.max_unacked_packet, self.rtt, congestion)
         self._opening = Opening(replace(own, policy=self.policy), peer)
@@ -373,10 +373,8 @@ class Session:
         if probe is not None:
             # Neither congestion window nor pacer hold back a probe (RFC 9002 6.2.4, 7.5).
             return probe
-        sent = self.window.peek()
-        if sent is None or not self.window.has_credit(sent):
-            return None
-        if self._share is not None:
+        sent = self.window.next_with_credit()
+        if sent is not None and self._share is not None:
             ready_at_ns = self._share.ready_at_ns(self.rtt, now_ns)
             if ready_at_ns > now_ns:
                 self._timers.start(Timer.PACING, ready_at_ns)
@@ -387,9 +385,9 @@ class Session:
         probes = self._probing.handle_sent(sent)
         window = self.window
         window.handle_sent(sent, self._counter, now_ns)
-        if self._share is not None:
-            self._share.handle_sent(sent.size_bytes)
-        asks = sent.asks or probes or sent.sends > 1 or (self._stands_still and not self._peer_acks)
+        share, terms = self._share, self.answering.terms
+        waits = (share is not None and share.handle_sent(sent.size_bytes, terms)) or self._stands_still
+        asks = sent.asks or probes or sent.sends > 1 or (waits and not self._peer_acks)
         self._probing.last_asked = asks
         self._idle.handle_packet(now_ns)
         if sent.delivery in DURABLE and sent.sends == 1:

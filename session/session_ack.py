@@ -83,12 +83,18 @@ class SessionAck:
             self._refused.add(number)
 
     def handle_settled(self, number: int) -> None:
-        """Its sender has the rejection, or there will be none."""
+        """Its sender has the rejection."""
         if number in self._refused:
             if len(as_ranges(sorted(self._refused))) > REFUSED_RANGES_MAX:
                 # What the last ack had no room for.
                 self.debt.handle_request()
             self._refused.discard(number)
+
+    def handle_unanswered(self, number: int) -> None:
+        """There will be no rejection, for want of room: its sender has an ack to wait for, and nothing else."""
+        if number in self._refused:
+            self._refused.discard(number)
+            self.debt.handle_request()
 
     @property
     def told(self) -> tuple[NumberSet, list[Range]]:

@@ -1,12 +1,15 @@
 """What a session can be told. Durations are given in seconds; names are MSMQ's where MSMQ has one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
 from triack.base.errors import UsageError
 
-__all__ = ["WINDOW_MAX", "SessionSettings"]
+__all__ = ["CONGESTION", "WINDOW_MAX", "SessionSettings"]
+
+CONGESTION = ("bbr", "newreno")
+"""The congestion controllers: ``session.bbr``, and ``session.congestion``."""
 
 WINDOW_MAX = 0xFFFF
 """What the window field of an ack holds; MSMQ's has the same size ([MS-MQQB] 2.2.2.1)."""
@@ -26,12 +29,16 @@ class SessionSettings:
         ack_timeout_s: silence after which a session with unacknowledged packets closes (MSMQ ``AckTimeout``);
             None adapts it to the round trip, between the two limits below.
         ack_timeout_min_s, ack_timeout_max_s: limits of the adaptive ack timeout.
+        direct_ack_timeouts: how many ack timeouts of silence a peer is granted that is called by its address, and has
+            no name (MSMQ: 2 for direct names, ``QosCleanupIntervalMultiplier``, [MS-MQQB] 3.1.2.4).
         store_ack_timeout_s: wait for a store ack before the session closes (MSMQ ``StoreAckTimeout``); None adapts.
         store_ack_timeout_min_s: lower limit of the adaptive store ack timeout.
         connect_timeout_s: how long a connection may take (MSMQ: session initialization timer).
         cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``).
         drain_timeout_s: how long a draining session waits for its last acks.
         max_datagram_bytes: largest datagram to send, headers and tag included.
+        congestion: how this end shares the network with what it sends over UDP: ``"newreno"`` takes every loss for
+            congestion; ``"bbr"`` measures what the path delivers, and does not mind losses by chance.
     """
 
     max_unacked_packet: int = 64
@@ -41,18 +48,24 @@ class SessionSettings:
     ack_timeout_s: float | None = None
     ack_timeout_min_s: float = 2.0
     ack_timeout_max_s: float = 120.0
+    direct_ack_timeouts: int = 1
     store_ack_timeout_s: float | None = None
     store_ack_timeout_min_s: float = 10.0
     connect_timeout_s: float = 10.0
     cleanup_interval_s: float = 300.0
     drain_timeout_s: float = 5.0
     max_datagram_bytes: int = 1_200
+    congestion: str = "newreno"
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("idle_ack_delay_s", "drain_timeout_s"))
         if self.max_unacked_packet > WINDOW_MAX:
             raise UsageError(f"SessionSettings: max_unacked_packet must be 1 to 65535, not {self.max_unacked_packet}")
         check_datagram("SessionSettings: max_datagram_bytes", self.max_datagram_bytes)
+        if self.congestion not in CONGESTION:
+            raise UsageError(
+                f"SessionSettings: congestion must be one of {', '.join(CONGESTION)}, not {self.congestion!r}"
+            )
         for name in ("ack_trigger", "store_ack_trigger"):
             if not isinstance(getattr(self, name), AckTrigger | None):
                 raise UsageError(f"SessionSettings: {name} must be an AckTrigger, not {getattr(self, name)!r}")
@@ -66,6 +79,18 @@ class SessionSettings:
     def trigger(self) -> AckTrigger:
         """When session acks leave."""
         return self.ack_trigger or AckTrigger(delay_s=self.idle_ack_delay_s)
+
+    def for_direct(self) -> "SessionSettings":
+        """The same for a peer that is called by its address."""
+        times = self.direct_ack_timeouts
+        if times == 1:
+            return self
+        return replace(
+            self,
+            ack_timeout_s=None if self.ack_timeout_s is None else times * self.ack_timeout_s,
+            ack_timeout_min_s=times * self.ack_timeout_min_s,
+            ack_timeout_max_s=times * self.ack_timeout_max_s,
+        )
 
     @property
     def store_trigger(self) -> AckTrigger:

@@ -16,6 +16,7 @@ from triack.base.reasons import Reason
 __all__ = [
     "AS_HEARD",
     "FAILURES",
+    "IN_DOUBT",
     "MOVES",
     "UNTOLD",
     "WITHOUT_ACKS",
@@ -73,6 +74,9 @@ FAILURES = frozenset(
     {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.PATH_LOST, CloseReason.SUPERSEDED}
 )
 """Ends after which the next session sends everything unacknowledged again; ``triack replay`` asks for it."""
+IN_DOUBT = FAILURES | {CloseReason.PEER_CLOSED, CloseReason.PROTOCOL_ERROR, CloseReason.TOO_MANY_FORGERIES}
+"""Ends after which nobody here knows what became of what was sent and not confirmed. A peer may close on hearing
+nothing from us, and what the goodbye does not acknowledge may have arrived behind it."""
 UNTOLD = frozenset({CloseReason.PEER_CLOSED, CloseReason.PATH_LOST, CloseReason.CONNECT_TIMEOUT})
 """Ends that the peer knows of already, or cannot be told."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
-SPARK_FILES = re.compile(r"tests/tools/replay/(test_spark_\w+|stories/test_agreement)\.py")
+SPARK_FILES = re.compile(r"tests/tools/(replay/(test_spark_\w+|stories/test_agreement)|frames/test_\w+)\.py")
 
 LONG_TESTS = re.compile(r"two_thousand_seeds_keep|few_and_many_are_replayed|tests/test_pages\.py")
 """Tests of tens of seconds: one that begins last keeps everybody waiting."""

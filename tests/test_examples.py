@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib
+import json
+import os
 import re
 import socket
 import subprocess
@@ -24,12 +26,16 @@ OUTPUTS = {
     "request_reply.py": "IS IT DURABLE?\nIS IT IN ORDER?\n",
 }
 
+LITTLE = (
+    "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 --driver-java-options -XX:TieredStopAtLevel=1"
+)
+"""Spark for a few records."""
+
 
 def test_every_example_has_a_test() -> None:
     """An example that nobody runs goes stale."""
-    programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert sorted(OUTPUTS) == sorted(name for name in programs if not name.startswith("test_"))
-    assert programs - set(OUTPUTS) == {"test_orders_service.py"}
+    programs = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
+    assert programs - set(OUTPUTS) == {"test_orders_service.py", "replay.ipynb", "replay_job.py"}
 
 
 @pytest.mark.parametrize("name", sorted(OUTPUTS))
@@ -92,3 +98,25 @@ def test_the_code_of_the_page_on_testing(tmp_path: Path) -> None:
     assert (code, "1 passed" in output) == (0, True), output
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert f"It prints `{done.stdout.strip()}`" in page
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_notebook_and_the_job(tmp_path: Path) -> None:
+    """The notebook's cells run one behind the other, and then the job on the logs that they wrote."""
+    pytest.importorskip("pyspark")
+    notebook = json.loads((EXAMPLES / "replay.ipynb").read_text())
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    shown = _on_spark([sys.executable, "-c", "\n".join(cells)], tmp_path)
+    assert re.search(r"^pass 1000 1000 0$", shown, re.MULTILINE)
+    assert re.search(r"^\|\s*node_started\|\s*2\|$", shown, re.MULTILINE)
+    submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
+    told = _on_spark([*submit, *LITTLE.split(), str(EXAMPLES / "replay_job.py"), "logs"], tmp_path)
+    assert "pass: 1,000 messages sent, 1,000 delivered, 0 lost" in told
+
+
+def _on_spark(command: list[str], folder: Path) -> str:
+    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": f"{LITTLE} pyspark-shell"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout

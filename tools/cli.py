@@ -35,6 +35,7 @@ COMMANDS = {
     "bench": ("triack.tools.bench.command:bench", "Measure how fast it is, beside what others would use instead."),
     "demo": ("triack.tools.demo.command:demo", "Send messages over a bad network and prove that they arrived."),
     "replay": ("triack.tools.replay.command:command", "Check session logs: nothing lost, repeated or reordered."),
+    "log": ("triack.tools.commands.log:log", "Make Parquet files of session logs."),
     "completion": ("triack.tools.commands.completion:completion", "Let the shell complete commands and options."),
 }
 

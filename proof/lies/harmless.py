@@ -14,7 +14,7 @@ __all__ = ["HARMLESS", "Kind", "reason_for"]
 
 ACKS_IN = ("ack_received", "store_ack_received", "order_ack_received")
 ACKS_OUT = ("ack_sent", "store_ack_sent", "order_ack_sent")
-SETTINGS = ("ack_threshold", "idle_ack_delay_ns", "max_unacked_packet", "unacked", "window")
+SETTINGS = ("ack_threshold", "congestion", "idle_ack_delay_ns", "max_unacked_packet", "unacked", "window")
 ENDS = ("drop", "lost", "shift")
 
 

@@ -1,7 +1,5 @@
 """Mistakes of ``queues/``: what is committed, what leaves when, and what comes back after a restart."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
@@ -237,13 +235,7 @@ def _said_once(patch: Patch) -> None:
 
 @BUGS.by_seeds("what has expired is handed out before the timer comes")
 def _expired_handed_out(patch: Patch) -> None:
-    open_run = Engine.open_run
-
-    def hasty(self: Engine, mailbox: Mailbox, now_ns: int) -> Run | None:
-        with _without_expiry(self.inbox):
-            return open_run(self, mailbox, now_ns)
-
-    patch.setattr(Engine, "open_run", hasty)
+    patch.setattr(QueuedPacket, "has_expired", lambda _self, _now_ms: False)
 
 
 @BUGS.by_seeds("messages expire only in queues that are read")
@@ -251,18 +243,11 @@ def _expires_when_read(patch: Patch) -> None:
     handle_timer = Inbox.handle_timer
 
     def forgetful(self: Inbox, now_ns: int) -> None:
-        with _without_expiry(self):
-            handle_timer(self, now_ns)
+        due, self._notices.expiring = self._notices.expiring, Deadlines()
+        handle_timer(self, now_ns)
+        self._notices.expiring = due
 
     patch.setattr(Inbox, "handle_timer", forgetful)
-
-
-@contextmanager
-def _without_expiry(inbox: Inbox) -> Iterator[None]:
-    """Nothing seems to expire meanwhile."""
-    due, inbox._notices.expiring = inbox._notices.expiring, Deadlines()
-    yield
-    inbox._notices.expiring = due
 
 
 @BUGS.by_seeds("what was given back comes last")

@@ -97,7 +97,7 @@ def session_frames() -> list[bytes]:
     ack, store_ack = frames.encode_ack(NUMBERS, 64, 7, 8_000), frames.encode_store_ack(NUMBERS, 9)
     refusing = frames.encode_ack(NUMBERS, 64, 7, 8_000, [(1, 1), (3, 5)])
     ping, close = frames.encode_ping(), frames.encode_close(CloseReason.DRAINED)
-    return [packet, ack, refusing, store_ack, ping, close, packet + ack + store_ack + ping]
+    return [packet, ack, store_ack, ping, close, packet + ack + store_ack + ping, refusing]
 
 
 def session_logs() -> list[bytes]:

@@ -2,11 +2,19 @@
 
 from itertools import pairwise
 
-from triack.base.units import MS
+from triack.base.ack_trigger import AckTerms
+from triack.base.units import MS, SECOND
 from triack.session.pacing import NetworkShare, Pacer
 from triack.session.rtt import RoundTrip
+from triack.session.settings import SessionSettings
 
 DATAGRAM = 1_200
+TERMS = AckTerms(count=64, bytes_=None, delay_ns=MS)
+
+
+def flow(packets: int, rtt_ns: int) -> int:
+    """Bytes a second of 5/4 of so many datagrams in a round trip."""
+    return 5 * packets * DATAGRAM * SECOND // (4 * rtt_ns)
 
 
 def measured(rtt_ns: int) -> RoundTrip:
@@ -17,10 +25,10 @@ def measured(rtt_ns: int) -> RoundTrip:
 
 def test_the_pacer_spreads_a_window_over_its_round_trip() -> None:
     """After a burst of ten, datagrams leave evenly, 5/4 of a window in each round trip."""
-    pacer, rtt, window = Pacer(DATAGRAM, 0), measured(100 * MS), 20 * DATAGRAM
+    pacer, rate = Pacer(DATAGRAM, 0), flow(20, 100 * MS)
     now_ns, times = 0, list[int]()
     while now_ns < 100 * MS and len(times) < 1_000:
-        ready_ns = pacer.ready_at_ns(window, rtt, now_ns)
+        ready_ns = pacer.ready_at_ns(rate, DATAGRAM, now_ns)
         if ready_ns > now_ns:
             now_ns = ready_ns
             continue
@@ -34,10 +42,10 @@ def test_the_pacer_spreads_a_window_over_its_round_trip() -> None:
 
 def test_a_rested_pacer_lets_a_burst_go_and_no_more() -> None:
     """Credit does not pile up: after any rest, ten datagrams leave at once."""
-    pacer, rtt, window = Pacer(DATAGRAM, 0), measured(100 * MS), 20 * DATAGRAM
+    pacer, rate = Pacer(DATAGRAM, 0), flow(20, 100 * MS)
     now_ns = 3_600_000 * MS
     burst = 0
-    while pacer.ready_at_ns(window, rtt, now_ns) <= now_ns and burst < 1_000:
+    while pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns and burst < 1_000:
         pacer.spend(DATAGRAM)
         burst += 1
     assert burst == 10
@@ -45,9 +53,9 @@ def test_a_rested_pacer_lets_a_burst_go_and_no_more() -> None:
 
 def test_a_fast_link_gets_what_flows_between_two_ticks_of_a_timer() -> None:
     """With a round trip of 1 ms, two milliseconds carry 2.5 windows, and the bucket holds them."""
-    pacer, rtt, window = Pacer(DATAGRAM, 0), measured(MS), 20 * DATAGRAM
+    pacer, rate = Pacer(DATAGRAM, 0), flow(20, MS)
     burst = 0
-    while pacer.ready_at_ns(window, rtt, 10 * MS) <= 10 * MS and burst < 1_000:
+    while pacer.ready_at_ns(rate, DATAGRAM, 10 * MS) <= 10 * MS and burst < 1_000:
         pacer.spend(DATAGRAM)
         burst += 1
     assert burst == 50
@@ -56,12 +64,12 @@ def test_a_fast_link_gets_what_flows_between_two_ticks_of_a_timer() -> None:
 def test_a_sender_that_spent_its_credit_waits_for_a_quantum() -> None:
     """A millisecond's worth, and 64 KiB at most: who looks earlier sends nothing, and then a run of packets goes."""
     for window_packets, quantum_packets in ((20, 2), (160, 20), (1_600, 54)):
-        pacer, rtt, window = Pacer(DATAGRAM, 0), measured(10 * MS), window_packets * DATAGRAM
-        while (ready_ns := pacer.ready_at_ns(window, rtt, 0)) <= 0:
+        pacer, rate = Pacer(DATAGRAM, 0), flow(window_packets, 10 * MS)
+        while (ready_ns := pacer.ready_at_ns(rate, DATAGRAM, 0)) <= 0:
             pacer.spend(DATAGRAM)
-        ready_ns = pacer.ready_at_ns(window, rtt, ready_ns - 1)
+        ready_ns = pacer.ready_at_ns(rate, DATAGRAM, ready_ns - 1)
         burst = 0
-        while pacer.ready_at_ns(window, rtt, ready_ns) <= ready_ns:
+        while pacer.ready_at_ns(rate, DATAGRAM, ready_ns) <= ready_ns:
             pacer.spend(DATAGRAM)
             burst += 1
         assert burst == quantum_packets
@@ -69,10 +77,10 @@ def test_a_sender_that_spent_its_credit_waits_for_a_quantum() -> None:
 
 def test_a_timer_that_is_late_costs_nothing_of_the_rate() -> None:
     """Woken a millisecond late each time, a fast sender still gets its 5/4 of a window in each round trip."""
-    pacer, rtt, window = Pacer(DATAGRAM, 0), measured(10 * MS), 160 * DATAGRAM
+    pacer, rate = Pacer(DATAGRAM, 0), flow(160, 10 * MS)
     now_ns = sent = 0
     while now_ns < 1_000 * MS:
-        ready_ns = pacer.ready_at_ns(window, rtt, now_ns)
+        ready_ns = pacer.ready_at_ns(rate, DATAGRAM, now_ns)
         if ready_ns > now_ns:
             now_ns = ready_ns + MS * 9 // 10
             continue
@@ -83,21 +91,37 @@ def test_a_timer_that_is_late_costs_nothing_of_the_rate() -> None:
 
 def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
     """There is nothing to spread over yet."""
-    pacer = Pacer(DATAGRAM, 0)
+    share = NetworkShare(SessionSettings(), 0, 0)
     for _ in range(100):
-        assert pacer.ready_at_ns(DATAGRAM, RoundTrip(), 7) == 7
-        pacer.spend(DATAGRAM)
+        assert share.ready_at_ns(RoundTrip(), 7) == 7
+        share.handle_sent(DATAGRAM, TERMS)
 
 
 def test_a_share_is_paced_by_its_own_window() -> None:
     """A window that halves lets datagrams go half as fast."""
     waits = []
     for halve in (False, True):
-        share, rtt = NetworkShare(DATAGRAM, 0), measured(100 * MS)
+        share, rtt = NetworkShare(SessionSettings(congestion="newreno"), 0, 0), measured(100 * MS)
         if halve:
-            share.window.handle_lost(1, now_ns=2)
+            share.window.handle_lost(DATAGRAM, (1, True), now_ns=2)
         for _ in range(10):
             assert share.ready_at_ns(rtt, 0) == 0
-            share.handle_sent(DATAGRAM)
+            share.handle_sent(DATAGRAM, TERMS)
         waits.append(share.ready_at_ns(rtt, 0))
     assert waits == [8 * MS, 16 * MS]
+
+
+def test_the_settings_choose_the_controller() -> None:
+    """By its name."""
+    shares = [NetworkShare(SessionSettings(congestion=name), 0, 0) for name in ("bbr", "newreno")]
+    assert [share.window.name for share in shares] == ["bbr", "newreno"]
+
+
+def test_an_ack_is_asked_for_eight_times_in_a_window() -> None:
+    """Of 80 datagrams every tenth; but not where the peer acknowledges within half of them by itself."""
+    share = NetworkShare(SessionSettings(), 0, 0)
+    share.window.window_bytes = 80 * DATAGRAM
+    asked = [number for number in range(1, 81) if share.handle_sent(DATAGRAM, TERMS)]
+    assert asked == list(range(10, 81, 10))
+    terms = AckTerms(count=40, bytes_=None, delay_ns=MS)
+    assert not any(share.handle_sent(DATAGRAM, terms) for _ in range(80))

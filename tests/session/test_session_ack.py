@@ -81,6 +81,16 @@ def test_an_ack_stops_before_what_it_has_no_room_to_name() -> None:
     assert (ack.told[0].cumulative, ack.told[1][-1]) == (34, (33, 33))
 
 
+def test_a_packet_that_gets_no_answer_is_acknowledged_at_once() -> None:
+    """Its sender would wait for what does not come."""
+    ack = make_ack()
+    arrive(ack, 1)
+    ack.handle_refused(1)
+    ack.debt.handle_sent()
+    ack.handle_unanswered(1)
+    assert (ack.debt.due, ack.told) == (True, (ack.received, []))
+
+
 def test_so_many_refused_packets_are_remembered() -> None:
     """A peer that never takes its rejections costs no more than that."""
     ack = make_ack(span=10_000)

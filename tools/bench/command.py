@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from triack.base.errors import UsageError
+from triack.session.settings import CONGESTION
 from triack.tools.bench.figures import Result
 from triack.tools.bench.measure import measure
 from triack.tools.bench.options import Options
@@ -53,6 +54,7 @@ _COLOURS = {"goal": "green", "floor": "yellow", "below": "red"}
     help="So many in each run, in place of a time (T9: sessions; T12: the backlog).",
 )
 @click.option("--insecure", is_flag=True, help="Without keys: nothing is encrypted. For comparison.")
+@click.option("--congestion", type=click.Choice(CONGESTION), help="How Triack shares the network.  [default: newreno]")
 @click.option("--quick", is_flag=True, help="One short run of each row: whether it works, not how fast it is.")
 @click.option(
     "--data",
@@ -75,6 +77,7 @@ def bench(
     seconds: float | None,
     messages: int | None,
     insecure: bool,
+    congestion: str | None,
     quick: bool,
     data: Path | None,
     report: Path | None,
@@ -96,7 +99,7 @@ def bench(
         system_of(versus).check()
     is_plain = not (as_lines or as_page or as_json)
     with _folder(data) as folder:
-        options = Options(folder, runs, seconds, messages, insecure, versus or "")
+        options = Options(folder, runs, seconds, messages, insecure, versus or "", congestion)
         results: list[Result] = []
         code = run(_measure(rows, options, quick, results, console_on(stderr=not is_plain)))
     if code:

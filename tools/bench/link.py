@@ -21,7 +21,7 @@ _CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 async def measure_link(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """Triack and TCP in turns, for each loss."""
+    """Triack with both of its controllers, and TCP, in turns, for each loss."""
     why = missing()
     if why is not None:
         result.note(f"not run: {why}")
@@ -34,15 +34,15 @@ async def measure_link(row: Row, options: Options, meter: Meter, result: Result)
     for number in range(options.runs):
         for percent in QUICK_LOSSES if options.quick else LOSSES:
             plan = LinkPlan(loss=percent / 100, seed=number + 1)
-            shares = {}
-            for system, congestion in [("triack", ""), *(("tcp", control) for control in _controls())]:
-                name = f"{row.name} {percent} % {system} {congestion}".strip() + f" {number + 1}/{options.runs}"
+            shares: dict[tuple[str, str], float] = {}
+            for system, control in [("triack", "bbr"), ("triack", "newreno"), *(("tcp", it) for it in _controls())]:
+                name = f"{row.name} {percent} % {system} {control} {number + 1}/{options.runs}"
                 meter.begin(name, work)
                 folder = options.folder / name.replace(" ", "-").replace("/", "-")
-                outcome = await _one(system, congestion, work, plan, folder, meter)
-                shares[congestion] = share(outcome, plan)
+                outcome = await _one(system, control, work, plan, folder, meter)
+                shares[system, control] = share(outcome, plan)
                 rate = f"{outcome.goodput * BITS / 1e6:.1f} Mbit/s"
-                meter.say(f"{name}: {rate}, {shares[congestion]:.1f} % of (1 - loss) x link")
+                meter.say(f"{name}: {rate}, {shares[system, control]:.1f} % of (1 - loss) x link")
                 _handle(result, system, outcome)
             _take(result, percent, shares)
 
@@ -61,16 +61,18 @@ def _handle(result: Result, system: str, outcome: Outcome) -> None:
         result.versus_guarantee = outcome.guarantee
 
 
-def _take(result: Result, percent: int, shares: dict[str, float]) -> None:
-    """Triack's share is at "", those of TCP at its congestion control."""
-    figure = result.figures[f"{percent} % loss"]
-    figure.values.append(shares[""])
-    if "cubic" in shares:
-        figure.versus_values.append(shares["cubic"])
-        if shares["cubic"]:
-            result.figures[f"{percent} % loss, times TCP"].values.append(shares[""] / shares["cubic"])
-    if "bbr" in shares:
-        result.figures[f"{percent} % loss, TCP with BBR"].values.append(shares["bbr"])
+def _take(result: Result, percent: int, shares: dict[tuple[str, str], float]) -> None:
+    """The shares by system and congestion control."""
+    figure, own = result.figures[f"{percent} % loss"], shares["triack", "bbr"]
+    figure.values.append(own)
+    result.figures[f"{percent} % loss, NewReno"].values.append(shares["triack", "newreno"])
+    cubic = shares.get(("tcp", "cubic"))
+    if cubic is not None:
+        figure.versus_values.append(cubic)
+        if cubic:
+            result.figures[f"{percent} % loss, times TCP"].values.append(own / cubic)
+    if ("tcp", "bbr") in shares:
+        result.figures[f"{percent} % loss, TCP with BBR"].values.append(shares["tcp", "bbr"])
 
 
 def share(outcome: Outcome, plan: LinkPlan) -> float:
@@ -78,11 +80,13 @@ def share(outcome: Outcome, plan: LinkPlan) -> float:
     return 100 * outcome.goodput * BITS / (plan.rate_bps * (1 - plan.loss))
 
 
-async def _one(system: str, congestion: str, work: Work, plan: LinkPlan, folder: Path, meter: Meter) -> Outcome:
+async def _one(system: str, control: str, work: Work, plan: LinkPlan, folder: Path, meter: Meter) -> Outcome:
     progress = Progress()
     meter.watch(progress)
+    if system == "triack":
+        work = replace(work, congestion=control)
     options: Report = {"system": system, "work": work.to_json(), "folder": str(folder), "link": asdict(plan)}
-    options["congestion"] = congestion
+    options["congestion"] = control
     child = await Child.start("link", options, "triack.tools.bench.namespace")
     try:
         while (report := await child.next_report()) is not None:

@@ -21,6 +21,7 @@ class Options:
         messages: of each run in place of a time.
         insecure: without keys.
         versus: the peer to measure in turns, or "".
+        congestion: how Triack shares the network; None for what the row says.
         quick: whether rows of many runs make only some of them.
     """
 
@@ -30,6 +31,7 @@ class Options:
     messages: int | None = None
     insecure: bool = False
     versus: str = ""
+    congestion: str | None = None
     quick: bool = False
 
     def shaped(self, work: Work) -> Work:
@@ -39,6 +41,7 @@ class Options:
             seconds=work.seconds if self.seconds is None else self.seconds,
             messages=work.messages if self.messages is None else self.messages,
             insecure=self.insecure,
+            congestion=self.congestion or work.congestion,
         )
 
 

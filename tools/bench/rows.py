@@ -89,7 +89,7 @@ def _link_goals() -> tuple[Goal, ...]:
         Goal(f"{loss} % loss, times TCP", "x", *((10, 5) if loss >= RATIO_LOSS_MIN else (None, None)))
         for loss in LOSSES
     ]
-    others = [Goal(f"{loss} % loss, TCP with BBR", unit, None, None) for loss in LOSSES]
+    others = [Goal(f"{loss} % loss, {who}", unit, None, None) for who in ("NewReno", "TCP with BBR") for loss in LOSSES]
     return (*shares, *ratios, *others)
 
 
@@ -131,7 +131,7 @@ ROWS = {
         ),
         Row(
             "T8",
-            "goodput over a link of 100 Mbit/s, 10 ms round trip, random loss each way; beside TCP",
+            "goodput over a link of 100 Mbit/s, 10 ms round trip, random loss each way; BBR, NewReno, TCP",
             _link_goals(),
             replace(_T1, size=16_384, in_flight_bytes=2 * MIB, complete=False, seconds=10),
             "link",

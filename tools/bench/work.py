@@ -34,6 +34,7 @@ class Work:
         window: packets that may be unacknowledged.
         transport: ``udp`` or ``tcp``.
         datagram_bytes: largest datagram on either.
+        congestion: how Triack shares the network over UDP.
         rate: messages a second when paced.
         seconds: how long messages are sent.
         messages: so many in place of a time; None for a time.
@@ -49,6 +50,7 @@ class Work:
     window: int = 1_024
     transport: str = "udp"
     datagram_bytes: int = 1_200
+    congestion: str = "newreno"
     rate: int = 2_000
     seconds: float = 5.0
     messages: int | None = None

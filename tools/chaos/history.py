@@ -69,6 +69,7 @@ class StreamHistory:
         refused: those of them that were refused, and never reached their queue.
         excused: why not everything has to arrive; empty if it must.
         undone: numbers that were accepted in a state which the sender's machine has lost.
+        hands_back: whether its sender hands back what was on its way when a session was lost.
         read_by_ms: by number, when they have to be received, where that is limited.
         is_strict: whether repetition can be judged, which it cannot on a machine that was taken back.
     """
@@ -89,13 +90,14 @@ class StreamHistory:
     refused: set[int] = field(default_factory=set)
     excused: str = ""
     undone: set[int] = field(default_factory=set)
+    hands_back: bool = False
     read_by_ms: dict[int, int] = field(default_factory=dict)
     is_strict: bool = True
 
     @property
     def is_whole(self) -> bool:
         """Whether all that is accepted has to be handed out."""
-        return not (self.expires or self.refusals or self.excused)
+        return not (self.expires or self.refusals or self.excused or self.hands_back)
 
     def is_late(self, number: int, at_ms: int) -> bool:
         """Whether a message was to be received before that time, by the reader's wall clock."""
@@ -232,6 +234,9 @@ class History:
                 seen.refused.add(number)
             elif seen.durable:
                 self._found("refusals", stream, f"{number} was refused ({reason}), and called perhaps delivered")
+        elif seen.hands_back and reason == DeadReason.SESSION_LOST:
+            if not maybe_delivered:
+                self._found("total-queue", stream, f"{number} was lost with a session, and called not delivered")
         elif not seen.excused and not self._may_expire(seen, number, reason):
             self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")
         seen.buried.add(number)

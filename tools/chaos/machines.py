@@ -8,7 +8,7 @@ from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.reconnect import Reconnect
 from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
+from triack.session.settings import CONGESTION, SessionSettings
 from triack.tools.chaos.plan import HostPlan, StreamPlan
 
 __all__ = ["draw_host", "draw_stream", "draw_streams"]
@@ -64,6 +64,7 @@ def _draw_settings(random: Random) -> NodeSettings:
         cleanup_interval_s=random.choice([1.0, 300.0]),
         drain_timeout_s=random.choice([0.3, 5.0]),
         max_datagram_bytes=random.choice([576, 1_200, 1_200, 9_000]),
+        congestion=random.choice(CONGESTION),
     )
     order = OrderSettings(
         order_ack_idle_s=random.choice([0.001, 0.5]),

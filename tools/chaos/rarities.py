@@ -148,6 +148,16 @@ def _expire(plan: Plan, random: Random) -> Plan:
     return replace(plan, hosts=tuple(hosts), streams=tuple(streams), faults=faults)
 
 
+def _hand_back(plan: Plan, random: Random) -> Plan:
+    """A machine that sends nothing again on another session, but hands it back."""
+    hosts = list(plan.hosts)
+    at = random.choice(plan.streams).sender
+    settings = hosts[at].settings
+    reconnect = replace(settings.reconnect, after_session_lost="hand back")
+    hosts[at] = replace(hosts[at], settings=replace(settings, reconnect=reconnect))
+    return replace(plan, hosts=tuple(hosts))
+
+
 def _forbid(plan: Plan, random: Random) -> Plan:
     """A stream to a queue to which its sender may not send."""
     streams = list(plan.streams)
@@ -160,7 +170,7 @@ def _forbid(plan: Plan, random: Random) -> Plan:
 
 Kind = Callable[[Plan, Random], Plan]
 
-_KINDS: tuple[Kind, ...] = (_crowd, _move, _strangers, _rotate, _revoke, _fill, _expire, _forbid)
+_KINDS: tuple[Kind, ...] = (_crowd, _move, _strangers, _rotate, _revoke, _fill, _expire, _hand_back, _forbid)
 """In an order in which each may change what those before it have made."""
-_PLAIN_KINDS: tuple[Kind, ...] = (_crowd, _strangers, _fill, _expire)
+_PLAIN_KINDS: tuple[Kind, ...] = (_crowd, _strangers, _fill, _expire, _hand_back)
 """Without keys an address is a peer, and nobody is a stranger who can seal a datagram."""

@@ -226,7 +226,10 @@ class Workload:
 
     def __init__(self, plans: tuple[StreamPlan, ...], hosts: list[Host], world: World) -> None:
         self.history = History(
-            [_history_of(index, plan, plans, hosts[plan.receiver]) for index, plan in enumerate(plans)]
+            [
+                _history_of(index, plan, plans, hosts[plan.sender], hosts[plan.receiver])
+                for index, plan in enumerate(plans)
+            ]
         )
         self.senders = [
             Sender(index, plan, hosts[plan.sender], hosts[plan.receiver], world, self.history)
@@ -272,7 +275,7 @@ class Workload:
             mailbox.acknowledge(lease)
 
 
-def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], to: Host) -> StreamHistory:
+def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], host: Host, to: Host) -> StreamHistory:
     ttl = plan.live_ms or plan.read_ms or (plans[plan.source].live_ms if plan.source >= 0 else 0)
     return StreamHistory(
         name=f"{index} ({plan.sender}>{plan.receiver}/{plan.queue} {plan.delivery})",
@@ -281,6 +284,7 @@ def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], to:
         expires=bool(ttl),
         refusals=_refusals_of(plan, to),
         forbidden=plan.forbidden,
+        hands_back=host.settings.reconnect.after_session_lost == "hand back",
     )
 
 

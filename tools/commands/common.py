@@ -27,6 +27,7 @@ __all__ = [
     "PublicKey",
     "console_on",
     "data_option",
+    "existing_data_option",
     "existing_file",
     "json_option",
     "log_to_stderr",
@@ -115,6 +116,13 @@ data_option = click.option(
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="Data directory of the node; made when it does not exist.",
+)
+existing_data_option = click.option(
+    "--data",
+    required=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="Data directory of the node.",
 )
 verbose_option = click.option(
     "-v", "--verbose", count=True, expose_value=False, callback=_set_level, help="More of what happens; twice for all."

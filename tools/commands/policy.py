@@ -10,7 +10,7 @@ from triack.tools.commands.common import json_option, write_table
 __all__ = ["policy"]
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def policy() -> None:
     """Show the policies of acknowledgement that Triack knows by name, as `triack.policies` has them."""
 

@@ -17,7 +17,7 @@ import triack
 from triack.base.errors import QueueNotFound, StoreInUse
 from triack.node.control import handover
 from triack.node.node import open_at_rest
-from triack.tools.commands.common import data_option, json_option, run, verbose_option, write_table
+from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
 
 __all__ = ["queue"]
 
@@ -29,7 +29,7 @@ PREVIEW_CHARACTERS = 40
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def queue() -> None:
     """Look into the queues of a node, and steer what waits in them.
 
@@ -46,7 +46,7 @@ _all_option = click.option("--all", "everything", is_flag=True, help="All that w
 @queue.command("list")
 @verbose_option
 @json_option
-@data_option
+@existing_data_option
 def list_queues(*, data: Path, as_json: bool) -> int:
     """List the queues of the node, and what is on its way to others."""
 
@@ -79,7 +79,7 @@ def list_queues(*, data: Path, as_json: bool) -> int:
 @verbose_option
 @_queue_argument
 @json_option
-@data_option
+@existing_data_option
 def show(*, data: Path, name: str, as_json: bool) -> int:
     """Show how much waits in a queue and, of dead letters, how many are there for which reason."""
 
@@ -120,7 +120,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
 @_queue_argument
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
 @json_option
-@data_option
+@existing_data_option
 def browse(*, data: Path, name: str, count: int | None, as_json: bool) -> int:
     """Look at the messages that wait in a queue, the oldest first. Nothing changes by that."""
 
@@ -142,7 +142,7 @@ def browse(*, data: Path, name: str, count: int | None, as_json: bool) -> int:
 @click.option(
     "--to", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="A new file to write to."
 )
-@data_option
+@existing_data_option
 def export(*, data: Path, name: str, path: Path | None) -> int:
     """Write the messages that wait in a queue as JSON, whole, one a line. They stay where they are."""
 
@@ -160,7 +160,7 @@ def export(*, data: Path, name: str, path: Path | None) -> int:
 @click.argument("name", metavar="[QUEUE]", default="dead-letter")
 @_ids_option
 @_all_option
-@data_option
+@existing_data_option
 def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
     """Send dead letters again, to their destinations or to the queues in which they failed."""
     if name != "dead-letter":
@@ -175,7 +175,7 @@ def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) ->
 @click.argument("destination", metavar="DEST")
 @_ids_option
 @_all_option
-@data_option
+@existing_data_option
 def move(*, data: Path, name: str, destination: str, ids: tuple[str, ...], everything: bool) -> int:
     """Move messages from a queue of the node to DEST: another of its queues, or one elsewhere."""
     wanted = _wanted(ids, everything=everything)
@@ -187,7 +187,7 @@ def move(*, data: Path, name: str, destination: str, ids: tuple[str, ...], every
 @_queue_argument
 @_ids_option
 @_all_option
-@data_option
+@existing_data_option
 def purge(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
     """Remove messages from a queue. What is on its way to another node becomes a dead letter, anything else is gone."""
     wanted = _wanted(ids, everything=everything)

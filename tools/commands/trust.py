@@ -10,7 +10,7 @@ from triack.base.peers import NO_PSK
 from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
 from triack.node.private_files import PrivateFiles
 from triack.node.trust import TrustFile
-from triack.tools.commands.common import PublicKey, data_option
+from triack.tools.commands.common import PublicKey, data_option, existing_data_option
 
 __all__ = ["trust"]
 
@@ -68,14 +68,14 @@ def add(
 @click.argument("name")
 @click.option("--key", "keys", type=PublicKey(), multiple=True, metavar="KEY", help="Only this key of it.")
 @_address_option
-@data_option
+@existing_data_option
 def remove(*, name: str, keys: tuple[bytes, ...], addresses: tuple[str, ...], data: Path) -> None:
     """Trust NAME no longer: its sessions end at once. With --key or --address, take only these from it."""
     TrustFile(PrivateFiles(data)).remove(name, keys=keys, addresses=addresses)
 
 
 @trust.command("list")
-@data_option
+@existing_data_option
 def show(*, data: Path) -> None:
     """Print all peers: their names, keys, addresses, and the queues that they may send to."""
     for peer in TrustFile(PrivateFiles(data)).load():

@@ -48,9 +48,9 @@ _NUMBERS: Final = (
 
 
 @click.command("replay")
-@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True)
 @click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="What computes.")
-@click.option("--master", metavar="M", help="The Spark cluster.  [default: local[*], this machine]")
+@click.option("--master", metavar="M", help="The Spark cluster.  [default: spark-submit's, or this machine]")
 @click.option("--report", metavar="FILE", type=click.Path(path_type=Path), help="Write a page with plots.")
 @click.option("--json", "as_json", is_flag=True, help="End the output with the verdict as one line of JSON.")
 @click.option("--follow", "live", is_flag=True, help="Tell violations while the logs grow, until Ctrl-C.")
@@ -62,7 +62,7 @@ _NUMBERS: Final = (
     help="Keep what was judged while following, and go on from there.",
 )
 def command(
-    directories: tuple[Path, ...],
+    directories: tuple[str, ...],
     engine: str,
     master: str | None,
     report: Path | None,
@@ -83,9 +83,9 @@ def command(
         raise click.UsageError("--follow goes with the local engine")
     try:
         if live:
-            verdict = _follow(directories, until_idle, checkpoint)
+            verdict = _follow([Path(directory) for directory in directories], until_idle, checkpoint)
             if report is not None:
-                write_page(verdict, directories, report)
+                write_page(verdict, directories, report, verdict.findings)
         else:
             verdict = replay(list(directories), engine=engine, master=master, report=report)
     except ReplayError as error:
@@ -98,7 +98,7 @@ def command(
     sys.exit(_EXITS[verdict.verdict])
 
 
-def _follow(directories: tuple[Path, ...], until_idle_s: float | None, checkpoint: Path | None) -> Verdict:
+def _follow(directories: list[Path], until_idle_s: float | None, checkpoint: Path | None) -> Verdict:
     """Print violations as they turn up, until there is nothing more, or Ctrl-C."""
     console, stop = console_on(), Event()
 

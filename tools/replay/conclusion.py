@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 
 from triack.tools.replay.findings import Due, Finding, Life, Opening
 from triack.tools.replay.journal import Segment
@@ -155,19 +155,35 @@ def conclude(
     verdict: Verdict, findings: list[Finding], world: World, numbers: dict[str, int], series: dict[str, Series]
 ) -> None:
     """Fill in a verdict."""
+    summarize(verdict, world, numbers, series)
+    verdict.findings = decide(findings, world)
+    counts = Counter(it.check for it in verdict.findings)
+    accuse(verdict, counts, sum(it.value for it in verdict.findings if it.check == "lost"))
+
+
+def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: dict[str, Series]) -> None:
+    """Fill in all but the violations and what follows from them."""
     verdict.timeline = draw(series, world.openings, numbers)
-    violations = decide(findings, world)
     verdict.nodes = len(world.nodes)
     verdict.records = sum(life.records for life in world.lives.values())
     for name in ("sent", "delivered", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order"):
         setattr(verdict, name, numbers.get(name, 0))
     verdict.duplicates_delivered = numbers.get("duplicates_delivered", 0)
-    verdict.lost = sum(it.value for it in violations if it.check == "lost")
-    verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered - verdict.lost
+    verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered
     verdict.missing = missing_logs(world)
-    verdict.findings = violations
-    for violation in violations:
-        verdict.violations[violation.check] = verdict.violations.get(violation.check, 0) + 1
+
+
+def accuse(verdict: Verdict, counts: Mapping[str, int], lost: int) -> None:
+    """Fill in how many violations there are, once all else is.
+
+    Args:
+        verdict: as ``summarize`` leaves it.
+        counts: check -> violations.
+        lost: messages.
+    """
+    verdict.violations = dict(sorted(counts.items()))
+    verdict.lost = lost
+    verdict.pending -= lost
 
 
 def _resumes(opening: Opening, openings: list[Opening], since_ns: int) -> bool:

@@ -6,12 +6,14 @@ ends the replay, because a verdict over half a record would prove nothing.
 
 from __future__ import annotations
 
+import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from triack.base.errors import ReplayError
 from triack.base.log_lines import LineReader
@@ -20,9 +22,15 @@ from triack.tools.replay.schema import CLASS_CODES, EXPRESS, TRANSACTIONAL
 from triack.tools.replay.version1 import VERSION as VERSION_1
 from triack.tools.replay.version1 import modernize
 
+if TYPE_CHECKING:
+    from triack.tools.replay.columns import Columns
+
 OPEN_SUFFIX: Final = ".open"
 """What the name of a segment that is being written ends in, behind its name to be."""
-_SUFFIXES: Final = (".jsonl", ".jsonl" + OPEN_SUFFIX)
+PARQUET_SUFFIX: Final = ".parquet"
+"""What that of a segment ends in which ``triack log compact`` has made columns of."""
+SUFFIXES: Final = (".jsonl", ".jsonl" + OPEN_SUFFIX, PARQUET_SUFFIX)
+"""What the names of segments end in."""
 _TAIL_BYTES: Final = 65_536
 """A torn line is looked for in so much of a file's end: longer ones are rare, and cost a look at the whole file."""
 
@@ -31,6 +39,9 @@ UNREADABLE: Final = (ValueError, RecursionError)
 
 PACKETS_MAX: Final = 1 << 20
 """Packets of one record: no burst comes near, and no damaged number makes a replay count for ever."""
+
+BLOCK_LINES: Final = 512
+"""Lines that are parsed together."""
 
 Record = dict[str, Any]
 
@@ -63,7 +74,7 @@ def find_logs(paths: list[Path]) -> list[LogFile]:
     for path in paths:
         files = segments_of(path)
         if not files:
-            raise ReplayError(f"no session log (*.jsonl, *.jsonl.open) in {path}")
+            raise ReplayError(f"no session log (*.jsonl, *.jsonl.open, *.parquet) in {path}")
         for file in files:
             found.setdefault(file.resolve(), _inspect(file))
     if not found:
@@ -77,7 +88,85 @@ def read_records(log: LogFile) -> Iterator[Record]:
     Raises:
         ReplayError: a line that does not parse, or is not as the schema says.
     """
+    if log.path.name.endswith(PARQUET_SUFFIX):
+        return columns_of(log.path).records()
     return Tail(log.path).read()
+
+
+def read_content(path: str, content: bytes) -> tuple[Iterator[Record], bool]:
+    """Read a segment that is in memory, whatever its form.
+
+    Args:
+        path: its file, whose name tells the form.
+        content: all of it.
+
+    Returns:
+        Its records as today's version has them, and whether its last line is torn; that one is left out.
+
+    Raises:
+        ReplayError: a line that does not parse, or is not as the schema says.
+    """
+    if path.endswith(PARQUET_SUFFIX):
+        return columns_of(path, content).records(), False
+    end = content.rfind(b"\n") + 1
+    whole = islice(io.BytesIO(content), content.count(b"\n"))
+    return Lines().records(path, whole), end < len(content)
+
+
+def columns_of(path: str | Path, content: bytes | None = None) -> Columns:
+    """Open a segment that was made columns of.
+
+    Args:
+        path: its file.
+        content: what is in it; None to read the file.
+
+    Raises:
+        ReplayError: it is damaged, or what reads it is not installed.
+    """
+    try:
+        from triack.tools.replay.columns import Columns
+    except ImportError as error:
+        raise ReplayError(f"{path} wants PyArrow to be read: pip install 'triack[spark]'") from error
+    return Columns(path, content, complaint)
+
+
+class Lines:
+    """Makes records of the lines of a segment, one behind the other."""
+
+    def __init__(self) -> None:
+        self._reader = LineReader()
+        self._number = 0
+
+    def records(self, path: str | Path, lines: Iterable[bytes]) -> Iterator[Record]:
+        """Yield the records of the next lines, as today's version has them.
+
+        Args:
+            path: their file, for what is said of damage.
+            lines: whole ones.
+
+        Raises:
+            ReplayError: a line that does not parse, or is not as the schema says.
+        """
+        at = iter(lines)
+        while block := list(islice(at, BLOCK_LINES)):
+            for line in _parse(block):
+                self._number += 1
+                try:
+                    record = _record_of(json.loads(line) if type(line) is bytes else line, self._reader)
+                except UNREADABLE as error:
+                    raise ReplayError(f"{path} line {self._number} is damaged: {error}") from error
+                if said := complaint(record):
+                    raise ReplayError(f"{path} line {self._number} {said}")
+                yield record
+
+
+def _parse(block: list[bytes]) -> list[Any]:
+    """Parse lines all at once, in a third of the time; where one is damaged, they stay as they are to find which."""
+    try:
+        values: list[Any] = json.loads(b"[" + b",".join(block) + b"]")
+    except UNREADABLE:
+        return block
+    return values if len(values) == len(block) else block
 
 
 class Tail:
@@ -89,27 +178,18 @@ class Tail:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines = LineReader()
-        self._number = 0
+        self._lines = Lines()
         self._at_bytes = 0
         # The last line, by which the file is known again.
         self._last = b""
 
     def read(self) -> Iterator[Record]:
-        """Yield the records that were not read before, as today's version has them, without a torn last line.
+        """Return the records that were not read before, as today's version has them, without a torn last line.
 
         Raises:
             ReplayError: a line that does not parse, or is not as the schema says.
         """
-        for line in self._whole_lines():
-            self._number += 1
-            try:
-                record = _record_of(json.loads(line), self._lines)
-            except UNREADABLE as error:
-                raise ReplayError(f"{self.path} line {self._number} is damaged: {error}") from error
-            if said := complaint(record):
-                raise ReplayError(f"{self.path} line {self._number} {said}")
-            yield record
+        return self._lines.records(self.path, self._whole_lines())
 
     def is_torn(self) -> bool:
         """Whether something stands behind the last whole line."""
@@ -153,21 +233,28 @@ def complaint(record: Any) -> str:
         return "is damaged: not a JSON object"
     shape = (record.get("event"), record.get("class"), record.get("v"), *record, *map(type, record.values()))
     try:
-        said = _KNOWN_SHAPES.get(shape)
+        known = _KNOWN_SHAPES.get(shape)
     except TypeError:
-        said = "is damaged: its event or class is not a name"
-    if said is None:
-        said = _judge_shape(record)
+        return "is damaged: its event or class is not a name"
+    if known is None:
+        known = _judge_shape(record), tuple(_LISTS & record.keys()), not _COUNTED.isdisjoint(record)
         if len(_KNOWN_SHAPES) < _SHAPES_MAX:
-            _KNOWN_SHAPES[shape] = said
-    return said or _judge_lists(record)
+            _KNOWN_SHAPES[shape] = known
+    said, lists, counted = known
+    return said or (lists and _judge_lists(record, lists)) or (counted and _judge_packets(record)) or ""
 
 
-def _judge_lists(record: Record) -> str:
-    """Lists are of pairs of numbers, and of packets there are as many as the record has."""
-    for name in _LISTS & record.keys():
-        if any(type(pair) is not list or [*map(type, pair)] != [int, int] for pair in record[name]):
-            return f"is damaged: field {name!r} is not made of pairs"
+def _judge_lists(record: Record, names: Iterable[str]) -> str:
+    """Lists are of pairs of numbers."""
+    for name in names:
+        for pair in record[name]:
+            if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not int or type(pair[1]) is not int:  # noqa: PLR2004
+                return f"is damaged: field {name!r} is not made of pairs"
+    return ""
+
+
+def _judge_packets(record: Record) -> str:
+    """Of packets there are as many as the record has."""
     if (counts := record.get("counts")) is not None:
         packets = [pair[0] for pair in counts]
         there = sum(packets)
@@ -179,7 +266,8 @@ def _judge_lists(record: Record) -> str:
 
 
 _LISTS: Final = frozenset(name for name, field in FIELDS.items() if field.type is list)
-_KNOWN_SHAPES: dict[tuple[Any, ...], str] = {}
+_COUNTED: Final = frozenset({"counts", "packets"})
+_KNOWN_SHAPES: dict[tuple[Any, ...], tuple[str, tuple[str, ...], bool]] = {}
 _SHAPES_MAX: Final = 4096
 """Records that are alike in all but their values are judged once; so many kinds no honest log has."""
 
@@ -234,7 +322,7 @@ def segments_of(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise ReplayError(f"no such directory: {path}")
-    return sorted(file for file in path.rglob("*.jsonl*") if file.name.endswith(_SUFFIXES) and _size_bytes(file))
+    return sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and _size_bytes(file))
 
 
 def _size_bytes(path: Path) -> int:
@@ -246,10 +334,13 @@ def _size_bytes(path: Path) -> int:
 
 
 def _inspect(path: Path) -> LogFile:
-    for record in Tail(path).read():
-        return LogFile(path, _torn_tail(path), (record["node"], record["incarnation"], record["n"]))
-    # Nothing but a torn line: its place among the segments does not matter.
-    return LogFile(path, _torn_tail(path), ("", 0, 0))
+    log = LogFile(path, "", ("", 0, 0))
+    for record in read_records(log):
+        log.order = record["node"], record["incarnation"], record["n"]
+        break
+    # With nothing but a torn line its place among the segments does not matter.
+    log.torn = "" if path.name.endswith(PARQUET_SUFFIX) else _torn_tail(path)
+    return log
 
 
 def _torn_tail(path: Path) -> str:

@@ -1,8 +1,8 @@
 """What two ends agreed on when their session opened.
 
 The initiator states how it is acknowledged, the acceptor bounds that. Both ends have the same in force then, and
-neither holds an ack back for longer than half of the other one's patience. What the initiator states is what its node
-said of its settings when it started.
+neither holds an ack back for longer than half of the other one's patience. How many packets make an ack due is what the
+share comes to in the window that is in force, and what the initiator's node said of its own window when it started.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ from triack.tools.replay.findings import Due, Output, Record
 AGREED: Final = (
     "window",
     "ack_threshold",
+    "ack_share",
+    "ack_count",
     "ack_bytes",
     "store_ack_threshold",
+    "store_ack_share",
+    "store_ack_count",
     "store_ack_bytes",
 )
 """What is the same at both ends. Delays may follow the round trip, of which each end has its own measure."""
@@ -43,6 +47,8 @@ def judge_policy(session: str, ends: Mapping[str, End], out: Output) -> None:
         if other is not None and not other.keys() >= set(POLICY):
             other = None
         _judge_delays(session, opened, other or opened, out)
+        for ack in ("ack", "store_ack"):
+            _judge_threshold(session, opened, ack, opened[f"{ack}_threshold"], opened["window"], out)
         if opened["role"] == "initiator":
             _judge_stated(session, opened, end.life, out)
         if other is not None and opened["role"] == "acceptor":
@@ -57,18 +63,26 @@ def _judge_delays(session: str, opened: Record, other: Record, out: Output) -> N
             out.report(opened, "policy", evidence, session=session)
 
 
-def _judge_stated(session: str, opened: Record, life: Record, out: Output) -> None:
-    """An initiator's own settings are in force, as far as the window is the one that they are for.
-
-    What a share or a number of packets comes to within a smaller window is no more, and at least one packet.
-    """
-    if "ack_threshold" not in life or "max_unacked_packet" not in life:
-        return
-    own, found = life["ack_threshold"], opened["ack_threshold"]
-    is_cut = opened["window"] < life["max_unacked_packet"]
-    if bool(found) != bool(own) or found > own or (found < own and not is_cut):
-        evidence = f"ack_threshold {found} with a window of {opened['window']}, {own} with the node's own"
+def _judge_threshold(session: str, opened: Record, ack: str, threshold: int, window: int, out: Output) -> None:
+    """A share of a window is rounded down, and at least one packet; a number of packets is no more than the window."""
+    share, count = opened[f"{ack}_share"], opened[f"{ack}_count"]
+    up, _, down = share.partition("/")
+    limits = [min(count, window)] if count else []
+    if share:
+        if not (up.isdecimal() and down.isdecimal() and 0 < int(up) <= int(down)):
+            out.report(opened, "policy", f"{ack}_share {share!r}", session=session)
+            return
+        limits.append(max(1, window * int(up) // int(down)))
+    if threshold != min(limits, default=0):
+        says = f"a share of {share or 'nothing'} and a count of {count or 'nothing'}"
+        evidence = f"{ack}_threshold {threshold} with a window of {window}, {says}"
         out.report(opened, "policy", evidence, session=session)
+
+
+def _judge_stated(session: str, opened: Record, life: Record, out: Output) -> None:
+    """An initiator's own settings are in force: what it said of the largest window that its node opens."""
+    if "ack_threshold" in life and "max_unacked_packet" in life:
+        _judge_threshold(session, opened, "ack", life["ack_threshold"], life["max_unacked_packet"], out)
 
 
 def _judge_agreed(session: str, opened: Record, other: Record, out: Output) -> None:

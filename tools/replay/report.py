@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +40,9 @@ _NUMBERS: Final = (
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 
-def write_report(path: Path, verdict: Verdict, timeline: Timeline, command: str = "") -> None:
+def write_report(
+    path: Path, verdict: Verdict, timeline: Timeline, command: str = "", violations: Iterable[Violation] | None = None
+) -> None:
     """Write the page, and beside it ``violations.jsonl`` with every violation.
 
     Args:
@@ -47,6 +50,7 @@ def write_report(path: Path, verdict: Verdict, timeline: Timeline, command: str 
         verdict: what the replay found.
         timeline: what the plots and tables show.
         command: what makes this page again.
+        violations: all of them, where the verdict has only the first.
 
     Raises:
         ReplayError: a file cannot be written, or Jinja is not installed.
@@ -57,7 +61,8 @@ def write_report(path: Path, verdict: Verdict, timeline: Timeline, command: str 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_page(verdict, timeline, command), encoding="utf-8", errors="backslashreplace")
         with path.with_name("violations.jsonl").open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(asdict(finding)) + "\n" for finding in verdict.findings)
+            every = verdict.findings if violations is None else violations
+            file.writelines(json.dumps(asdict(finding)) + "\n" for finding in every)
     except OSError as error:
         raise ReplayError(f"cannot write the report {path}: {error.strerror}") from error
 

@@ -11,14 +11,14 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import LogFile, find_logs
+from triack.tools.replay.files import find_logs, segments_of
 from triack.tools.replay.local_engine import replay_local
-from triack.tools.replay.schema import Timeline, Verdict
+from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 ENGINES: Final = ("auto", "local", "spark")
 """The default first."""
@@ -38,10 +38,12 @@ def replay(
     """Read session logs and say whether every promise was kept.
 
     Args:
-        paths: directories with logs of any number of nodes, or single segments; or one of them.
+        paths: directories with logs of any number of nodes, or single segments; or one of them. Spark takes all
+            names of files that it knows, with schemes and patterns.
         engine: ``spark``; ``local`` for plain Python without Spark; ``auto`` for what suits the size. All give the same
             verdict, which says which one it was.
-        master: the Spark cluster; None for all processors of this machine.
+        master: the Spark cluster; None for a session that is open, for what ``spark-submit`` says, or else for all
+            processors of this machine.
         report: where to write the HTML page; the violations go beside it. None for no report.
 
     Raises:
@@ -50,58 +52,81 @@ def replay(
     """
     if engine not in ENGINES:
         raise ReplayError(f"no engine {engine!r}; there are {', '.join(ENGINES[:-1])} and {ENGINES[-1]}")
-    given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    logs = find_logs(given)
+    given = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if engine == "auto":
-        engine = "local" if master is None and _size_bytes(logs) < LOCAL_BYTES_MAX else "spark"
-    verdict = replay_local(logs) if engine == "local" else _on_spark(logs, master)
-    if report is not None:
-        write_page(verdict, given, report)
+        engine = "local" if master is None and _is_small(given) else "spark"
+
+    def finish(verdict: Verdict, violations: Iterable[Violation]) -> None:
+        if report is not None:
+            write_page(verdict, given, report, violations)
+
+    if engine == "spark":
+        return _on_spark(given, master, finish)
+    verdict = replay_local(find_logs([_local(path) for path in given]))
+    finish(verdict, verdict.findings)
     return verdict
 
 
-def write_page(verdict: Verdict, paths: Iterable[Path], report: Path) -> None:
+def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations: Iterable[Violation]) -> None:
     """Write the report page of a verdict, and its violations beside it.
 
     Args:
         verdict: gets to know where.
         paths: what was replayed.
         report: the HTML page.
+        violations: all of them.
 
     Raises:
         ReplayError: it cannot be written, or what it needs is not installed.
     """
     from triack.tools.replay.report import write_report
 
-    write_report(report, verdict, verdict.timeline or Timeline(), _command(paths, verdict.engine, report))
+    write_report(report, verdict, verdict.timeline or Timeline(), _command(paths, verdict.engine, report), violations)
     verdict.report = str(report)
 
 
-def _command(paths: Iterable[Path], engine: str, report: Path) -> str:
+def _command(paths: Iterable[str], engine: str, report: Path) -> str:
     """Return what makes a report again."""
-    return shlex.join(["triack", "replay", *map(str, paths), "--engine", engine, "--report", str(report)])
+    return shlex.join(["triack", "replay", *paths, "--engine", engine, "--report", str(report)])
 
 
-def _size_bytes(logs: list[LogFile]) -> int:
-    return sum(log.path.stat().st_size for log in logs)
+def _local(path: str) -> Path:
+    """Return a path of this machine.
+
+    Raises:
+        ReplayError: only Spark can read it.
+    """
+    if "://" in path:
+        raise ReplayError(f"{path} is not of this machine: --engine spark reads it")
+    return Path(path.removeprefix("file:"))
 
 
-def _on_spark(logs: list[LogFile], master: str | None) -> Verdict:
-    require_spark()
+def _is_small(paths: list[str]) -> bool:
+    if any("://" in path for path in paths):
+        return False
+    files = (file for path in paths for file in segments_of(_local(path)))
+    return sum(file.stat().st_size for file in files) < LOCAL_BYTES_MAX
+
+
+def _on_spark(paths: list[str], master: str | None, finish: Callable[[Verdict, Iterable[Violation]], None]) -> Verdict:
+    require_spark(master)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from triack.tools.replay.spark_engine import open_spark, replay_spark
+    from triack.tools.replay.spark_engine import replay_spark
+    from triack.tools.replay.spark_session import open_spark
 
     # PySpark brings py4j along, and hands out its errors when the virtual machine dies, or those of its sockets.
     died = (importlib.import_module("py4j.protocol").Py4JError, ConnectionError)
     running = SparkSession.getActiveSession()
+    if running is not None and master is not None:
+        raise ReplayError(f"this process has a Spark session already; it cannot run on {master} as well")
     spark = running
     try:
         if spark is None:
             with _quiet_start():
                 spark = open_spark(master)
-        return replay_spark(spark, logs)
+        return replay_spark(spark, paths, finish)
     except (PySparkException, *died) as error:
         reason = str(error).strip().splitlines()[0]
         raise ReplayError(f"Spark failed: {reason}; --engine local needs no Spark") from error
@@ -112,10 +137,18 @@ def _on_spark(logs: list[LogFile], master: str | None) -> Verdict:
                 spark.stop()
 
 
-def require_spark() -> None:
-    """Raise if PySpark or Java is missing, with what to install."""
+def require_spark(master: str | None = None) -> None:
+    """Raise if PySpark or Java is missing, with what to install.
+
+    Args:
+        master: where Spark is to run; one that is spoken to by Spark Connect needs no Java here.
+    """
     if importlib.util.find_spec("pyspark") is None:
         raise ReplayError("replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local")
+    if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
+        if importlib.util.find_spec("grpc") is None:
+            raise ReplayError("Spark Connect needs more of PySpark: pip install 'pyspark[connect]'")
+        return
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java").exists() if home else shutil.which("java") is not None
     if not java:

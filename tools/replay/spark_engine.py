@@ -1,45 +1,60 @@
 """The Spark engine: deals records out to the judges on any number of machines, and brings home what they find.
 
-Every step is a function from DataFrame to DataFrame. Records travel as the lines that they were read from, with the
-three columns by which Spark brings them together: the unit that judges them, and their place in it. Python runs the
-same judges as the local engine, partition by partition and record by record, so neither a giant session nor a
-giant lane has to fit into memory.
+Spark finds and reads the files, and every step is a function from DataFrame to DataFrame. Python runs the same judges
+as the local engine, partition by partition and chunk by chunk, so neither a giant session nor a giant lane has to fit
+into memory; nor do violations, of which the driver takes the first of each check.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
+from pyspark.sql.window import Window
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.conclusion import World, conclude, place
-from triack.tools.replay.files import LogFile, read_records
+from triack.tools.replay.conclusion import World, accuse, decide, place, summarize
+from triack.tools.replay.dealing import Chunk, deal, in_order, unpack_chunk
+from triack.tools.replay.files import read_content
 from triack.tools.replay.findings import Due, Finding, Life, Opening, Output, Record
-from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
-from triack.tools.replay.judge import judge_unit, order_of
+from triack.tools.replay.journal import Journal, Segment, join_segments
+from triack.tools.replay.judge import judge_of
 from triack.tools.replay.schema import Verdict, Violation
 from triack.tools.replay.series import Series
+from triack.tools.replay.spark_files import find_files, outermost, require_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-RECORDS: Final = "kind string, unit string, node string, incarnation long, n long, place int, line string"
-"""A record on its way to its judge: ``kind`` and ``unit`` say to which, the others where among its records it comes.
+DEALT: Final = "kind string, unit string, node string, incarnation bigint, n bigint, place int, data binary"
+"""A chunk on its way to its judge: ``kind`` and ``unit`` say to which, the others where among its chunks it comes.
 
-Of kind ``found`` are findings, numbers and the like, as lines of JSON of their own.
+Of kind ``found`` are findings, numbers and the like, as JSON.
 """
-BATCH_ROWS: Final = 8_192
-"""Rows in one batch from Python to Spark: enough that the batch costs nothing, little enough to stay small."""
-Row = tuple[str, str, str, int, int, int, str]
+VIOLATIONS: Final = ", ".join(
+    f"`{field.name}` {'bigint' if field.type == 'int' else 'string'}" for field in fields(Violation)
+)
+"""A violation: the fields of ``schema.Violation``."""
+_IDENTITY: Final = [field.name for field in fields(Violation)[:7]]
+"""What makes two findings the same."""
+FIRST_OF_EACH: Final = 1_000
+"""Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
+BATCH_BYTES: Final = 4 << 20
+"""One batch from Python to Spark: enough that the batch costs nothing, little enough to stay small."""
+TASK_BYTES: Final = 8 << 20
+"""Chunks that are judged by one task: a second's work or so, and many tasks of a large log."""
+TASK_RECORDS: Final = 100_000
+"""Records of a table that are dealt out by one task: a few seconds' work."""
+PENDING: Final = 2_048
+"""Findings and facts of a unit that are handed on together, before it is judged to its end."""
+Row = tuple[str, str, str, int, int, int, bytes]
 _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
+    "file": str,
     "segment": lambda it: Segment(*it),
     "life": lambda it: Life(*it),
     "opening": lambda it: Opening(*it),
@@ -47,206 +62,343 @@ _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def open_spark(master: str | None) -> SparkSession:
-    """Return a Spark session for a replay: quiet, and without a web page.
+def deal_files(files: DataFrame) -> DataFrame:
+    """Return the records of segments, dealt out in chunks, and what reading them found.
 
     Args:
-        master: the cluster to run on; None for what ``spark-submit`` says, or all processors of this machine.
+        files: ``path`` and ``content`` of each segment.
     """
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName("triack replay")
-    given = os.environ.get("SPARK_CONF_DIR") or os.environ.get("PYSPARK_SUBMIT_ARGS") or "spark.master" in os.environ
-    if master is not None or not given:
-        builder = builder.master(master or "local[*]")
-    settings: dict[str, object] = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        # Noting the line of Python behind every expression multiplies the calls to the virtual machine.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-    }
-    if master is None or master.startswith("local"):
-        # The judges are Python, and that of this process has them.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        # One machine: few partitions, no network, and a virtual machine that need not live long.
-        settings |= {
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.memory": "2g",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.sql.shuffle.partitions": 2 * (os.cpu_count() or 1),
-            "spark.sql.adaptive.enabled": "false",
-            "spark.python.worker.reuse": "true",
-        }
-    for name, value in settings.items():
-        builder = builder.config(name, str(value))
-    return builder.getOrCreate()
+    return files.select("path", "content").mapInArrow(_each(_deal_segments), DEALT)
 
 
-def read_logs(spark: SparkSession, logs: list[LogFile]) -> DataFrame:
-    """Return the records of segments, and what reading them found.
+def deal_records(records: DataFrame) -> DataFrame:
+    """Do the same with a table of records, as ``triack.replay.load`` returns it."""
+    tasks = 1 + records.count() // TASK_RECORDS
+    ordered = records.repartition(tasks, "file").sortWithinPartitions("file", "line")
+    return ordered.mapInArrow(_over(_deal_rows), DEALT)
+
+
+def judge(dealt: DataFrame, kind: str, tasks: int) -> DataFrame:
+    """Judge all units of a kind; return what is found, and of sessions facts for lanes.
 
     Args:
-        spark: the Spark session.
-        logs: the segments, as ``find_logs`` returns them; the workers must see them under the same paths.
+        dealt: what ``deal_files`` returned, and for lanes the facts of their sessions.
+        kind: ``session`` or ``lane``.
+        tasks: how many share the work: each costs the start of a Python.
     """
-    paths = spark.createDataFrame([(str(log.path), log.torn) for log in logs], "path string, torn string")
-    spread = paths.repartition(max(1, min(len(logs), spark.sparkContext.defaultParallelism * 4)), "path")
-    return spread.mapInArrow(_each(_read_segments), RECORDS)
+    mine = dealt.where(f.col("kind") == kind).repartition(tasks, "unit")
+    ordered = mine.sortWithinPartitions("unit", "node", "incarnation", "n", "place")
+    return ordered.mapInArrow(_each(_judge_units), DEALT)
 
 
-def judge_sessions(records: DataFrame) -> DataFrame:
-    """Judge all sessions; return findings, and facts for lanes."""
-    return _judged(records, "session")
-
-
-def judge_lanes(records: DataFrame) -> DataFrame:
-    """Judge all lanes; return findings.
-
-    Args:
-        records: those of ``read_logs`` and the facts of ``judge_sessions``.
-    """
-    return _judged(records, "lane")
-
-
-def _judged(records: DataFrame, kind: str) -> DataFrame:
-    mine = records.where(f.col("kind") == kind)
-    sorted_ = mine.repartition("unit").sortWithinPartitions("unit", "node", "incarnation", "n", "place")
-    return sorted_.mapInArrow(_each(_judge_units), RECORDS)
+# ---- what runs on the workers
 
 
 def _each(work: Callable[[Iterator[dict[str, Any]]], Iterator[Row]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Turn a function over rows into one over Arrow batches."""
+    return _over(lambda batches: work(row for batch in batches for row in batch.to_pylist()))
+
+
+def _over(work: Callable[[Iterator[Any]], Iterator[Row]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Turn a function that yields rows into one that yields Arrow batches."""
 
     def over_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        def pack(rows: list[Row]) -> pa.RecordBatch:
-            columns = list(zip(*rows, strict=True))
-            types = [pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int32(), pa.string()]
-            arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-            names = [column.split()[0] for column in RECORDS.split(", ")]
-            return pa.RecordBatch.from_arrays(arrays, names)
-
         rows: list[Row] = []
-        for row in work(row for batch in batches for row in batch.to_pylist()):
+        size_bytes = 0
+        for row in work(batches):
             rows.append(row)
-            if len(rows) >= BATCH_ROWS:
-                yield pack(rows)
+            size_bytes += len(row[-1]) + 100
+            if size_bytes >= BATCH_BYTES:
+                yield _pack(rows)
                 rows.clear()
+                size_bytes = 0
         if rows:
-            yield pack(rows)
+            yield _pack(rows)
 
     return over_batches
 
 
-def _read_segments(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
-    from pathlib import Path
+def _pack(rows: list[Row]) -> pa.RecordBatch:
+    import pyarrow as pa
 
+    types = [pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int32(), pa.binary()]
+    arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, [column.split()[0] for column in DEALT.split(", ")])
+
+
+def _deal_segments(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
     for row in rows:
-        out = Output()
-        journal = Journal(row["path"], out)
-        log = LogFile(Path(row["path"]), row["torn"], ("", 0, 0))
-        for unit, record in journal.read(read_records(log)):
-            yield _row(unit, record)
-        segment = journal.segment()
-        if segment is not None:
-            yield _found("segment", segment)
-        yield from _results(out)
+        records, torn = read_content(row["path"], row["content"])
+        yield from _deal_segment(row["path"], records)
+        yield _found("file", row["path"])
+        if torn:
+            yield "found", "number torn_lines", "", 0, 1, 0, b""
+
+
+def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+    from triack.tools.replay.columns import unpack_rows
+
+    rows = (row for batch in batches for row in unpack_rows(batch))
+    for path, mine in groupby(rows, key=lambda row: row[0]):
+        yield from _deal_segment(path, (record for _, record in mine))
+
+
+def _deal_segment(path: str, records: Iterable[Record]) -> Iterator[Row]:
+    out = Output()
+    journal = Journal(path, out)
+    yield from _rows(deal(journal.read(records)))
+    segment = journal.segment()
+    if segment is not None:
+        yield _found("segment", segment)
+    yield from _results(out)
 
 
 def _judge_units(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
     for (kind, name), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"])):
         out = Output()
-        unit: Unit = (kind, *name.rsplit("/", 1)) if kind == "lane" else (kind, name)
-        judge_unit(unit, (json.loads(row["line"]) for row in mine), out)
-        for fact in out.facts:
-            yield _row(("lane", fact["origin"], str(fact["lane"])), fact)
+        judge = judge_of((kind, *name.rsplit("/", 1)) if kind == "lane" else (kind, name), out)
+        for records in in_order(_opened(mine)):
+            for record in records:
+                judge.see(record)
+                if len(out.facts) + len(out.findings) >= PENDING:
+                    yield from _told(out)
+        judge.finish()
+        yield from _told(out)
         yield from _results(out)
 
 
-def _row(unit: Unit, record: Record) -> Row:
-    node, incarnation, n, late, fact = order_of(record)
-    return unit[0], "/".join(unit[1:]), node, incarnation, n, late + fact, _encode(record)
+def _opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int], list[Record]]]:
+    for row in rows:
+        yield (row["node"], row["incarnation"], row["n"]), unpack_chunk(row["data"])
+
+
+def _told(out: Output) -> Iterator[Row]:
+    """Hand on what was found so far."""
+    yield from _rows(deal((("lane", fact["origin"], str(fact["lane"])), fact) for fact in out.facts))
+    for finding in out.findings:
+        yield _found("finding", (asdict(finding.violation), finding.dues))
+    out.facts.clear()
+    out.findings.clear()
+
+
+def _rows(chunks: Iterable[Chunk]) -> Iterator[Row]:
+    for at, chunk in enumerate(chunks):
+        unit = chunk.unit
+        yield unit[0], "/".join(unit[1:]), chunk.node, chunk.incarnation, chunk.n, at, chunk.data
 
 
 _encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def _found(what: str, value: object) -> Row:
-    return "found", what, "", 0, 0, 0, _encode(value)
+    return "found", what, "", 0, 0, 0, _encode(value).encode()
 
 
 def _results(out: Output) -> Iterator[Row]:
     """Yield what was found as rows."""
-    for finding in out.findings:
-        yield _found("finding", (asdict(finding.violation), finding.dues))
+    yield from _told(out)
     for opening in out.openings:
         yield _found("opening", opening)
     for name, value in out.numbers.items():
-        yield "found", f"number {name}", "", 0, value, 0, ""
+        yield "found", f"number {name}", "", 0, value, 0, b""
     for name, series in out.series.items():
         yield _found("series", (name, series.mode, series.bits, list(series.buckets.items())))
     if out.begin_ns:
-        yield "found", "begin", "", 0, out.begin_ns, 0, ""
+        yield "found", "begin", "", 0, out.begin_ns, 0, b""
     if out.end_ns:
-        yield "found", "end", "", 0, out.end_ns, 0, ""
+        yield "found", "end", "", 0, out.end_ns, 0, b""
 
 
-def _collect(found: Iterable[Any], what: str) -> list[Any]:
-    return [_DECODE[what](json.loads(row["line"])) for row in found if row["unit"] == what]
+# ---- what comes home
 
 
-def replay_spark(spark: SparkSession, logs: list[LogFile]) -> Verdict:
-    """Replay the segments with Spark.
+class Found:
+    """What all judges found, as Spark has it, and on the driver what every verdict needs.
+
+    Args:
+        rows: everything of kind ``found``; the caller keeps it in Spark's cache.
+
+    Attributes:
+        segments: what was read, as wholes.
+        world: what findings may depend on.
+        any: whether there may be violations.
+        violations: those that hold, each once, as a DataFrame of ``VIOLATIONS``.
+    """
+
+    def __init__(self, rows: DataFrame) -> None:
+        gathered = self._gathered = _gather(rows)
+        joining = Output()
+        self.segments: list[Segment] = _collect(gathered, "segment")
+        self.world = World(join_segments(self.segments, joining), _collect(gathered, "opening"))
+        findings = rows.where("unit = 'finding'").select("data")
+        more = [[_found("finding", (asdict(it.violation), it.dues))[-1]] for it in joining.findings]
+        if more:
+            findings = findings.unionByName(rows.sparkSession.createDataFrame(more, "data binary"))
+        self.any = bool(more) or any(row["unit"] == "finding" for row in gathered)
+        self.violations = decided(findings, self.world, self.segments)
+
+    def files(self) -> list[str]:
+        """What was read."""
+        return _collect(self._gathered, "file")
+
+    def summarize(self, verdict: Verdict) -> None:
+        """Fill in all but the violations."""
+        gathered = self._gathered
+        numbers = {row["unit"].partition(" ")[2]: row["n"] for row in gathered if row["unit"].startswith("number ")}
+        verdict.torn_lines = numbers.pop("torn_lines", 0)
+        summarize(verdict, self.world, numbers, _merge(gathered))
+        times = {row["unit"]: row["n"] for row in gathered if row["unit"] in ("begin", "end")}
+        verdict.time(times.get("begin", 0), times.get("end", 0))
+
+
+def decided(findings: DataFrame, world: World, segments: list[Segment]) -> DataFrame:
+    """Return the violations among findings: those whose dues hold, each once, with file and line.
+
+    Args:
+        findings: in ``data`` as JSON.
+        world: what they may depend on.
+        segments: what was read, as wholes.
+    """
+    lives, openings = list(world.lives.values()), world.openings
+
+    def decide_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        here = World(lives, openings)
+        for batch in batches:
+            rows = [_DECODE["finding"](json.loads(data)) for data in batch.column("data").to_pylist()]
+            violations = decide(rows, here)
+            place(violations, segments)
+            yield pa.RecordBatch.from_pylist([asdict(it) for it in violations], schema=_violation_schema())
+
+    held = findings.mapInArrow(decide_each, VIOLATIONS)
+    others = [field.name for field in fields(Violation)[len(_IDENTITY) :]]
+    best = held.groupBy(*_IDENTITY).agg(f.min(f.struct(*others)).alias("best"))
+    return best.select(*_IDENTITY, *(f.col(f"best.{name}").alias(name) for name in others))
+
+
+def _violation_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    kinds = {"int": pa.int64(), "str": pa.string()}
+    return pa.schema([(field.name, kinds[str(field.type)]) for field in fields(Violation)])
+
+
+def replay_spark(
+    spark: SparkSession,
+    paths: Iterable[str],
+    finish: Callable[[Verdict, Iterable[Violation]], None] | None = None,
+) -> Verdict:
+    """Replay the segments under paths with Spark.
 
     Args:
         spark: the Spark session.
-        logs: the segments, as ``find_logs`` returns them.
+        paths: directories with logs (searched in depth), or single segments, as Spark names files.
+        finish: called with the verdict, which has the first violations of each check, and with all of them, in order,
+            one by one as Spark has them.
 
     Raises:
         ReplayError: the logs cannot be read.
     """
-    records = read_logs(spark, logs).persist()
-    sessions = judge_sessions(records).persist()
+    given = outermost(paths)
+    return judge_dealt(deal_files(find_files(spark, given)), finish, given)
+
+
+def judge_dealt(
+    dealt: DataFrame,
+    finish: Callable[[Verdict, Iterable[Violation]], None] | None = None,
+    paths: Iterable[str] = (),
+) -> Verdict:
+    """Judge what was dealt out.
+
+    Args:
+        dealt: as ``deal_files`` or ``deal_records`` return it.
+        finish: as of ``replay_spark``.
+        paths: where something must have been found.
+
+    Raises:
+        ReplayError: a log cannot be read, or there is none.
+    """
+    kept: list[DataFrame] = []
     try:
-        lanes = judge_lanes(records.unionByName(sessions.where("kind = 'lane'")))
-        found = _gather(records.unionByName(sessions).unionByName(lanes))
+        found = Found(keep_found(dealt, kept))
+        require_files(paths, found.files())
+        return _conclude(found, kept, finish)
     except Exception as error:
-        raise _explain(error) from error
+        raise explain(error) from error
     finally:
-        sessions.unpersist()
-        records.unpersist()
-    out = Output()
-    segments: list[Segment] = _collect(found, "segment")
-    lives = join_segments(segments, out)
-    numbers = {row["unit"].partition(" ")[2]: row["n"] for row in found if row["unit"].startswith("number ")}
-    verdict = Verdict(engine="spark", torn_lines=sum(bool(log.torn) for log in logs))
-    findings = out.findings + _collect(found, "finding")
-    conclude(verdict, findings, World(lives, _collect(found, "opening")), numbers, _merge(found))
-    times = {row["unit"]: row["n"] for row in found if row["unit"] in ("begin", "end")}
-    verdict.time(times.get("begin", 0), times.get("end", 0))
-    place(verdict.findings, segments)
+        for frame in kept:
+            frame.unpersist()
+
+
+def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
+    """Run the judges; return all that is found.
+
+    Args:
+        dealt: as ``deal_files`` returns it.
+        kept: takes the frames that are in Spark's cache from now on.
+    """
+    kept.append(dealt.persist())
+    (size,) = dealt.agg(f.sum(f.length("data"))).first() or (0,)
+    tasks = 1 + (size or 0) // TASK_BYTES
+    sessions = judge(dealt, "session", tasks).persist()
+    kept.append(sessions)
+    lanes = judge(dealt.unionByName(sessions.where("kind = 'lane'")), "lane", tasks)
+    found = dealt.unionByName(sessions).where("kind = 'found'").unionByName(lanes).persist()
+    kept.append(found)
+    return found
+
+
+def _conclude(
+    found: Found, kept: list[DataFrame], finish: Callable[[Verdict, Iterable[Violation]], None] | None
+) -> Verdict:
+    verdict = Verdict(engine="spark")
+    found.summarize(verdict)
+    violations = found.violations
+    counts = []
+    if found.any:
+        kept.append(violations.persist())
+        counts = violations.groupBy("check").agg(f.count("*").alias("count"), f.sum("value").alias("value")).collect()
+    if counts:
+        names = [field.name for field in fields(Violation)]
+        nth = f.row_number().over(Window.partitionBy("check").orderBy(*names))
+        first = violations.withColumn("nth", nth).where(f.col("nth") <= FIRST_OF_EACH).drop("nth").orderBy(*names)
+        verdict.findings = [Violation(**row.asDict()) for row in first.collect()]
+    totals = {row["check"]: row["count"] for row in counts}
+    accuse(verdict, totals, sum(row["value"] for row in counts if row["check"] == "lost"))
+    if finish is not None:
+        finish(verdict, _all_of(verdict, violations))
     return verdict
 
 
-def _gather(rows: DataFrame) -> list[Any]:
+def _all_of(verdict: Verdict, violations: DataFrame) -> Iterator[Violation]:
+    """Yield all violations in order; those that are not on the driver come from Spark piece by piece."""
+    if len(verdict.findings) == sum(verdict.violations.values()):
+        yield from verdict.findings
+    else:
+        for row in violations.orderBy(*(field.name for field in fields(Violation))).toLocalIterator():
+            yield Violation(**row.asDict())
+
+
+def _collect(gathered: Iterable[Any], what: str) -> list[Any]:
+    return [_DECODE[what](json.loads(row["data"])) for row in gathered if row["unit"] == what]
+
+
+def _gather(found: DataFrame) -> list[Any]:
     """Return what was found, with numbers added up by Spark."""
-    found = rows.where("kind = 'found'")
     unit = f.col("unit")
     total = f.sum(f.when(unit.startswith("number "), f.col("n")))
     value = f.when(unit == "begin", f.min("n")).when(unit == "end", f.max("n")).otherwise(total)
-    # Rows that say the same are one, and how often it was said counts for what is added up.
-    return found.groupBy("unit", "line").agg(value.alias("n"), f.count("*").alias("times")).collect()
+    # Rows that say the same are one, and how often it was said counts for what is added up. Findings stay in Spark.
+    data = f.when(unit != "finding", f.col("data")).alias("data")
+    return found.groupBy("unit", data).agg(value.alias("n"), f.count("*").alias("times")).collect()
 
 
-def _merge(found: Iterable[Any]) -> dict[str, Series]:
+def _merge(gathered: Iterable[Any]) -> dict[str, Series]:
     merged: dict[str, Series] = {}
-    for row in found:
+    for row in gathered:
         if row["unit"] == "series":
-            name, mode, bits, buckets = json.loads(row["line"])
+            name, mode, bits, buckets = json.loads(row["data"])
             part = Series(mode, bits)
             times = row["times"] if mode == "sum" else 1
             part.buckets = {bucket: times * value for bucket, value in buckets}
@@ -254,7 +406,7 @@ def _merge(found: Iterable[Any]) -> dict[str, Series]:
     return merged
 
 
-def _explain(error: Exception) -> Exception:
+def explain(error: Exception) -> Exception:
     """Return the error of a damaged log if that is what a worker failed with."""
     text = str(error)
     if "ReplayError: " in text:

@@ -12,6 +12,18 @@ VERSION = 1
 """What its records have in ``v``."""
 
 
+def count_records(record: dict[str, Any]) -> int:
+    """Return how many records version 1 wrote for one of today's: one for each packet.
+
+    Args:
+        record: as today's version has it.
+    """
+    if record["event"] == "handed":
+        return sum(packets for packets, _ in record["counts"])
+    packets: int = record.get("packets", 1)
+    return packets
+
+
 def modernize(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record as today's version has it.
 

@@ -13,8 +13,8 @@ def schemes(plan: Plan) -> set[str]:
 
 
 def test_a_share_of_the_seeds_has_each() -> None:
-    """Peers at addresses of both transports, and permissions that come and go, in a block of 250 seeds."""
-    plans = [draw(seed) for seed in range(250)]
+    """Peers at addresses of both transports, and permissions that come and go, in a block of 350 seeds."""
+    plans = [draw(seed) for seed in range(350)]
     assert sum(len(schemes(plan)) == 2 for plan in plans) >= 5
     assert sum(any(stream.wavers for stream in plan.streams) for plan in plans) >= 10
     for plan in plans:

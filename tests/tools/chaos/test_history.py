@@ -78,6 +78,20 @@ def test_what_was_lost() -> None:
     assert "total-queue" in rules(seen)
 
 
+def test_what_is_handed_back_is_in_doubt() -> None:
+    """And only where the sender's node is set so."""
+    for hands_back, maybe, broken in (
+        (True, True, set()),
+        (True, False, {"total-queue"}),
+        (False, True, {"total-queue"}),
+    ):
+        seen = history()
+        seen.streams[0].hands_back = hands_back
+        accept(seen, 0, 1)
+        seen.buried(0, 0, body_of(0, 0, SIZE), "session-lost", maybe_delivered=maybe)
+        assert rules(seen) - {"unknown-outcome"} == broken
+
+
 def test_what_is_to_be_received_in_time() -> None:
     """Is handed out before, or a dead letter; what was given back and has expired comes no more."""
     for at_ms, broken in ((999, set()), (1_000, {"in-time"})):

@@ -17,6 +17,7 @@ def traits(plan: Plan) -> set[str]:
     found = {fault.kind for fault in plan.faults} & KINDS
     found |= {"limits" for host in plan.hosts if host.settings.limits != Limits()}
     found |= {"forbidden" for stream in plan.streams if stream.forbidden}
+    found |= {"hand back" for host in plan.hosts if host.settings.reconnect.after_session_lost != "resend"}
     found |= {"in time" for stream in plan.streams if stream.read_ms}
     found |= {"unread" for stream in plan.streams if not stream.is_read}
     return found | ({"crowd"} if len(plan.hosts) > 3 else set())
@@ -27,7 +28,7 @@ def test_a_share_of_the_seeds_has_some_and_each_comes() -> None:
     plans = [draw(seed) for seed in range(250)]
     rare = [plan for plan in plans if traits(plan)]
     assert 0.15 < len(rare) / len(plans) < SHARE
-    for kind in (*KINDS, "limits", "forbidden", "in time", "unread", "crowd"):
+    for kind in (*KINDS, "limits", "forbidden", "in time", "unread", "hand back", "crowd"):
         assert sum(kind in traits(plan) for plan in plans) >= 3, kind
     assert {len(plan.hosts) for plan in plans} == {2, 3, 4, 5}
 
@@ -38,7 +39,7 @@ def test_whose_fault_a_loss_is_stays_known() -> None:
         if any(fault.kind in DISHONEST for fault in plan.faults):
             assert not traits(plan)
         if not plan.is_secure:
-            assert traits(plan) <= {"crowd", "limits", "junk", "in time", "unread"}
+            assert traits(plan) <= {"crowd", "limits", "junk", "in time", "unread", "hand back"}
 
 
 def test_the_rest_of_a_plan_does_not_depend_on_them() -> None:

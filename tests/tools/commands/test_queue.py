@@ -78,7 +78,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         (2, "say which messages", ("purge", "orders", *at)),
         (2, "1 of 1 messages do not wait there", ("purge", "orders", "--id", "x", *at)),
         (2, "only dead letters", ("requeue", "orders", "--all", *at)),
-        (2, "there is no node in", ("list", "--data", tmp_path / "typo")),
+        (2, "does not exist", ("list", "--data", tmp_path / "typo")),
         (1, "File exists", ("export", "orders", "--to", tmp_path / "a" / "store.db", *at)),
     ):
         finished = command("queue", *arguments)

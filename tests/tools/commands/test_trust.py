@@ -38,6 +38,15 @@ def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
     assert run(tmp_path, "list").output == ""
 
 
+@pytest.mark.parametrize("command", [["list"], ["remove", "plant-b"]])
+def test_a_directory_that_does_not_exist_has_no_peers_to_show(tmp_path: Path, command: list[str]) -> None:
+    """It is a mistyped one, and nothing is made of it."""
+    result = run(tmp_path / "typo", *command)
+    assert result.exit_code == 2
+    assert "does not exist" in result.output
+    assert not (tmp_path / "typo").exists()
+
+
 def test_what_cannot_be_is_told(tmp_path: Path) -> None:
     """A mistyped key, an unknown peer, and the node's own key, which a copied command line easily has."""
     typo = B[:-1] + ("a" if B[-1] != "a" else "b")

@@ -260,7 +260,7 @@ def no_threshold() -> World:
     """Beta counts no packets for its acks, and 150 arrive before one leaves."""
     world = ready()
     for record in (*world.alpha.all("session_opened"), *world.beta.all("session_opened")):
-        record.update(window=200, ack_threshold=0)
+        record.update(window=200, ack_threshold=0, ack_share="", store_ack_threshold=100)
     world.ack(world.send("express", world.queue("express", 150)), store=False)
     return world
 

@@ -109,7 +109,7 @@ def mark_forgotten(world: World) -> Expected:
 @fault
 def another_policy_at_the_other_end(world: World) -> Expected:
     """Beta acknowledges every 33 packets, where alpha thinks that it does after 32."""
-    world.beta.one("session_opened").update(ack_threshold=33)
+    world.beta.one("session_opened").update(ack_threshold=33, ack_share="", ack_count=33)
     return {("policy", -1, -1, -1)}
 
 
@@ -118,16 +118,24 @@ def another_share_than_the_nodes(world: World) -> Expected:
     """Both ends acknowledge every 31 packets, where alpha's node said at its start that half of its window is 32."""
     settle(world)
     for log in (world.alpha, world.beta):
-        log.one("session_opened").update(ack_threshold=31)
+        log.one("session_opened").update(ack_threshold=31, ack_share="31/64")
     return {("policy", -1, -1, -1)}
 
 
 @fault
-def a_share_of_a_smaller_window_that_is_more(world: World) -> Expected:
-    """A window of 63 makes alpha's 32 packets 33."""
+def a_third_of_the_window_rounded_up(world: World) -> Expected:
+    """A third of 64 packets is 21, of 50 it is 16; and what is no share is none."""
+    for log, share, threshold in ((world.alpha, "1/3", 22), (world.beta, "1/0", 32)):
+        log.one("session_opened").update(ack_threshold=threshold, ack_share=share)
+    return {("policy", -1, -1, -1)}
+
+
+@fault
+def a_share_of_a_smaller_window_rounded_up(world: World) -> Expected:
+    """Half of a window of 63 is 31 packets, and not the 32 of alpha's own window."""
     settle(world)
     for log in (world.alpha, world.beta):
-        log.one("session_opened").update(window=63, ack_threshold=33)
+        log.one("session_opened").update(window=63, ack_threshold=32, store_ack_threshold=31)
     return {("policy", -1, -1, -1)}
 
 

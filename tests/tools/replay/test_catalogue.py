@@ -7,9 +7,11 @@ from triack.tools.replay.catalogue import CHECKS, MACHINES
 
 ROOT = Path(__file__).parents[3]
 SILENT = {
-    "ordering/slow_start", "ordering/wire", "ordering/settings", "session/congestion", "session/events",
-    "session/frames", "session/idle", "session/opening", "session/pacing", "session/probing", "session/rtt",
-    "session/answering", "session/settings", "session/store_wait", "session/timers", "session/undecided",
+    "ordering/settings", "ordering/slow_start", "ordering/wire", "session/answering", "session/bbr",
+    "session/congestion", "session/delivery_rate", "session/events", "session/frames", "session/idle",
+    "session/loss_floor", "session/opening", "session/pacing", "session/path_model", "session/probing", "session/rtt",
+    "session/settings", "session/store_wait", "session/timers",
+    "session/undecided",
 }  # fmt: skip
 """Modules of sessions and sequences that promise nothing a record could show: layouts, settings, estimates."""
 

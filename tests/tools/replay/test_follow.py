@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,7 +144,11 @@ def test_a_record_of_what_was_forgotten_is_judged_all_the_same(tmp_path: Path) -
         world.deliver("transactional", 3)
         world.close()
         world.clock.tick(100_000 * MS)
-    late = {**world.beta.one("ack_sent"), "at_ns": world.clock.now_ns, "wall_ns": world.beta.records[-1]["wall_ns"]}
+    late: dict[str, Any] = {
+        **world.beta.one("ack_sent"),
+        "at_ns": world.clock.now_ns,
+        "wall_ns": world.beta.records[-1]["wall_ns"],
+    }
     late["wall_ns"] += late["at_ns"] - world.beta.records[-1]["at_ns"]
     received = world.beta.one("packet_received", session=late["session"], number=1)
     world.beta.records.append({**received, "at_ns": late["at_ns"], "wall_ns": late["wall_ns"], "duplicate": True})
@@ -219,15 +224,16 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
     command += ["--until-idle", "40"]  # it ends, whatever happens here
     world = plant("order_ack_too_early")[0]
     pieces = growing(world, logs, 5)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as killed:
         for _ in range(2):
             next(pieces)
         wait_for(tmp_path / "kept")
-        process.kill()
+        killed.kill()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
         assert process.stdout is not None
         for _ in pieces:
-            written_s = time.monotonic()
+            pass
+        written_s = time.monotonic()
         line = process.stdout.readline()
         assert "order_ack_before_commit: node beta" in line
         assert time.monotonic() - written_s < 10

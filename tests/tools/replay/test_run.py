@@ -79,15 +79,15 @@ def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pyt
     pytest.importorskip("pyspark")
     from pyspark.sql import SparkSession
 
-    from triack.tools.replay import spark_engine
+    from triack.tools.replay import spark_engine, spark_session
 
     class Dead:
         def stop(self) -> None:
             socket.create_connection(("127.0.0.1", 9))
 
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr(spark_engine, "open_spark", lambda master: Dead())
-    monkeypatch.setattr(spark_engine, "replay_spark", lambda spark, logs: spark.stop())
+    monkeypatch.setattr(spark_session, "open_spark", lambda master: Dead())
+    monkeypatch.setattr(spark_engine, "replay_spark", lambda spark, paths, finish: spark.stop())
     with pytest.raises(ReplayError, match=r"^Spark failed: .*Connection refused; --engine local needs no Spark$"):
         replay(healthy().save(tmp_path), engine="spark")
 

@@ -32,7 +32,7 @@ def test_both_engines_say_the_same(spark: "SparkSession", tmp_path: Path) -> Non
     from triack.tools.replay.spark_engine import replay_spark
 
     logs = save_all(tmp_path)
-    local, judged = replay_local(logs), replay_spark(spark, logs)
+    local, judged = replay_local(logs), replay_spark(spark, [str(tmp_path)])
     assert (local.engine, judged.engine) == ("local", "spark")
     judged.engine = "local"
     assert judged.findings == local.findings
@@ -47,6 +47,5 @@ def test_damage_is_named_by_the_worker_that_met_it(spark: "SparkSession", tmp_pa
     (file,) = tmp_path.glob("alpha/*-000001-000001.jsonl")
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join([*lines[:2], '{"v": 1, "ev\n', *lines[3:]]))
-    logs = find_logs([tmp_path])
     with pytest.raises(ReplayError, match=r"alpha-000001-000001\.jsonl line 3 is damaged"):
-        replay_spark(spark, logs)
+        replay_spark(spark, [str(tmp_path)])

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.tools.replay.builder import healthy
 from triack.base.session_log import SETTINGS
 from triack.tools.replay.run import replay
-from triack.tools.replay.version1 import modernize
+from triack.tools.replay.version1 import count_records, modernize
 
 
 def test_a_packet_is_a_range_of_one() -> None:
@@ -15,6 +15,12 @@ def test_a_packet_is_a_range_of_one() -> None:
     assert modernize(sent) == {"v": 2, "event": "packet_sent", **ranged}
     handed = {"v": 1, "event": "handed", "number": 7, "first": 4, "last": 9}
     assert modernize(handed) == {"v": 2, "event": "handed", "number": 7, "place": 4, "counts": [[1, 6]]}
+
+
+def test_it_wrote_a_record_for_each_packet() -> None:
+    assert count_records({"event": "packet_sent", "packets": 7}) == 7
+    assert count_records({"event": "handed", "counts": [[3, 10], [1, 2]]}) == 4
+    assert count_records({"event": "ack_sent"}) == 1
 
 
 def test_what_is_no_record_of_version_1_stays_as_it_is() -> None:

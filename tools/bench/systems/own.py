@@ -101,7 +101,9 @@ def settings_of(work: Work) -> triack.NodeSettings:
     if work.transport == "tcp":
         session = triack.SessionSettings(max_unacked_packet=work.window)
         return triack.NodeSettings(session=session, stream_datagram_bytes=work.datagram_bytes)
-    session = triack.SessionSettings(max_unacked_packet=work.window, max_datagram_bytes=work.datagram_bytes)
+    session = triack.SessionSettings(
+        max_unacked_packet=work.window, max_datagram_bytes=work.datagram_bytes, congestion=work.congestion
+    )
     return triack.NodeSettings(session=session)
 
 

@@ -1,0 +1,134 @@
+"""Sessions that share a narrow link, under a clock that jumps to whatever happens next."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+
+from tests.session.pair import OVERHEAD_BYTES, make_hello, make_session
+from triack.base.delivery import Delivery
+from triack.base.units import SECOND
+from triack.session.events import PacketArrived, Transmit, TransmitKind
+from triack.session.frames import PACKET_HEADER_BYTES, Hello
+from triack.session.session import Session
+from triack.session.settings import SessionSettings
+from triack.tools.bench.pipe import BITS, LinkPlan, Pipe
+
+IP_BYTES = 28
+"""What IPv4 and UDP take of a packet."""
+
+
+class Flow:
+    """A sender that always has something to say, unless it is told otherwise, and its receiver.
+
+    Attributes:
+        sends: whether there is anything to say.
+        gap_ns: between two packets; 0 for as many as may go.
+        delivered_bytes: contents that arrived for the first time.
+        ends: sender and receiver.
+    """
+
+    def __init__(self, link: "Bottleneck", settings: SessionSettings) -> None:
+        self.link = link
+        self.sends = True
+        self.gap_ns = 0
+        self.delivered_bytes = 0
+        self._ready_at_ns = 0
+        overhead = OVERHEAD_BYTES + PACKET_HEADER_BYTES
+        self._content = bytes(settings.max_datagram_bytes - overhead)
+        self.ends: list[Session] = [make_session(1, settings), make_session(2, settings, peer=make_hello(1, settings))]
+
+    @property
+    def sender(self) -> Session:
+        """Its first end."""
+        return self.ends[0]
+
+    def next_deadline(self) -> int | None:
+        """When one of its ends wants to be woken."""
+        return min((at for end in self.ends if (at := end.next_deadline()) is not None), default=None)
+
+    def turn(self) -> None:
+        """Let both ends say what they have to."""
+        now_ns = self.link.now_ns
+        for way, end in enumerate(self.ends):
+            end.handle_timer(now_ns)
+            if way == 0 and self.sends:
+                self._fill(end, now_ns)
+            while (event := end.poll_event()) is not None:
+                if isinstance(event, PacketArrived) and not event.duplicate:
+                    self.delivered_bytes += len(event.content)
+            while (transmit := end.poll_transmit(now_ns)) is not None:
+                self.link.carry(self, way, transmit)
+
+    def _fill(self, end: Session, now_ns: int) -> None:
+        if not self.gap_ns:
+            while end.room:
+                end.send_packet(Delivery.EXPRESS, self._content, None)
+        elif end.room and now_ns >= self._ready_at_ns:
+            self._ready_at_ns = now_ns + self.gap_ns
+            end.send_packet(Delivery.EXPRESS, self._content, None)
+            self.link.later(self.gap_ns, lambda: None)
+
+    def arrive(self, end: int, transmit: Transmit) -> None:
+        """A datagram comes to an end."""
+        session = self.ends[end]
+        if transmit.kind is TransmitKind.DATA:
+            session.handle_datagram(transmit.payload, transmit.counter, self.link.now_ns)
+        else:
+            session.handle_hello(Hello.decode(transmit.payload), self.link.now_ns)
+
+
+class Bottleneck:
+    """A link and the flows over it.
+
+    Attributes:
+        now_ns: the clock.
+        pipes: from senders to receivers, and back.
+        flows: one for each of the settings.
+    """
+
+    def __init__(self, plan: LinkPlan, *flows: SessionSettings) -> None:
+        self.now_ns = 0
+        self.pipes = [Pipe(plan, Random(f"{plan.seed} {way}")) for way in range(2)]
+        self._moments: list[tuple[int, int, Callable[[], None]]] = []
+        self._number = 0
+        self.flows = [Flow(self, settings) for settings in flows]
+
+    def later(self, wait_ns: int, action: Callable[[], None]) -> None:
+        """Do something then."""
+        self._number += 1
+        heappush(self._moments, (self.now_ns + wait_ns, self._number, action))
+
+    def carry(self, flow: Flow, way: int, transmit: Transmit) -> None:
+        """Put a datagram on the link."""
+        size_bytes = len(transmit.payload) + OVERHEAD_BYTES + IP_BYTES
+        at_ns = self.pipes[way].offer(size_bytes, self.now_ns)
+        if at_ns is not None:
+            self.later(at_ns - self.now_ns, lambda: flow.arrive(1 - way, transmit))
+
+    def run(self, for_ns: int) -> list[int]:
+        """Let time pass. Returns the bits a second that each flow delivered in it."""
+        until_ns, before = self.now_ns + for_ns, [flow.delivered_bytes for flow in self.flows]
+        for flow in self.flows:
+            flow.turn()
+        while self._step(until_ns):
+            for flow in self.flows:
+                flow.turn()
+        self.now_ns = until_ns
+        done = [flow.delivered_bytes - so_far for flow, so_far in zip(self.flows, before, strict=True)]
+        return [size_bytes * BITS * SECOND // for_ns for size_bytes in done]
+
+    def _step(self, until_ns: int) -> bool:
+        moments = [at for flow in self.flows if (at := flow.next_deadline()) is not None]
+        if self._moments:
+            moments.append(self._moments[0][0])
+        at_ns = min(moments, default=until_ns)
+        if at_ns >= until_ns:
+            return False
+        self.now_ns = max(at_ns, self.now_ns)
+        while self._moments and self._moments[0][0] <= self.now_ns:
+            heappop(self._moments)[2]()
+        return True
+
+    def become(self, plan: LinkPlan) -> None:
+        """The link changes; what is on it arrives as before."""
+        self.pipes = [Pipe(plan, Random(f"{plan.seed} {way} {self.now_ns}")) for way in range(2)]

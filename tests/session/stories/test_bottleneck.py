@@ -1,0 +1,123 @@
+"""Sessions over a narrow link: what they get through it, and how they share it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.session.bottleneck import Bottleneck
+from triack.base.units import MS, SECOND
+from triack.session.settings import SessionSettings
+from triack.tools.bench.pipe import LinkPlan
+
+RATE_BPS = 10_000_000
+HEADERS = 0.92
+"""What is left of a datagram of 1,200 bytes without the headers of IP, UDP, Triack and its channel."""
+LINK = LinkPlan(rate_bps=RATE_BPS, round_trip_ns=20 * MS, queue_bytes=25_000)
+"""One round trip's worth fits into the queue."""
+
+
+def speaking(*controllers: str) -> list[SessionSettings]:
+    """Senders whose window of packets is not what holds them back."""
+    return [SessionSettings(max_unacked_packet=1_024, congestion=name) for name in controllers]
+
+
+def goodput(plan: LinkPlan, *controllers: str, warm: int = 2, seconds: int = 5) -> list[float]:
+    """What each gets of all that passes, headers counted, after so many seconds to find out."""
+    link = Bottleneck(plan, *speaking(*controllers))
+    link.run(warm * SECOND)
+    return [bits / (plan.rate_bps * (1 - plan.loss) * HEADERS) for bits in link.run(seconds * SECOND)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [0.0, 0.01, 0.05, 0.1, 0.3])
+def test_what_a_link_loses_by_chance_does_not_slow_bbr_down(loss: float) -> None:
+    """Nine tenths of what passes, and more; NewReno is far below that from one percent on."""
+    assert goodput(replace(LINK, loss=loss), "bbr")[0] > 0.9
+    if loss:
+        assert goodput(replace(LINK, loss=loss), "newreno")[0] < 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+@pytest.mark.parametrize("trips", [1, 4])
+def test_two_flows_share_a_link(loss: float, trips: int) -> None:
+    """Within a factor of two, and fill it, behind a queue of one round trip and of four.
+
+    Whoever took the other's queue for a part of the path learns better when it looks for the shortest round trip, which
+    is after five seconds.
+    """
+    plan = replace(LINK, loss=loss, queue_bytes=trips * LINK.queue_bytes)
+    shares = goodput(plan, "bbr", "bbr", warm=8, seconds=6)
+    assert max(shares) < 2 * min(shares)
+    assert sum(shares) > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trips", [1, 2, 4])
+def test_bbr_and_newreno_share_a_link(trips: int) -> None:
+    """The same for one of each."""
+    shares = goodput(replace(LINK, queue_bytes=trips * LINK.queue_bytes), "bbr", "newreno", seconds=12)
+    assert max(shares) < 2 * min(shares)
+    assert sum(shares) > 0.9
+
+
+@pytest.mark.slow
+def test_bbr_keeps_a_deep_queue_nearly_empty() -> None:
+    """Where ten round trips would fit; NewReno fills them."""
+    trips = {}
+    for name in ("bbr", "newreno"):
+        link = Bottleneck(replace(LINK, queue_bytes=10 * LINK.queue_bytes), *speaking(name))
+        link.run(5 * SECOND)
+        trips[name] = link.flows[0].sender.rtt.smoothed_ns
+    assert trips["bbr"] < 30 * MS
+    assert trips["newreno"] > 100 * MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("after", "within_s"),
+    [
+        (replace(LINK, rate_bps=4 * RATE_BPS, queue_bytes=100_000), 2),
+        (replace(LINK, rate_bps=RATE_BPS // 4, queue_bytes=6_250), 2),
+        (replace(LINK, round_trip_ns=5 * MS), 2),
+        (replace(LINK, round_trip_ns=80 * MS, queue_bytes=100_000), 8),
+        (replace(LINK, loss=0.2), 4),
+    ],
+    ids=["faster", "slower", "shorter", "longer", "lossy"],
+)
+def test_a_link_that_changes_is_full_again_soon(after: LinkPlan, within_s: int) -> None:
+    """A longer way is believed when the shortest round trip was looked for, which takes some seconds."""
+    link = Bottleneck(LINK, *speaking("bbr"))
+    link.run(3 * SECOND)
+    link.become(after)
+    link.run(within_s * SECOND)
+    bits = link.run(3 * SECOND)[0]
+    assert bits > 0.85 * after.rate_bps * (1 - after.loss) * HEADERS
+
+
+@pytest.mark.slow
+def test_a_flow_that_rests_begins_where_it_was() -> None:
+    """After ten seconds of silence the link is full within a fifth of a second."""
+    link = Bottleneck(LINK, *speaking("bbr"))
+    link.run(3 * SECOND)
+    link.flows[0].sends = False
+    link.run(10 * SECOND)
+    link.flows[0].sends = True
+    assert link.run(SECOND // 5)[0] > 0.75 * RATE_BPS * HEADERS
+
+
+@pytest.mark.slow
+def test_a_flow_with_little_to_say_does_not_forget_the_link() -> None:
+    """A packet each five milliseconds, a fifth of the link, and then as much as goes."""
+    link = Bottleneck(LINK, *speaking("bbr"))
+    link.run(3 * SECOND)
+    link.flows[0].gap_ns = 5 * MS
+    link.run(8 * SECOND)
+    link.flows[0].gap_ns = 0
+    assert link.run(SECOND // 5)[0] > 0.75 * RATE_BPS * HEADERS
+
+
+def test_the_same_link_gives_the_same_run() -> None:
+    """To the byte: nothing is drawn but from seeds."""
+    plan = replace(LINK, loss=0.1)
+    assert goodput(plan, "bbr", seconds=1) == goodput(plan, "bbr", seconds=1)

@@ -1,0 +1,69 @@
+"""Opening Spark for a replay: on this machine with what suits it, or as whoever runs Spark has set it up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECT: Final = "sc://"
+"""How the address of a Spark that runs elsewhere, and is spoken to by Spark Connect, begins."""
+_CONFIGURED: Final = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_REMOTE")
+"""Where one of these is set somebody has chosen Spark's settings; spark-submit sets the first."""
+_QUIET: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    # Noting the line of Python behind every expression multiplies the calls to the virtual machine.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+_ONE_MACHINE: Final = {
+    # Few partitions, no network, and a virtual machine that need not live long.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def open_spark(master: str | None) -> SparkSession:
+    """Return a Spark session for a replay.
+
+    Args:
+        master: the cluster to run on, ``sc://HOST`` included; None for what ``spark-submit`` or the environment says,
+            or else all processors of this machine.
+    """
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("triack replay")
+    if master is not None and master.startswith(CONNECT):
+        return builder.remote(master).getOrCreate()
+    settings = settings_for(master, os.environ)
+    if settings.get("spark.master", "").startswith("local"):
+        # The judges are Python, and that of this process has them.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def settings_for(master: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a new Spark session is told.
+
+    Args:
+        master: as of ``open_spark``.
+        environ: variables of the environment.
+    """
+    if any(name in environ for name in _CONFIGURED):
+        return {} if master is None else {"spark.master": master}
+    settings = {"spark.master": master or "local[*]", **_QUIET}
+    if settings["spark.master"].startswith("local"):
+        settings |= _ONE_MACHINE
+    return settings
