@@ -154,7 +154,7 @@ def test_a_record_of_what_was_forgotten_is_judged_all_the_same(tmp_path: Path) -
     world.beta.records.append({**received, "at_ns": late["at_ns"], "wall_ns": late["wall_ns"], "duplicate": True})
     world.number()
     told = told_of(world, tmp_path, step=9)
-    assert [it[0] for it in told] == ["silent_end"]
+    assert [found[0] for found in told] == ["silent_end"]
 
 
 def test_what_was_read_too_early_is_looked_at_again(tmp_path: Path) -> None:
