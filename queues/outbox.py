@@ -19,11 +19,13 @@ from triack.base.units import MS
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
 from triack.queues.accepted_keys import Accepted, AcceptedKeys
+from triack.queues.arrival_records import Record
 from triack.queues.deadlines import Deadlines
+from triack.queues.departure_records import DepartureRecords
 from triack.queues.expiry import LETTERS_MAX
 from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import GroupCommit
-from triack.queues.inbox import Inbox, Record
+from triack.queues.inbox import Inbox
 from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
 from triack.queues.ordinals import Ordinals
@@ -90,7 +92,7 @@ class Outbox:
         self._content_bytes = content_bytes
         self._wall_offset_ns = wall_offset_ns
         self._inbox = inbox
-        self._record = record
+        self._records = DepartureRecords(record, node_id)
         self.links = links
         self.cached_bytes = 0
         self._queues: dict[tuple[str, str, Delivery], OutgoingQueue] = {}
@@ -115,7 +117,7 @@ class Outbox:
             self._by_lane[lane].restore(index, number)
         self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS)
         for outgoing in self._by_lane.values():
-            self._record_queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
+            self._records.queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
             self._look_at(outgoing)
 
     def outgoing_queue(self, peer: str, queue: str, delivery: Delivery, group: GroupCommit) -> OutgoingQueue:
@@ -223,7 +225,7 @@ class Outbox:
         """Make packets of submitted express messages; they need no commit."""
         for outgoing in self._take_unpacked(durable=False):
             entries = outgoing.poll_packets(now_ms)
-            self._record_queued(outgoing, entries, now_ns)
+            self._records.queued(outgoing, entries, now_ns)
             if outgoing.peer:
                 outgoing.start(entries)
                 self._look_at(outgoing)
@@ -260,10 +262,10 @@ class Outbox:
         """The commit has returned: its packets may be sent."""
         self._remove_dead_lettered(group)
         for outgoing, entries in group.departures.started:
-            self._record_queued(outgoing, entries, now_ns)
+            self._records.queued(outgoing, entries, now_ns)
             if not outgoing.peer:
                 self._finish_local(outgoing, entries)
-                self._record_local(outgoing, entries, now_ns)
+                self._records.local(outgoing, entries, now_ns)
                 continue
             outgoing.start(entries)
             for entry in entries:
@@ -355,9 +357,7 @@ class Outbox:
         outgoing = self._by_lane.get(lane)
         if outgoing is None:
             return
-        self._record(
-            "order_ack_received", now_ns, origin=self._node_id.hex(), lane=lane, sequence=sequence, number=number
-        )
+        self._records.order_ack(lane, sequence, number, now_ns)
         freed = outgoing.sequence.handle_order_ack(sequence, number, now_ns)
         if freed:
             outgoing.sequence.hold.handle_progress()
@@ -458,7 +458,7 @@ class Outbox:
                 continue
             key.sequence.hold.handle_timer(now_ns)
             if again := key.sequence.handle_timer(now_ns):
-                self._record_resend(key, again, now_ns)
+                self._records.resend(key, again, now_ns)
             for entry in key.poll_expired(now_ms, LETTERS_MAX):
                 self._give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
@@ -498,7 +498,7 @@ class Outbox:
             letters += len(content.bodies)
             self._dead_letter(item, content, group, now_ms)
             # Before the commit: if the process dies right after it, nothing else would tell of the removal.
-            self._record_removed(item, now_ns)
+            self._records.removed(item, now_ns)
 
     def _dead_letter(self, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
         outgoing, entries = item.outgoing, item.entries
@@ -594,57 +594,3 @@ class Outbox:
         for link in self.links.values():
             if link.conversation is None and link.busy:
                 self._deadlines.set(link, link.retry_at_ns)
-
-    # ---- records
-
-    def _record_queued(
-        self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int, *, recovered: bool = False
-    ) -> None:
-        more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer}
-        if recovered:
-            more["recovered"] = True
-        for first, last, count in _runs(entries):
-            self._record_range("queued", outgoing, first, last, now_ns, count=count, **more)
-
-    def _record_local(self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int) -> None:
-        """A packet for a queue of this node is committed at its destination in the same moment."""
-        for first, last, count in _runs(entries):
-            self._record_range("committed", outgoing, first, last, now_ns, count=count, queue=outgoing.queue)
-
-    def _record_resend(self, outgoing: OutgoingQueue, again: list[Entry], now_ns: int) -> None:
-        tier = outgoing.sequence.tier
-        wait_ns = tier.interval_of(tier.attempt)
-        first, last = again[0].number, again[-1].number
-        self._record_range("resend_scheduled", outgoing, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
-
-    def _record_removed(self, item: GivenUp, now_ns: int) -> None:
-        first, last = item.entries[0].number, item.entries[-1].number
-        count = sum(entry.messages for entry in item.entries)
-        said = "expired" if item.has_expired else item.reason
-        self._record_range("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
-
-    def _record_range(
-        self, event: str, outgoing: OutgoingQueue, first: int, last: int, now_ns: int, **more: object
-    ) -> None:
-        self._record(
-            event,
-            now_ns,
-            origin=self._node_id.hex(),
-            lane=outgoing.lane,
-            sequence=outgoing.sequence.sequence,
-            first=first,
-            last=last,
-            **more,
-            **{"class": outgoing.delivery.label},
-        )
-
-
-def _runs(entries: list[Entry]) -> list[tuple[int, int, int]]:
-    """First number, last number and messages of each run of successive packets."""
-    runs: list[tuple[int, int, int]] = []
-    for entry in entries:
-        if runs and runs[-1][1] + 1 == entry.number:
-            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + entry.messages)
-        else:
-            runs.append((entry.number, entry.number, entry.messages))
-    return runs
