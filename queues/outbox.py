@@ -331,7 +331,8 @@ class Outbox:
         for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
             entries = [context.entry for context in some]
             for entry in entries:
-                self._free(outgoing, outgoing.sequence.handle_session_ack(entry), group)
+                if freed := outgoing.sequence.handle_session_ack(entry):
+                    self._free(outgoing, freed, group)
             outgoing.stages.handle_progress(entries)
 
     def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
@@ -390,17 +391,14 @@ class Outbox:
         self._look_at(outgoing)
 
     def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
-        if not entries:
-            return
         self._let_go(outgoing, entries)
-        if outgoing.durable:
+        if entries and outgoing.durable:
             span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
             group.commit.outgoing_deletes.append(span)
 
     def _let_go(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
-        if outgoing.durable:
-            for entry in entries:
-                self._release_body(entry)
+        for entry in entries if outgoing.durable else ():
+            self._release_body(entry)
         outgoing.handle_freed(entries)
         self._forget_sent(outgoing, entries)
 
