@@ -340,7 +340,7 @@ def a_peer_that_asks_is_alive() -> World:
     """Nothing of it arrives for longer than the longest timeout, but it waits for acks itself: pings are in no log."""
     world = ready()
     world.send("express", world.queue("express", 1), lost=(1,))
-    world.beta.write("packet_sent", session=world.session, packet=1, cls="express", size=30, count=0, resend=False)
+    world.beta.write("packet_sent", session=world.session, packet=1, cls="express", size=30, resend=False)
     world.clock.tick(130_000 * MS)
     world.close("ack-timeout")
     world.beta.records[-1]["unacked"] = 1
