@@ -16,6 +16,10 @@ __all__ = ["SHARE_PARTS_MAX", "AckTerms", "AckTrigger", "capped", "longest_delay
 
 SHARE_PARTS_MAX = 1_000
 """The denominator of a share: a third is a third, and both numbers fit 16 bits."""
+_TIME_MAX_S = 1_000_000
+"""Eleven days: longer than any session, and each nanosecond of it is told apart on the way to a peer and back."""
+_BYTES_MAX = 1 << 40
+"""More than any window holds, and a whole number for every peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,9 @@ class AckTrigger:
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("delay_s", "idle_s"))
+        for name in ("delay_s", "idle_s", "delay_max_s"):
+            check_between(f"AckTrigger: {name}", getattr(self, name) or 0, 0, _TIME_MAX_S)
+        check_between("AckTrigger: bytes_", self.bytes_ or 0, 0, _BYTES_MAX)
         share = self.window_share
         if share is not None:
             exact = Fraction(0)

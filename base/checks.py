@@ -60,6 +60,7 @@ def _check_seconds(what: str, seconds: object, *, zero: bool) -> None:
         isinstance(seconds, bool)
         or not isinstance(seconds, int | float)
         or not isfinite(seconds)
+        or seconds > LONGEST_LIFE_S
         or not (in_ns(seconds) > 0 or (zero and seconds == 0))
     ):
         raise UsageError(f"{what} must be a number of seconds{' of at least' if zero else ' above'} 0, not {seconds!r}")

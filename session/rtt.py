@@ -31,15 +31,18 @@ class RoundTrip:
         return self.latest_ns > 0
 
     def update(self, sample_ns: int, ack_delay_ns: int = 0) -> None:
-        """Take one sample; ``ack_delay_ns`` is how long the peer says it held the ack back (RFC 9002 5.3)."""
+        """Take one sample; ``ack_delay_ns`` is how long the peer says it held the ack back (RFC 9002 5.3).
+
+        A peer that overstates its delay takes no sample below the minimum. RFC 9002 then leaves all of the delay in;
+        as ours is up to seconds and the minimum may hold the work of a handshake, the minimum itself is nearer.
+        """
         sample_ns = max(1, sample_ns)
         if not self.measured:
             self.latest_ns = self.min_ns = self.smoothed_ns = sample_ns
             self.variance_ns = sample_ns // 2
             return
         self.min_ns = min(self.min_ns, sample_ns)
-        if sample_ns - ack_delay_ns >= self.min_ns:
-            sample_ns -= ack_delay_ns
+        sample_ns = max(self.min_ns, sample_ns - ack_delay_ns)
         self.latest_ns = sample_ns
         self.variance_ns = (3 * self.variance_ns + abs(self.smoothed_ns - sample_ns)) // 4
         self.smoothed_ns = (7 * self.smoothed_ns + sample_ns) // 8

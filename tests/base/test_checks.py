@@ -38,6 +38,7 @@ def test_what_can_be_passes(settings: Settings) -> None:
         (Settings(wait_s=0), "wait_s must be a number of seconds above 0, not 0"),
         (Settings(wait_s=1e-10), "wait_s .* not 1e-10"),
         (Settings(wait_s=float("inf")), "wait_s .* not inf"),
+        (Settings(wait_s=1e300), "wait_s .* not 1e\\+300"),
         (Settings(wait_s=True), "wait_s .* not True"),
     ],
 )
