@@ -20,7 +20,7 @@ from triack.ordering.wire import SequenceHeader, encode_hold
 from triack.queues.control import Control
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.link import Conversation
-from triack.queues.mailbox import Mailbox, Notices
+from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox, Notices
 from triack.queues.packing import fragment_range
 from triack.queues.quotas import Account
 from triack.queues.settings import NodeSettings
@@ -181,20 +181,20 @@ class Admission:
         comes_first = not transfer.ordered and mailbox.partials.awaits_beyond(origin, lane, header.number)
         return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
 
-    def takes_run(self, transfer: IncomingTransfer, mailbox: Mailbox, messages: int, size_bytes: int) -> bool:
-        """Whether all is well with a durable stream, and still is when so much of it has been taken.
+    def takes_run(
+        self, transfer: IncomingTransfer, mailbox: Mailbox, packets: int, messages: int, size_bytes: int
+    ) -> bool:
+        """Whether all is well with a stream, and still is when so much of it has been taken.
 
         Then none of these packets would be refused, or have to wait, if they came one by one.
         """
         origin = transfer.origin
-        return (
-            transfer.may_send is True
-            and not transfer.rejections
-            and not self.store_low
-            and self.waiting.takes(origin, size_bytes)
-            and self.disk.takes(origin, size_bytes)
-            and mailbox.fill.takes(messages, size_bytes)
-        )
+        if transfer.may_send is not True or transfer.rejections or not mailbox.fill.takes(messages, size_bytes):
+            return False
+        if transfer.delivery not in DURABLE:
+            return self.express.takes(origin, size_bytes + packets * EXPRESS_OVERHEAD_BYTES)
+        waits = self.store_low or not self.waiting.takes(origin, size_bytes)
+        return not waits and self.disk.takes(origin, size_bytes)
 
     def _is_full(self, transfer: IncomingTransfer, mailbox: Mailbox | None) -> bool:
         durable = transfer.delivery in DURABLE

@@ -283,11 +283,11 @@ class Inbox:
         if transfer is None or (transfer.queue, transfer.delivery) != (header.queue, delivery):
             return False
         mailbox = self.mailboxes.get(transfer.queue)
-        if header.origin != conversation.peer_id or delivery not in DURABLE or mailbox is None:
-            return False
-        if not self.admission.takes_run(transfer, mailbox, sum(run.counts), run.body_bytes):
+        if header.origin != conversation.peer_id or mailbox is None:
             return False
         packets = len(run.bodies)
+        if not self.admission.takes_run(transfer, mailbox, packets, sum(run.counts), run.body_bytes):
+            return False
         if not transfer.ordered:
             if not transfer.filter.handle_run(header, packets):
                 return False
@@ -297,11 +297,16 @@ class Inbox:
         else:
             return False
         transfer.via = conversation
-        group.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
         numbers = range(header.number, run.last + 1)
-        accepted = zip(repeat(header.sequence), numbers, run.counts, strict=False)
-        group.arrivals.accepted.setdefault(transfer, []).extend(accepted)
-        self._add_rows(mailbox, mailbox.charge_run(run, delivery), None, group)
+        accepted = list(zip(repeat(header.sequence), numbers, run.counts, strict=False))
+        queued = mailbox.charge_run(run, delivery)
+        if delivery in DURABLE:
+            group.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
+            group.arrivals.accepted.setdefault(transfer, []).extend(accepted)
+            self._add_rows(mailbox, queued, None, group)
+        else:
+            mailbox.put_all(queued, None)
+            record_accepted(self._record, {transfer: accepted}, now_ns)
         self.admission.count_early(transfer)
         return True
 

@@ -70,7 +70,7 @@ class IncomingRun:
             )
 
     def packets(self, delivery: Delivery) -> list[QueuedPacket]:
-        """The packets for a queue, when the run is durable: they have no keys yet, and count for what they take."""
+        """The packets for a queue: they have no keys yet, and count for what they take."""
         first = self.header
         packets: list[QueuedPacket] = []
         contents = zip(self.bodies, self.counts, self.sent_at_ms, self.receive_by_ms, strict=True)

@@ -28,7 +28,7 @@ from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
 from triack.queues.run import Run
 
-__all__ = ["Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
+__all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Bodies that one queue keeps in memory: a burst of a second or so. What is beyond waits on the disk alone."""
@@ -179,7 +179,7 @@ class Mailbox:
             self._put_fragment(packet, *fragment)
 
     def put_all(self, packets: list[QueuedPacket], head: bytes | None) -> None:
-        """Add packets whose commit has returned: one, with its ``head``, or with None those of ``charge_run``."""
+        """Add packets as ``put`` does: one, with its ``head``, or with None those of ``charge_run``."""
         if head is not None:
             for packet in packets:
                 self.put(packet, head)
@@ -217,9 +217,11 @@ class Mailbox:
             self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
 
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
-        """Make packets of a durable run, and count them as ``charge`` does."""
+        """Make packets of a run, and count them as ``charge`` does."""
         packets = run.packets(delivery)
         self._count(packets[0], sum(run.counts), run.body_bytes)
+        if delivery not in DURABLE:
+            self._notices.express.add(packets[0].origin, (len(packets) - 1) * EXPRESS_OVERHEAD_BYTES)
         return packets
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:

@@ -7,9 +7,10 @@ Only what something happened to is looked at: whoever changes an outgoing queue 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
@@ -18,11 +19,13 @@ from triack.base.units import MS
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader
 from triack.queues.accepted_keys import Accepted, AcceptedKeys
+from triack.queues.arrival_records import Record
 from triack.queues.deadlines import Deadlines
+from triack.queues.departure_records import DepartureRecords
 from triack.queues.expiry import LETTERS_MAX
 from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import GroupCommit
-from triack.queues.inbox import Inbox, Record
+from triack.queues.inbox import Inbox
 from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
 from triack.queues.ordinals import Ordinals
@@ -39,6 +42,7 @@ FETCH_AHEAD_PACKETS = 2_048
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 """The same for large packets: two windows of the largest, and little beside ``body_cache_bytes``."""
 
+_OUTGOING_OF = attrgetter("outgoing")
 _GIVEN_UP = (EntryState.GIVEN_UP, EntryState.REJECTED)
 
 
@@ -88,7 +92,7 @@ class Outbox:
         self._content_bytes = content_bytes
         self._wall_offset_ns = wall_offset_ns
         self._inbox = inbox
-        self._record = record
+        self._records = DepartureRecords(record, node_id)
         self.links = links
         self.cached_bytes = 0
         self._queues: dict[tuple[str, str, Delivery], OutgoingQueue] = {}
@@ -113,7 +117,7 @@ class Outbox:
             self._by_lane[lane].restore(index, number)
         self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS)
         for outgoing in self._by_lane.values():
-            self._record_queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
+            self._records.queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
             self._look_at(outgoing)
 
     def outgoing_queue(self, peer: str, queue: str, delivery: Delivery, group: GroupCommit) -> OutgoingQueue:
@@ -221,7 +225,7 @@ class Outbox:
         """Make packets of submitted express messages; they need no commit."""
         for outgoing in self._take_unpacked(durable=False):
             entries = outgoing.poll_packets(now_ms)
-            self._record_queued(outgoing, entries, now_ns)
+            self._records.queued(outgoing, entries, now_ns)
             if outgoing.peer:
                 outgoing.start(entries)
                 self._look_at(outgoing)
@@ -258,10 +262,10 @@ class Outbox:
         """The commit has returned: its packets may be sent."""
         self._remove_dead_lettered(group)
         for outgoing, entries in group.departures.started:
-            self._record_queued(outgoing, entries, now_ns)
+            self._records.queued(outgoing, entries, now_ns)
             if not outgoing.peer:
                 self._finish_local(outgoing, entries)
-                self._record_local(outgoing, entries, now_ns)
+                self._records.local(outgoing, entries, now_ns)
                 continue
             outgoing.start(entries)
             for entry in entries:
@@ -275,7 +279,7 @@ class Outbox:
         outgoing.start(entries)
         for entry in entries:
             outgoing.sequence.remove(entry)
-            outgoing.handle_freed(entry)
+        outgoing.handle_freed(entries)
         self._look_at(outgoing)
 
     # ---- sending
@@ -322,24 +326,24 @@ class Outbox:
 
     # ---- acknowledgements
 
-    def handle_session_ack(self, context: PacketContext, group: GroupCommit) -> None:
-        """A session ack covers the packet."""
-        outgoing, entry = context.outgoing, context.entry
-        if freed := outgoing.sequence.handle_session_ack(entry):
-            self._free(outgoing, freed, group)
-        else:
-            outgoing.stages.handle_progress(entry)
+    def handle_session_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
+        """A session ack covers packets."""
+        for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
+            entries = [context.entry for context in some]
+            for entry in entries:
+                self._free(outgoing, outgoing.sequence.handle_session_ack(entry), group)
+            outgoing.stages.handle_progress(entries)
 
-    def handle_store_ack(self, context: PacketContext, group: GroupCommit) -> None:
-        """A store ack covers the packet."""
-        outgoing, entry = context.outgoing, context.entry
-        freed = outgoing.sequence.handle_store_ack(entry)
-        if outgoing.sequence.hold.handle_progress() or outgoing.sequence.start.credit is not None:
-            self._look_at(outgoing)
-        if freed:
-            self._free(outgoing, freed, group)
-        else:
-            outgoing.stages.handle_progress(entry)
+    def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
+        """A store ack covers packets."""
+        for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
+            entries, sequence = [context.entry for context in some], outgoing.sequence
+            for entry in entries:
+                freed = sequence.handle_store_ack(entry)
+                if sequence.hold.handle_progress() or sequence.start.credit is not None:
+                    self._look_at(outgoing)
+                self._free(outgoing, freed, group)
+            outgoing.stages.handle_progress(entries)
 
     def leads(self, lane: int, peer_id: bytes) -> bool:
         """Whether that node is where a lane leads, as far as we know: nobody else has a say in its packets."""
@@ -352,9 +356,7 @@ class Outbox:
         outgoing = self._by_lane.get(lane)
         if outgoing is None:
             return
-        self._record(
-            "order_ack_received", now_ns, origin=self._node_id.hex(), lane=lane, sequence=sequence, number=number
-        )
+        self._records.order_ack(lane, sequence, number, now_ns)
         freed = outgoing.sequence.handle_order_ack(sequence, number, now_ns)
         if freed:
             outgoing.sequence.hold.handle_progress()
@@ -396,10 +398,10 @@ class Outbox:
             group.commit.outgoing_deletes.append(span)
 
     def _let_go(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
-        for entry in entries:
-            if outgoing.durable:
+        if outgoing.durable:
+            for entry in entries:
                 self._release_body(entry)
-            outgoing.handle_freed(entry)
+        outgoing.handle_freed(entries)
         self._forget_sent(outgoing, entries)
 
     def _forget_sent(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
@@ -458,7 +460,7 @@ class Outbox:
                 continue
             key.sequence.hold.handle_timer(now_ns)
             if again := key.sequence.handle_timer(now_ns):
-                self._record_resend(key, again, now_ns)
+                self._records.resend(key, again, now_ns)
             for entry in key.poll_expired(now_ms, LETTERS_MAX):
                 self._give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
@@ -498,7 +500,7 @@ class Outbox:
             letters += len(content.bodies)
             self._dead_letter(item, content, group, now_ms)
             # Before the commit: if the process dies right after it, nothing else would tell of the removal.
-            self._record_removed(item, now_ns)
+            self._records.removed(item, now_ns)
 
     def _dead_letter(self, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
         outgoing, entries = item.outgoing, item.entries
@@ -594,57 +596,3 @@ class Outbox:
         for link in self.links.values():
             if link.conversation is None and link.busy:
                 self._deadlines.set(link, link.retry_at_ns)
-
-    # ---- records
-
-    def _record_queued(
-        self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int, *, recovered: bool = False
-    ) -> None:
-        more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer}
-        if recovered:
-            more["recovered"] = True
-        for first, last, count in _runs(entries):
-            self._record_range("queued", outgoing, first, last, now_ns, count=count, **more)
-
-    def _record_local(self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int) -> None:
-        """A packet for a queue of this node is committed at its destination in the same moment."""
-        for first, last, count in _runs(entries):
-            self._record_range("committed", outgoing, first, last, now_ns, count=count, queue=outgoing.queue)
-
-    def _record_resend(self, outgoing: OutgoingQueue, again: list[Entry], now_ns: int) -> None:
-        tier = outgoing.sequence.tier
-        wait_ns = tier.interval_of(tier.attempt)
-        first, last = again[0].number, again[-1].number
-        self._record_range("resend_scheduled", outgoing, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
-
-    def _record_removed(self, item: GivenUp, now_ns: int) -> None:
-        first, last = item.entries[0].number, item.entries[-1].number
-        count = sum(entry.messages for entry in item.entries)
-        said = "expired" if item.has_expired else item.reason
-        self._record_range("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
-
-    def _record_range(
-        self, event: str, outgoing: OutgoingQueue, first: int, last: int, now_ns: int, **more: object
-    ) -> None:
-        self._record(
-            event,
-            now_ns,
-            origin=self._node_id.hex(),
-            lane=outgoing.lane,
-            sequence=outgoing.sequence.sequence,
-            first=first,
-            last=last,
-            **more,
-            **{"class": outgoing.delivery.label},
-        )
-
-
-def _runs(entries: list[Entry]) -> list[tuple[int, int, int]]:
-    """First number, last number and messages of each run of successive packets."""
-    runs: list[tuple[int, int, int]] = []
-    for entry in entries:
-        if runs and runs[-1][1] + 1 == entry.number:
-            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + entry.messages)
-        else:
-            runs.append((entry.number, entry.number, entry.messages))
-    return runs

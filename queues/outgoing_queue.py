@@ -184,13 +184,15 @@ class OutgoingQueue:
         if entry.reach_by_ms:
             heappush(self._expiries, (entry.reach_by_ms, entry.number))
 
-    def handle_freed(self, entry: Entry) -> None:
-        """The sequence has let a packet go."""
-        self.unacked_bytes -= entry.size_bytes
-        entry.body = None
-        self.stages.handle_progress(entry)
+    def handle_freed(self, entries: list[Entry]) -> None:
+        """The sequence has let packets go."""
+        for entry in entries:
+            self.unacked_bytes -= entry.size_bytes
+            entry.body = None
+        self.stages.handle_progress(entries)
         for reader in self.readers:
-            reader.handle_acked(entry.first_ticket, entry.messages, entry.size_bytes, asks=entry.asks)
+            for entry in entries:
+                reader.handle_acked(entry.first_ticket, entry.messages, entry.size_bytes, asks=entry.asks)
 
     def handle_removed(self, entry: Entry, reason: str) -> None:
         """A packet will never be delivered; ``handle_freed`` follows."""

@@ -12,10 +12,11 @@ and one ``join``.
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from struct import Struct
 from struct import error as StructError
 from typing import Any
@@ -59,6 +60,10 @@ MAX_PROPERTIES_BYTES = 16 * 1024
 PIECE_MIN_BYTES = 256
 """Smallest piece of a large message, but for its last: those that fill the smallest datagram are larger. Many smaller
 ones would take many times their bytes in memory."""
+
+ALIKE_MAX = 64
+"""Bodies of one length that are read at once: what small messages make of the smallest datagrams. The ways to read
+these are remembered, and take no more than a few MiB."""
 
 _HEAD = Struct("!BHQQQ")
 _FRAGMENT = Struct("!II")
@@ -153,6 +158,12 @@ def _lengths(count: int) -> Struct:
     return Struct(f"!{count}H")
 
 
+@lru_cache(maxsize=1_024)
+def _alike(count: int, size_bytes: int) -> Struct:
+    """So many bodies of one length, which are read at once."""
+    return Struct(f"{size_bytes}s" * count)
+
+
 def pack(
     messages: Iterable[bytes | Outgoing],
     limit_bytes: int,
@@ -166,10 +177,11 @@ def pack(
         The bodies, and the next free ordinal.
     """
     packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most)
-    for message in messages:
-        if type(message) is bytes:
-            packer.add(message, b"", _NEVER)
-        else:
+    for kind, some in groupby(messages, key=type):
+        if kind is bytes:
+            packer.add_plain([message for message in some if isinstance(message, bytes)])
+            continue
+        for message in some:
             assert isinstance(message, Outgoing)
             packer.add(message.body, write_properties(message.properties), message.expiry, asks=message.ack_now)
     packer.close_run()
@@ -208,6 +220,24 @@ class _Packer:
         self._bodies.append(body)
         self._properties.append(properties)
         self._room_bytes -= size_bytes
+
+    def add_plain(self, bodies: list[bytes]) -> None:
+        """Add messages that have nothing but a body, as ``add`` does, as many at a time as a batch has room for."""
+        ends = list(accumulate([len(body) + 2 for body in bodies]))
+        at = used_bytes = 0
+        while at < len(bodies):
+            first = at
+            if not self._rich and self._expiry == _NEVER:
+                at = bisect_right(ends, used_bytes + self._room_bytes, lo=at)
+                at = min(at, first + self._most - len(self._bodies))
+            if at == first:
+                self.add(bodies[first], b"", _NEVER)
+                at += 1
+            else:
+                self._bodies += bodies[first:at]
+                self._properties += [b""] * (at - first)
+                self._room_bytes -= ends[at - 1] - used_bytes
+            used_bytes = ends[at - 1]
 
     def close_run(self) -> None:
         count = len(self._bodies)
@@ -264,6 +294,10 @@ def unpack(body: bytes) -> Unpacked:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if ends[-1] != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
+    if kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count:
+        return Unpacked(
+            first_ordinal, sent_at_ms, receive_by_ms, list(_alike(count, lengths[0]).unpack_from(body, at)), None
+        )
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
         return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None)

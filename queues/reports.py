@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from triack.base.ack_trigger import AckTrigger
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.ordering import wire
@@ -167,7 +167,9 @@ class Reports:
         if event.duplicate:
             return
         if isinstance(packet, wire.SequenceHeader):
-            self._handle_packet(conversation, event.number, packet, event.delivery, now_ns)
+            if event.delivery in DURABLE:
+                self._depend(conversation)
+            self._inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._jobs.group)
             return
         if packet.origin != self._node_id or not self._outbox.leads(packet.lane, conversation.peer_id):
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
@@ -179,13 +181,6 @@ class Reports:
         else:
             self._outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
 
-    def _handle_packet(
-        self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int
-    ) -> None:
-        if delivery in DURABLE:
-            self._depend(conversation)
-        self._inbox.handle_packet(conversation, number, packet, delivery, now_ns, self._jobs.group)
-
     def _take_run(self, conversation: Conversation, event: events.RunArrived, now_ns: int) -> None:
         """Take packets by the run, and those one by one that cannot be."""
         delivery = event.delivery
@@ -195,12 +190,13 @@ class Reports:
                 continue
             if self._recorder is not None:
                 self._recorder.add_run(conversation.label, run, delivery, now_ns)
-            if self._inbox.handle_run(conversation, run, delivery, now_ns, self._jobs.group):
+            if delivery in DURABLE:
                 self._depend(conversation)
+            if self._inbox.handle_run(conversation, run, delivery, now_ns, self._jobs.group):
                 continue
             for number, packet in enumerate(run.headers(), run.packet):
                 try:
-                    self._handle_packet(conversation, number, packet, delivery, now_ns)
+                    self._inbox.handle_packet(conversation, number, packet, delivery, now_ns, self._jobs.group)
                 except ProtocolError as error:
                     self._drops[error.reason] += 1
 
@@ -209,29 +205,35 @@ class Reports:
 
     def _depend(self, conversation: Conversation) -> None:
         """The next commit is to say what of the peer's store it depends on."""
-        if conversation.known is not None:
-            self._handshakes.peers.depend(conversation.known)
+        known = conversation.known
+        if known is not None:
+            known.handle_serial(conversation.session.peer_mark)
+            self._handshakes.peers.depend(known)
 
     # ---- acknowledgements
 
     def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
         if self._recorder is not None:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
-        for sent in event.told:
-            if isinstance(sent.context, PacketContext):
-                self._outbox.handle_session_ack(sent.context, self._jobs.group)
-            elif isinstance(sent.context, Control):
-                conversation.handle_refused(sent.context.refuses)
+        contexts = [sent.context for sent in event.told]
+        covered = [context for context in contexts if isinstance(context, PacketContext)]
+        self._outbox.handle_session_acks(covered, self._jobs.group)
+        for context in contexts:
+            if isinstance(context, Control):
+                conversation.handle_refused(context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self._recorder is not None:
             self._recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
         if event.packets:
             self._depend(conversation)
-        for sent in event.packets:
-            # Of a packet that left again only the newest sending counts: an older one may have been passed over.
-            if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet:
-                self._outbox.handle_store_ack(sent.context, self._jobs.group)
+        # Of a packet that left again only the newest sending counts: an older one may have been passed over.
+        covered = [
+            sent.context
+            for sent in event.packets
+            if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet
+        ]
+        self._outbox.handle_store_acks(covered, self._jobs.group)
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
         self._inbox.handle_request(conversation.peer_id)

@@ -1,7 +1,7 @@
 """Which stage each message has reached, for those who ask. Costs nothing per message until someone does."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -103,10 +103,11 @@ class StageTracker:
         before, self.queued = self.queued, tickets
         self._answer_all(range(before, tickets))
 
-    def handle_progress(self, entry: Entry) -> None:
-        """A packet came further."""
-        if self._waiting:
-            self._answer_all(range(entry.first_ticket, entry.first_ticket + entry.tickets))
+    def handle_progress(self, entries: Sequence[Entry]) -> None:
+        """Packets came further."""
+        if self._waiting and entries:
+            first = min([entry.first_ticket for entry in entries])
+            self._answer_all(range(first, max([entry.first_ticket + entry.tickets for entry in entries])))
         if len(self._starts) >= PRUNE_AT and self._entries[PRUNE_AT // 2].state is EntryState.DONE:
             self._prune()
 
@@ -120,7 +121,7 @@ class StageTracker:
         if len(self._failed) > PRUNE_AT:
             forgotten = self._failed.pop(0)
             self._forgotten_below = max(self._forgotten_below, forgotten[1])
-        self.handle_progress(entry)
+        self.handle_progress([entry])
 
     def wait(self, ticket: int, stage: Stage, waiter: Waiter) -> list[Entry]:
         """Call ``waiter`` when the message reaches the stage. Returns the packets it is in, if it has not yet."""

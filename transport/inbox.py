@@ -68,6 +68,18 @@ class Inbox:
             self._held_bytes += len(data)
             self._arrived.set()
 
+    def offer_burst(self, datagrams: list[bytes], sender: str) -> None:
+        """Add what came together, as ``offer`` does one by one."""
+        size_bytes = sum(map(len, datagrams))
+        has_room = len(self._items) + len(datagrams) <= BACKLOG_MAX
+        if has_room and self._held_bytes + size_bytes <= BACKLOG_BYTES_MAX and all(datagrams):
+            self._items += [Received(data, sender) for data in datagrams]
+            self._held_bytes += size_bytes
+            self._arrived.set()
+        else:
+            for data in datagrams:
+                self.offer(data, sender)
+
     async def offer_all(self, datagrams: Iterable[bytes], sender: str) -> None:
         """Add all datagrams, waiting for room as often as it takes; for streams, which lose nothing."""
         for data in datagrams:

@@ -206,9 +206,7 @@ class UdpEndpoint:
         return await self._inbox.take(coalesce=not self._is_batched)
 
     def _handle_arrived(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
-        name = self._routes.name_of(sockaddr)
-        for data in datagrams:
-            self._inbox.offer(data, name)
+        self._inbox.offer_burst(datagrams, self._routes.name_of(sockaddr))
 
     async def close(self) -> None:
         """Close the sockets; whoever waits in :meth:`receive` gets its error."""

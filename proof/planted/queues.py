@@ -13,6 +13,7 @@ from triack.ordering.wire import SequenceHeader
 from triack.queues.ack_events import AckEvents
 from triack.queues.admission import Admission
 from triack.queues.deadlines import Deadlines
+from triack.queues.departure_records import DepartureRecords
 from triack.queues.engine import Engine
 from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import Arrivals, GroupCommit
@@ -267,7 +268,7 @@ def _comes_last(patch: Patch) -> None:
 
 @BUGS.by_seeds("a removal leaves no record")
 def _no_record(patch: Patch) -> None:
-    patch.setattr(Outbox, "_record_removed", lambda self, item, now_ns: None)
+    patch.setattr(DepartureRecords, "removed", lambda self, item, now_ns: None)
 
 
 @BUGS.by_seeds("a node whose disk failed spins")

@@ -100,7 +100,7 @@ def test_a_queue_goes_on_when_what_it_waits_for_is_freed_meanwhile(delivery: Del
     assert isinstance(a.job, GroupCommit)
     for entry in gone:
         outgoing.sequence.remove(entry)
-        outgoing.handle_freed(entry)
+        outgoing.handle_freed([entry])
     a.finish_job()
     a.poll()
     assert a.job is None

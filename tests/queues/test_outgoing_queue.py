@@ -42,7 +42,7 @@ def test_bytes_that_wait_are_counted_and_let_go() -> None:
     outgoing.start(entries)
     assert outgoing.pending_bytes == 0
     assert outgoing.unacked_bytes >= 300
-    outgoing.handle_freed(entries[0])
+    outgoing.handle_freed(entries[:1])
     assert outgoing.unacked_bytes == 0
 
 

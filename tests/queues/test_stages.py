@@ -27,7 +27,7 @@ class Book:
 
     def finish(self, at: int) -> None:
         self.entries[at].state = EntryState.DONE
-        self.book.handle_progress(self.entries[at])
+        self.book.handle_progress([self.entries[at]])
 
     def remove(self, at: int, reason: str) -> None:
         self.entries[at].state = EntryState.DONE
@@ -47,10 +47,10 @@ def test_stages_come_one_after_the_other() -> None:
     received, stored, ordered = (book.wait(0, stage) for stage in (Stage.RECEIVED, Stage.STORED, Stage.ORDERED))
     assert book.wait(0, Stage.QUEUED) == [None]
     entry.received = True
-    book.book.handle_progress(entry)
+    book.book.handle_progress([entry])
     assert (received, stored, ordered) == ([None], [], [])
     entry.stored = True
-    book.book.handle_progress(entry)
+    book.book.handle_progress([entry])
     assert (received, stored, ordered) == ([None], [None], [])
     book.finish(0)
     book.finish(0)
@@ -87,7 +87,7 @@ def test_a_large_message_is_there_with_its_last_fragment() -> None:
     for entry in entries:
         assert said == []
         entry.state = EntryState.DONE
-        book.handle_progress(entry)
+        book.handle_progress([entry])
     assert said == [None]
 
 
@@ -186,7 +186,7 @@ def test_a_large_message_is_looked_at_once_for_each_of_its_packets(
     for fragment in reversed(fragments) if backwards else fragments:
         assert not said
         fragment.received = True
-        book.handle_progress(fragment)
+        book.handle_progress([fragment])
     assert said == [None]
     assert len(looked) <= 2 * len(fragments)
 

@@ -42,3 +42,17 @@ async def test_nothing_is_no_datagram() -> None:
     inbox.offer(b"x", "s")
     assert await inbox.take(coalesce=True) == [Received(b"x", "s")]
     assert drops == {"empty": 1}
+
+
+@pytest.mark.asyncio
+async def test_a_burst_is_offered_as_its_datagrams_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What finds no room, or is empty, is counted one by one."""
+    drops: Counter[DropReason] = Counter()
+    inbox = Inbox("udp://a:1", drops)
+    inbox.offer_burst([b"1", b"2"], "b")
+    inbox.offer_burst([b"", b"3"], "b")
+    assert [received.data for received in await inbox.take()] == [b"1", b"2", b"3"]
+    monkeypatch.setattr("triack.transport.inbox.BACKLOG_MAX", 2)
+    inbox.offer_burst([b"4", b"5", b"6"], "b")
+    assert [received.data for received in await inbox.take()] == [b"4", b"5"]
+    assert drops == {DropReason.EMPTY: 1, DropReason.RECEIVE_OVERFLOW: 1}

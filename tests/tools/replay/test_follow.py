@@ -40,7 +40,7 @@ def growing(world: World, directory: Path, step: int) -> Iterator[None]:
         yield
 
 
-def told_of(world: World, directory: Path, step: int = 7, checkpoint: Path | None = None) -> set[object]:
+def told_of(world: World, directory: Path, step: int = 7, checkpoint: Path | None = None) -> set[tuple[object, ...]]:
     """What is told of a world while it goes on; with a checkpoint each look is that of another process."""
     follower, told = Follower([directory]), list[Violation]()
     for _ in growing(world, directory, step):
@@ -154,7 +154,7 @@ def test_a_record_of_what_was_forgotten_is_judged_all_the_same(tmp_path: Path) -
     world.beta.records.append({**received, "at_ns": late["at_ns"], "wall_ns": late["wall_ns"], "duplicate": True})
     world.number()
     told = told_of(world, tmp_path, step=9)
-    assert [it[0] for it in told] == ["silent_end"]
+    assert [found[0] for found in told] == ["silent_end"]
 
 
 def test_what_was_read_too_early_is_looked_at_again(tmp_path: Path) -> None:
