@@ -20,9 +20,22 @@ def session_settings(
         try_ns: how long a connection may take, None for what the settings say.
         direct: whether the peer is called by an address, and not by a name.
     """
-    session = settings.session.for_direct() if direct else settings.session
+    session = _patient(settings.session) if direct else settings.session
     if not address.startswith("udp:"):
         session = replace(session, max_datagram_bytes=settings.stream_datagram_bytes)
     if try_ns is not None and try_ns < in_ns(session.connect_timeout_s):
         session = replace(session, connect_timeout_s=try_ns / SECOND)
     return session
+
+
+def _patient(session: SessionSettings) -> SessionSettings:
+    """The same for a peer that is called by its address."""
+    times = session.direct_ack_timeouts
+    if times == 1:
+        return session
+    return replace(
+        session,
+        ack_timeout_s=None if session.ack_timeout_s is None else times * session.ack_timeout_s,
+        ack_timeout_min_s=times * session.ack_timeout_min_s,
+        ack_timeout_max_s=times * session.ack_timeout_max_s,
+    )

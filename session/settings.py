@@ -1,6 +1,6 @@
 """What a session can be told. Durations are given in seconds; names are MSMQ's where MSMQ has one."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
@@ -79,18 +79,6 @@ class SessionSettings:
     def trigger(self) -> AckTrigger:
         """When session acks leave."""
         return self.ack_trigger or AckTrigger(delay_s=self.idle_ack_delay_s)
-
-    def for_direct(self) -> "SessionSettings":
-        """The same for a peer that is called by its address."""
-        times = self.direct_ack_timeouts
-        if times == 1:
-            return self
-        return replace(
-            self,
-            ack_timeout_s=None if self.ack_timeout_s is None else times * self.ack_timeout_s,
-            ack_timeout_min_s=times * self.ack_timeout_min_s,
-            ack_timeout_max_s=times * self.ack_timeout_max_s,
-        )
 
     @property
     def store_trigger(self) -> AckTrigger:

@@ -31,6 +31,8 @@ _ACKED = {
     "forgotten",
     "previous",
     "resend_tiers",
+    "ack_timeout",
+    "silence",
 }
 _ACKS = {"claims", "silent_end", "ack_taken_back", "ack_from_nowhere", "half_window", "idle_delay"}
 RIGHT: dict[str, set[str]] = {
@@ -51,10 +53,11 @@ RIGHT: dict[str, set[str]] = {
     "node_stopped": {"node_life", "silent_end"},
     "packet_received": {
         "ack_unsent", "store_ack_unsent", "wire", "queue", "claims", "rejected", "silent_end", "previous",
-        "half_window", "idle_delay", "store_ack_before_commit", "not_handed",
+        "half_window", "idle_delay", "store_ack_before_commit", "not_handed", "ack_timeout", "silence",
     },
     "packet_sent": {
         "queue", "wire", "close_without_full_resend", "claims", "ack_unreceived", "silent_end", "window", "previous",
+        "ack_timeout", "silence",
     },
     "position_recovered": {"order", "queue", "not_recovered", "claims", "node_life", "rejected", "lost"},
     "queued": {"claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost"},
@@ -63,10 +66,11 @@ RIGHT: dict[str, set[str]] = {
     "resend_scheduled": {"resend_tiers", "claims"},
     "session_closed": {
         "claims", "silent_end", "ack_timeout", "node_life", "order_ack_late", "close_without_full_resend",
-        "resend_tiers", "window",
+        "resend_tiers", "window", "silence",
     },
     "session_opened": {
         "claims", "silent_end", "wire", "window", "ack_from_nowhere", "half_window", "idle_delay", "policy",
+        "ack_timeout", "silence",
     },
     "dropped": set(),
 }  # fmt: skip

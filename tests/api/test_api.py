@@ -51,6 +51,7 @@ def test_everything_public_is_there_and_documented() -> None:
 
 SETTINGS = {
     triack.AckTrigger: {"threshold"},
+    triack.Blocking: {"stage_of"},
     triack.KeySettings: set(),
     triack.Limits: {"quota_of"},
     triack.NodeSettings: {"redelivery_of"},

@@ -8,7 +8,7 @@ from triack.tools.replay.schema import Violation
 
 __all__ = ["IN_TIME", "judge_logs"]
 
-IN_TIME = ("idle_delay", "half_window", "order_ack_late", "resend_tiers")
+IN_TIME = ("idle_delay", "half_window", "order_ack_late", "resend_tiers", "silence")
 """What a process that stands still, or wakes late, cannot keep; all else it can."""
 
 

@@ -26,7 +26,7 @@ def log() -> None:
 def compact(directory: Path, output: Path | None) -> None:
     """Make Parquet files of session logs.
 
-    They take a fifth of the room or less, and `triack replay`, Spark and whatever else knows Parquet read them. A run
+    They take about a quarter of the room, and `triack replay`, Spark and whatever else knows Parquet read them. A run
     takes what is new or has grown since the last one; the logs stay.
     """
     from triack.tools.replay.compact import compact as run

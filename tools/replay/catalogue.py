@@ -189,10 +189,16 @@ CHECKS: Final[dict[str, Check]] = {
         "what happened, and when the session was open",
     ),
     "ack_timeout": Check(
-        "A session closes by an ack timeout only if packets were unacknowledged, and not before the shortest timeout.",
+        "A session closes by a timeout of acks or store acks only if one was awaited, not before the shortest timeout.",
         "Too early, and every slow answer costs a full resend.",
-        "MSMQ AckTimeout; RFC 6298",
+        "MSMQ AckTimeout, StoreAckTimeout; RFC 6298",
         "the silence, and the timeout in force",
+    ),
+    "silence": Check(
+        "A session with packets unacknowledged hears from its peer within the longest ack timeout, or closes.",
+        "A sender that waits for ever on a dead link never sends what it has by another session.",
+        "MSMQ AckTimeout",
+        "how long it heard nothing, the timeout in force, and the tolerance",
     ),
     "close_without_full_resend": Check(
         "After a failed session the next one carries every unacknowledged packet of its lanes, none skipped.",
@@ -253,7 +259,8 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/expiry": ("expired",),
     "queues/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
-    "session/sending": ("window", "wire", "ack_unreceived", "ack_timeout"),
+    "session/sending": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
+    "session/store_wait": ("ack_timeout",),
     "session/session": ("silent_end", "ack_from_nowhere"),
     "session/policy": ("policy",),
     "session/session_ack": ("ack_unsent", "ack_taken_back"),

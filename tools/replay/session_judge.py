@@ -14,7 +14,8 @@ from triack.tools.replay.findings import LATE_MOMENTS, LATE_NS, Due, Opening, Ou
 from triack.tools.replay.policy_check import judge_policy
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, Runs, packets_of
-from triack.tools.replay.schema import CLOSE_REASONS, FAILURE_REASONS, RECOVERABLE
+from triack.tools.replay.schema import CLOSE_REASONS, EXPRESS, FAILURE_REASONS, RECOVERABLE
+from triack.tools.replay.silence_check import Silence, judge_patience, judge_timeout
 
 QUIET_AFTER_END: Final = ("session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received")
 """What only a session that is not over does; its last acks may leave with the goodbye."""
@@ -66,13 +67,14 @@ class End:
         "early",
         "first",
         "given",
-        "heard_ns",
         "incarnation",
         "lanes",
         "life",
         "opened",
         "received",
         "sent",
+        "silence",
+        "store_silence",
         "stored",
         "unacked",
         "waiting",
@@ -91,7 +93,8 @@ class End:
         self.stored = RangeSet()
         self.given = {"ack": Given(), "store_ack": Given()}
         self.unacked = 0
-        self.heard_ns = 0
+        self.silence = Silence()
+        self.store_silence = Silence()
         self.waiting: Waiting | None = None
         self.first: Record | None = None
         # Sends before the window is known: (record, first and last packet, unacknowledged with them).
@@ -147,7 +150,6 @@ class SessionJudge:
                 self._report(record, "silent_end", "opened again")
             return
         end.opened = record
-        end.heard_ns = record["at_ns"]
         if record["peer"] == record["node"] or record["role"] not in ("initiator", "acceptor"):
             self._report(record, "claims", f"{record['role']} of a session with {record['peer'] or 'nobody'}")
         own = end.life.get("max_unacked_packet", record["window"])
@@ -180,18 +182,19 @@ class SessionJudge:
             self._report(record, "window", evidence)
         if record["reason"] == "drained" and end.unacked:
             self._report(record, "claims", f"closed as drained with {end.unacked} packets unacknowledged")
-        if record["reason"] == "ack-timeout":
-            self._judge_ack_timeout(end, record)
+        end.silence.end(record)
+        self._judge_timeouts(end, record)
         self._tell_lanes(end, record)
 
-    def _judge_ack_timeout(self, end: End, record: Record) -> None:
-        silence = record["at_ns"] - end.heard_ns
-        least = end.life.get("ack_timeout_min_ns", 0)
-        if end.unacked == 0:
-            self._report(record, "ack_timeout", "closed by its ack timeout with nothing unacknowledged")
-        elif silence < least:
-            evidence = f"closed after {silence // 1_000_000} ms of silence, {least // 1_000_000} ms is the least"
-            self._report(record, "ack_timeout", evidence)
+    def _judge_timeouts(self, end: End, record: Record) -> None:
+        assert end.opened is not None
+        settings, said = {**end.life, **end.opened}, ""
+        if record["reason"] == "ack-timeout":
+            said = judge_timeout(end.silence, record, settings.get("ack_timeout_min_ns", 0), "ack")
+        elif record["reason"] == "store-ack-timeout":
+            said = judge_timeout(end.store_silence, record, settings.get("store_ack_timeout_min_ns", 0), "store ack")
+        if said:
+            self._report(record, "ack_timeout", said)
 
     def _tell_lanes(self, end: End, record: Record) -> None:
         """Tell each lane that this end sent packets of why the session is over."""
@@ -235,7 +238,10 @@ class SessionJudge:
         for fact, early in (("~stored", end.stored), ("~acked", end.acked)):
             if early and early.firsts[0] <= last and early.lasts[-1] >= first:
                 self._free(record, fact, list(early.overlap(first, last)), end.sent)
+        if carried.cls != EXPRESS:
+            end.store_silence.send(size(end.stored.missing(first, last)), record)
         waiting = size(end.acked.missing(first, last))
+        end.silence.send(waiting, record)
         if not waiting:
             return
         end.unacked += waiting
@@ -253,7 +259,7 @@ class SessionJudge:
             self._report(record, "window", evidence, number=max(first, last - over + 1), last=last)
 
     def _on_received(self, end: End, record: Record) -> None:
-        end.heard_ns = record["at_ns"]
+        end.silence.hear(record)
         for first, last, carried in packets_of(record):
             for low, high, before in end.received.within(first, last):
                 if not record["duplicate"]:
@@ -362,21 +368,28 @@ class SessionJudge:
     # ---- acks that arrive
 
     def _on_ack_received(self, end: End, record: Record) -> None:
-        end.heard_ns = record["at_ns"]
+        acked = 0
         self._judge_ranges(record)
         for first, last in self._news(end.acked, record):
             for low, high in _lacking([(first, last)], end.sent):
                 self._report(record, "ack_unreceived", "acknowledged but not sent before", number=low, last=high)
-            end.unacked -= size((low, high) for low, high, _ in end.sent.within(first, last))
+            acked += size((low, high) for low, high, _ in end.sent.within(first, last))
             self._free(record, "~acked", [(first, last)], end.sent)
+        end.unacked -= acked
+        end.silence.hear(record, acked=acked)
 
     def _on_store_ack_received(self, end: End, record: Record) -> None:
-        end.heard_ns = record["at_ns"]
+        end.silence.hear(record)
+        stored = 0
         self._judge_ranges(record)
         for first, last in self._news(end.stored, record):
             for low, high in _lacking([(first, last)], end.sent):
                 self._report(record, "ack_unreceived", "store-acked but not sent before", number=low, last=high)
+            durable = ((low, high) for low, high, what in end.sent.within(first, last) if what.cls != EXPRESS)
+            stored += size(durable)
             self._free(record, "~stored", [(first, last)], end.sent)
+        if stored:
+            end.store_silence.hear(record, acked=stored)
 
     def _news(self, covered: RangeSet, record: Record) -> list[Span]:
         """Add an ack's ranges to what is covered, and return what is new; all of it should be."""
@@ -419,6 +432,7 @@ class SessionJudge:
             if end.opened:
                 self._join(end, end.opened["peer"], peer)
                 self._judge_idle(end, peer)
+                self._judge_silence(end, peer)
         self._judge_roles()
         judge_policy(self._session, self.ends, self._out)
         if any(end.closed and end.closed["reason"] in FAILURE_REASONS for end in self.ends.values()):
@@ -475,6 +489,20 @@ class SessionJudge:
         if other is None or other.closed is None or other.closed["reason"] != "idle":
             evidence = f"closed as idle with {end.unacked} packets unacknowledged"
             self._report(closed, "claims", evidence, Due("has_log", closed["peer"]))
+
+    def _judge_silence(self, end: End, other: End | None) -> None:
+        """An end that hears nothing does not wait for ever; pings of a peer that has something to ask are in no log."""
+        settings = end.opened or {}
+        if "ack_timeout_max_ns" not in settings or other is None or other.opened is None:
+            return
+        if other.silence.waiting or other.store_silence.waiting:
+            return
+        most_ns, silence = settings["ack_timeout_max_ns"], end.silence
+        if silence.longest is not None and (said := judge_patience(silence, most_ns)):
+            self._report(silence.longest, "silence", said)
+        if silence.waiting and end.closed is None:
+            due = Due("log", settings["node"], end.incarnation, end_ns=silence.since_ns + most_ns + LATE_NS)
+            self._report(settings, "silence", f"nothing heard any more, and open beyond {most_ns // 1_000_000} ms", due)
 
     def _judge_roles(self) -> None:
         opened = [end.opened for end in self.ends.values() if end.opened]

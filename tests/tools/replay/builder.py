@@ -132,8 +132,11 @@ class World:
             )  # fmt: skip
         return self.session
 
-    def close(self, reason: str = "drained") -> None:
-        heard = "path-lost" if reason == "ack-timeout" else reason
+    def close(self, reason: str = "drained", *, early: bool = False) -> None:
+        """End the session; an ack timeout is two seconds."""
+        if reason == "ack-timeout" and not early:
+            self.clock.tick(2_000 * MS)
+        heard = "path-lost" if reason in ("ack-timeout", "store-ack-timeout") else reason
         unacked = self.packets - self.acked
         self.alpha.write(
             "session_closed", session=self.session, peer=BETA, peer_name="b", reason=reason, unacked=unacked

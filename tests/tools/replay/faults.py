@@ -506,11 +506,51 @@ def arrival_forged(world: World) -> Expected:
 
 
 @fault
+def closed_as_soon_as_something_was_sent(world: World) -> Expected:
+    """Nothing was heard for 10 s, but nothing waited either: the first packet left just before the end."""
+    settle(world)
+    world.clock.tick(10_000 * MS)
+    world.send("express", world.queue("express", 1), lost=(1,))
+    world.close("ack-timeout", early=True)
+    return {("ack_timeout", -1, -1, -1)}
+
+
+@fault
+def closed_without_a_store_ack_to_wait_for(world: World) -> Expected:
+    """Everything durable is store-acked."""
+    settle(world)
+    world.deliver(TX, 2)
+    world.clock.tick(20_000 * MS)
+    world.close("store-ack-timeout")
+    return {("ack_timeout", -1, -1, -1)}
+
+
+@fault
+def store_ack_given_up_too_early(world: World) -> Expected:
+    """The store ack timeout is 10 s at least."""
+    settle(world)
+    world.ack(world.send("recoverable", world.queue("recoverable", 1)), store=False)
+    world.clock.tick(9_000 * MS)
+    world.close("store-ack-timeout")
+    return {("ack_timeout", -1, -1, -1)}
+
+
+@fault
+def waited_for_ever(world: World) -> Expected:
+    """The longest ack timeout is 120 s, and the session closes after 130."""
+    settle(world)
+    world.send("express", world.queue("express", 1), lost=(1,))
+    world.clock.tick(130_000 * MS)
+    world.close("ack-timeout")
+    return {("silence", -1, -1, -1)}
+
+
+@fault
 def closed_too_early(world: World) -> Expected:
     """The ack timeout is 2 s at least, and the session closes by it after some milliseconds."""
     settle(world)
     world.send("express", world.queue("express", 1), lost=(1,))
-    world.close("ack-timeout")
+    world.close("ack-timeout", early=True)
     return {("ack_timeout", -1, -1, -1)}
 
 

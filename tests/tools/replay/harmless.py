@@ -236,7 +236,7 @@ def pending_at_the_end() -> World:
     world = ready()
     world.send(TX, world.queue(TX, 3), lost=(2, 3))
     world.commit(TX, range(1, 2))
-    world.close("ack-timeout")
+    world.close("path-lost")
     return world
 
 
@@ -312,4 +312,36 @@ def purged_in_its_queue() -> World:
         world.beta.write(
             "handed", queue="orders", **place(TX), number=number, cls=TX, first=first, last=last, redelivered=False
         )
+    return world
+
+
+@harmless
+def closed_in_time() -> World:
+    """By the ack timeout after 100 s of silence, and by the store ack timeout after 11 s of asking."""
+    world = ready()
+    world.send("express", world.queue("express", 1), lost=(1,))
+    world.clock.tick(100_000 * MS)
+    world.close("ack-timeout")
+    world.open()
+    world.ack(world.send("express", range(1, 2)))
+    numbers = world.queue("recoverable", 1)
+    world.ack(world.send("recoverable", numbers), store=False)
+    world.clock.tick(11_000 * MS)
+    world.close("store-ack-timeout")
+    world.open()
+    arrived = world.send("recoverable", numbers)
+    world.commit("recoverable", numbers)
+    world.ack(arrived)
+    return world
+
+
+@harmless
+def a_peer_that_asks_is_alive() -> World:
+    """Nothing of it arrives for longer than the longest timeout, but it waits for acks itself: pings are in no log."""
+    world = ready()
+    world.send("express", world.queue("express", 1), lost=(1,))
+    world.beta.write("packet_sent", session=world.session, packet=1, cls="express", size=30, count=0, resend=False)
+    world.clock.tick(130_000 * MS)
+    world.close("ack-timeout")
+    world.beta.records[-1]["unacked"] = 1
     return world

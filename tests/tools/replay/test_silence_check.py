@@ -1,0 +1,37 @@
+"""How long an end may be silent, must be, and what counts as a sign of life."""
+
+import pytest
+
+from tests.tools.replay.judging import assert_found, breaking
+from triack.tools.replay.silence_check import MS, Silence, judge_patience, judge_timeout
+
+
+@pytest.mark.parametrize("name", breaking("silence", "ack_timeout"))
+def test_a_planted_fault_is_found(name: str) -> None:
+    """As what it is, and where it is."""
+    assert_found(name)
+
+
+def at(ms: int) -> dict[str, int]:
+    return {"at_ns": ms * MS}
+
+
+def test_silence_begins_with_what_waits_first() -> None:
+    silence = Silence()
+    assert "nothing unacknowledged" in judge_timeout(silence, at(1), 10 * MS, "ack")
+    silence.send(2, at(1_000))
+    silence.send(3, at(1_005))
+    assert "closed after 9 ms" in judge_timeout(silence, at(1_009), 10 * MS, "ack")
+    assert judge_timeout(silence, at(1_010), 10 * MS, "ack") == ""
+    silence.hear(at(1_010), acked=2)
+    assert "closed after 9 ms" in judge_timeout(silence, at(1_019), 10 * MS, "ack")
+
+
+def test_the_longest_silence_counts_only_while_something_waits() -> None:
+    silence = Silence()
+    silence.send(1, at(1_000))
+    silence.hear(at(1_300), acked=1)
+    silence.hear(at(9_000))
+    assert silence.longest_ns == 300 * MS
+    assert judge_patience(silence, 150 * MS) == ""
+    assert "open for 300 ms" in judge_patience(silence, 149 * MS)
