@@ -84,11 +84,13 @@ def _pair(when_full: WhenFull, may_send: tuple[str, ...] = ("*",)) -> AbstractCo
 
 
 @contextmanager
-def _hosts(of_sender: NodeSettings, of_receiver: NodeSettings, may_send: tuple[str, ...] = ("*",)) -> "Iterator[_Pair]":
+def _hosts(
+    of_sender: NodeSettings, of_receiver: NodeSettings, may_send: tuple[str, ...] = ("*",), scheme: str = "udp"
+) -> "Iterator[_Pair]":
     world = World(0)
     network = Network(world)
-    sender = SimHost(world, network, "a", "udp://a:1", settings=of_sender, keys=())
-    receiver = SimHost(world, network, "b", "udp://b:1", settings=of_receiver, keys=())
+    sender = SimHost(world, network, "a", f"{scheme}://a:1", settings=of_sender, keys=())
+    receiver = SimHost(world, network, "b", f"{scheme}://b:1", settings=of_receiver, keys=())
     receiver.identity.directory = Directory([Peer("a", addresses=(sender.address,), may_send=may_send)])
     for host in (sender, receiver):
         host.start()
@@ -160,10 +162,12 @@ def _replayed() -> str:
 def _acks(of_sender: NodeSettings, of_receiver: NodeSettings, *bursts: int) -> list[tuple[str, int, int]]:
     """How the receiver acknowledges bursts of packets, each two seconds and a half after the one before.
 
+    Over a stream: on UDP a sender that stands still at its congestion window asks, and is answered before its policy.
+
     Returns:
         Of each session ack why it left, for how many, and how many milliseconds after its burst began.
     """
-    with _hosts(of_sender, of_receiver) as pair:
+    with _hosts(of_sender, of_receiver, scheme="tcp") as pair:
         pair.send("q", [b"opens"])
         pair.world.run(10 * SECOND)
         starts: list[int] = []
