@@ -265,9 +265,9 @@ EVENTS: Final[dict[str, Event]] = {
         (*_STREAM, "first", "last", "attempt", "interval_ns"),
     ),
     "removed": Event(
-        "the origin gives packets up: the commit that begins now moves their messages to its dead-letter queue. A "
-        "process that dies in between has them again. `reason` is `expired`, `session-lost`, `purged` or that of the "
-        "peer's rejection",
+        "the origin gives packets up: they are sent no more, and one of the next commits moves their messages to its "
+        "dead-letter queue, unless they are freed before. A process that dies in between has them again. `reason` is "
+        "`expired`, `session-lost`, `purged` or that of the peer's rejection",
         (*_PACKETS, "reason"),
     ),
     "handed": Event(

@@ -223,7 +223,9 @@ class OutgoingSequence:
             self.tier.handle_sent(now_ns)
 
     def handle_session_ack(self, entry: Entry) -> list[Entry]:
-        """The next hop has the packet. Returns what that frees."""
+        """The next hop has the packet, or says of one that it refused that this is known. Returns what that frees."""
+        if entry.state is EntryState.REJECTED:
+            return []
         entry.received = True
         waits = AFTER_SESSION_ACK.get(FREED_BY[self.delivery])
         if waits is not None:
@@ -231,7 +233,9 @@ class OutgoingSequence:
         return self._free_by(Ack.SESSION, entry)
 
     def handle_store_ack(self, entry: Entry) -> list[Entry]:
-        """The next hop has the packet on disk. Returns what that frees."""
+        """The next hop has the packet on disk, or passes one that it refused. Returns what that frees."""
+        if entry.state is EntryState.REJECTED:
+            return []
         entry.received = entry.stored = True
         return self._free_by(Ack.STORE, entry)
 

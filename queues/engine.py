@@ -459,6 +459,7 @@ class Engine:
 
     def _start_job(self, effects: list[Effect], now_ns: int) -> None:
         """Give the store its next job, unless it has one; what the job changes is on record before."""
+        self.outbox.note_given_up(now_ns)
         job = None if self.failure is not None else self._jobs.start(now_ns, self.wall_ms(now_ns))
         if job is not None:
             self._write_records(effects, now_ns)

@@ -57,7 +57,7 @@ class Jobs:
         return None
 
     def _next(self, now_ns: int, now_ms: int) -> Job | None:
-        self._outbox.dead_letter_given_up(self.group, now_ns, now_ms)
+        self._outbox.dead_letter_given_up(self.group, now_ms)
         self._inbox.expiry.bury(now_ns, self.group)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:

@@ -103,6 +103,7 @@ class Outbox:
         self._unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
         self._given_up: deque[GivenUp] = deque()
+        self._unnoted: list[GivenUp] = []
         self._deadlines = Deadlines[OutgoingQueue | Link]()
         self.keys = AcceptedKeys(settings.keys)
 
@@ -377,7 +378,7 @@ class Outbox:
         is_new = entry.state is not EntryState.GIVEN_UP
         outgoing.sequence.reject(entries)
         if is_new:
-            self._given_up.append(GivenUp(outgoing, entries, reason))
+            self._put_given_up(GivenUp(outgoing, entries, reason))
         self._forget_sent(outgoing, entries)
 
     def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool) -> None:
@@ -482,9 +483,19 @@ class Outbox:
         if entry.state not in _GIVEN_UP:
             entries = outgoing.sequence.message_of(entry)
             outgoing.sequence.give_up(entries)
-            self._given_up.append(GivenUp(outgoing, entries, reason))
+            self._put_given_up(GivenUp(outgoing, entries, reason))
 
-    def dead_letter_given_up(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
+    def _put_given_up(self, item: GivenUp) -> None:
+        self._given_up.append(item)
+        self._unnoted.append(item)
+
+    def note_given_up(self, now_ns: int) -> None:
+        """Write down what is sent no more, before a session passes it over, or a commit has its letter."""
+        given_up, self._unnoted = self._unnoted, []
+        for item in given_up:
+            self._records.removed(item, now_ns)
+
+    def dead_letter_given_up(self, group: GroupCommit, now_ms: int) -> None:
         """Put given-up messages into the dead-letter queue, with the next commit, in order, as far as bodies came."""
         letters = 0
         while self._given_up and letters < LETTERS_MAX:
@@ -497,8 +508,6 @@ class Outbox:
             content = item.open()
             letters += len(content.bodies)
             self._dead_letter(item, content, group, now_ms)
-            # Before the commit: if the process dies right after it, nothing else would tell of the removal.
-            self._records.removed(item, now_ns)
 
     def _dead_letter(self, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
         outgoing, entries = item.outgoing, item.entries

@@ -194,7 +194,8 @@ class Session:
         """Close now and tell the peer, if there is one yet; a second call does nothing."""
         if self.state is State.CLOSED:
             return
-        if self.peer is not None and reason not in UNTOLD:
+        # Whom our accept has not reached yet, nothing else of ours does: it makes the keys.
+        if self.peer is not None and not self._opening.due and reason not in UNTOLD:
             self._goodbye = reason
         self.state = next_state(self.state, reason)
         self._timers.stop_all()

@@ -236,7 +236,7 @@ def _said_once(patch: Patch) -> None:
 
 @BUGS.by_seeds("what has expired is handed out before the timer comes")
 def _expired_handed_out(patch: Patch) -> None:
-    patch.setattr(QueuedPacket, "has_expired", lambda _self, _now_ms: False)
+    patch.setattr(QueuedPacket, "has_expired", lambda self, now_ms: False)
 
 
 @BUGS.by_seeds("messages expire only in queues that are read")

@@ -483,6 +483,18 @@ def test_nothing_frees_what_was_rejected(delivery: Delivery) -> None:
     assert freed_by(out, 5) == [5]
 
 
+@pytest.mark.parametrize("delivery", Delivery)
+def test_an_ack_of_what_was_rejected_says_nothing_of_it(delivery: Delivery) -> None:
+    """The destination passes it when it has heard that its rejection is known: it took nothing."""
+    out = make(1, delivery)
+    send(out)
+    entry = out.entries[1]
+    out.reject([entry])
+    assert out.handle_session_ack(entry) == out.handle_store_ack(entry) == []
+    assert not entry.received
+    assert not entry.stored
+
+
 def test_what_follows_a_rejected_packet_goes_out_again_without_it() -> None:
     """Its ``previous`` tells that nobody wants the other any more."""
     out = make(4)

@@ -86,6 +86,22 @@ def test_a_refusal_that_comes_before_the_letter_is_part_of_it(refused: bool) -> 
     assert (letter["dead_reason"], letter["dead_maybe_delivered"]) == ("purged", not refused)
 
 
+def test_what_is_given_up_is_on_record_at_once() -> None:
+    """A session may pass it over before its letter can be made: the disk is busy here, and the message freed first."""
+    node = Bare()
+    outgoing = submitted(node, Outgoing(b"x"))
+    node.submit("memory://nobody", b"y")
+    node.poll()
+    assert node.job is not None
+    node.engine.outbox.purge(outgoing)
+    assert "removed" in events(node.poll())
+    (entry,) = [entry for entry in outgoing.sequence.entries.values() if entry.number == 1]
+    node.engine.outbox.handle_order_ack(outgoing.lane, 1, entry.number, GroupCommit(), node.now_ns)
+    node.finish_job()
+    assert "removed" not in events(node.poll())
+    assert node.job is None
+
+
 def test_what_was_never_sent_was_not_delivered() -> None:
     node = Bare()
     entry = Entry(1, b"", 0, 1, 0, 1)

@@ -171,6 +171,18 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
     assert pair.events["b"].count(SessionOpened()) == 1
 
 
+def test_an_acceptor_that_ends_before_its_accept_has_left_says_nothing() -> None:
+    """The accept makes the keys: whoever waits for it could open nothing else. The same when it was to leave again."""
+    pair = Pair.opened()
+    connect = Hello.decode(pair.sent["a"][0][1].payload)
+    new, known = (make_session(3, peer=connect, now_ns=pair.now_ns) for _ in range(2))
+    assert known.poll_transmit(pair.now_ns) is not None
+    known.handle_hello(connect, pair.now_ns)
+    for session in (new, known):
+        session.close(CloseReason.REVOKED)
+        assert session.poll_transmit(pair.now_ns) is None
+
+
 def test_a_malformed_datagram_does_not_confirm() -> None:
     """An acceptor opens for what it can read."""
     pair = Pair(lose=lambda end, sent: end == "a" and sent.kind is TransmitKind.DATA)

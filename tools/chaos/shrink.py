@@ -74,8 +74,10 @@ def _calmer(plan: Plan) -> Iterator[Plan]:
 
 def _less_work(plan: Plan) -> Iterator[Plan]:
     # No stream forwards what a later one brings, so the last one is never missed.
-    if len(plan.streams) > 1:
-        yield replace(plan, streams=plan.streams[:-1])
+    last = len(plan.streams) - 1
+    if last:
+        faults = tuple(fault for fault in plan.faults if not (fault.kind == "forbid" and fault.after == last))
+        yield replace(plan, streams=plan.streams[:-1], faults=faults)
     for index, stream in enumerate(plan.streams):
         if stream.count > 1:
             yield _with_stream(plan, index, count=stream.count // 2)

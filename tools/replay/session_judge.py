@@ -152,6 +152,8 @@ class SessionJudge:
         end.opened = record
         if record["peer"] == record["node"] or record["role"] not in ("initiator", "acceptor"):
             self._report(record, "claims", f"{record['role']} of a session with {record['peer'] or 'nobody'}")
+        if record["role"] == "initiator" and not end.silence.waiting:
+            end.silence.ask(record)
         own = end.life.get("max_unacked_packet", record["window"])
         if record["window"] > own:
             self._report(record, "claims", f"a window of {record['window']}, {own} is the node's setting")

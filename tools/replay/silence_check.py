@@ -20,21 +20,28 @@ class Silence:
 
     Attributes:
         waiting: how many packets wait.
+        asked: whether something else must be answered: an initiator asks as soon as its session is open.
         since_ns: when silence began.
         longest_ns: the longest silence while some did, and ``longest`` the record that ended it.
     """
 
-    __slots__ = ("longest", "longest_ns", "since_ns", "waiting")
+    __slots__ = ("asked", "longest", "longest_ns", "since_ns", "waiting")
 
     def __init__(self) -> None:
         self.waiting = 0
+        self.asked = False
         self.since_ns = 0
         self.longest_ns = 0
         self.longest: Record | None = None
 
+    def ask(self, record: Record) -> None:
+        """Something left that must be answered."""
+        self.since_ns = record["at_ns"]
+        self.asked = True
+
     def send(self, packets: int, record: Record) -> None:
         """Packets left for the first time."""
-        if packets and not self.waiting:
+        if packets and not self.waiting and not self.asked:
             self.since_ns = record["at_ns"]
         self.waiting += packets
 
@@ -42,6 +49,7 @@ class Silence:
         """The peer has spoken; so many packets do not wait any more."""
         self._measure(record)
         self.since_ns = record["at_ns"]
+        self.asked = False
         self.waiting -= acked
 
     def _measure(self, record: Record) -> None:
@@ -67,7 +75,7 @@ def judge_timeout(silence: Silence, closed: Record, least_ns: int, what: str) ->
         what: the acks, in words.
     """
     lasted_ns = silence.lasted_ns(closed)
-    if not silence.waiting:
+    if not (silence.waiting or silence.asked):
         return f"closed by its {what} timeout with nothing unacknowledged"
     if lasted_ns < least_ns:
         return f"closed after {lasted_ns // MS} ms without {what}, {least_ns // MS} ms is the least"

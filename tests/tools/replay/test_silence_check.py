@@ -27,6 +27,16 @@ def test_silence_begins_with_what_waits_first() -> None:
     assert "closed after 9 ms" in judge_timeout(silence, at(1_019), 10 * MS, "ack")
 
 
+def test_an_initiator_waits_for_its_confirmation() -> None:
+    """What it sends meanwhile does not begin the wait anew; any sign of life ends it."""
+    silence = Silence()
+    silence.ask(at(1_000))
+    silence.send(1, at(1_006))
+    assert judge_timeout(silence, at(1_010), 10 * MS, "ack") == ""
+    silence.hear(at(1_010), acked=1)
+    assert "nothing unacknowledged" in judge_timeout(silence, at(1_030), 10 * MS, "ack")
+
+
 def test_the_longest_silence_counts_only_while_something_waits() -> None:
     silence = Silence()
     silence.send(1, at(1_000))
