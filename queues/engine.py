@@ -277,10 +277,13 @@ class Engine:
                     self._handle_other(data, header, sender, now_ns)
                     continue
                 conversation = self.handshakes.of(header)
-                if run is None or run.conversation is not conversation:
+                if run is not None and run.conversation is not conversation:
                     self._end_burst(run, sender, now_ns)
-                    run = _Burst(conversation, header)
-                run.add(header, self._open(conversation, data, header, now_ns), len(data))
+                    run = None
+                payload = self._open(conversation, data, header, now_ns)
+                # Only now: before it is opened, its counter is anybody's word.
+                run = run or _Burst(conversation, header)
+                run.add(header, payload, len(data))
             except ProtocolError as error:
                 self.drops[error.reason] += 1
         self._end_burst(run, sender, now_ns)

@@ -20,7 +20,7 @@ the introductions and the marks, means nothing to it. It is put together from ma
     rtt           how long it takes                              timers        every timer, by name
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from triack.base.ack_trigger import longest_delay_ns
@@ -275,11 +275,11 @@ class Session:
         if self.state is not State.CLOSED:
             self.answering.arm(self._timers)
 
-    def handle_refused(self, numbers: Iterable[int]) -> None:
+    def handle_refused(self, numbers: Collection[int]) -> None:
         """The peer knows of these received packets that no commit will ever hold them: acks may pass them."""
         for number in numbers:
             self.answering.store_ack.handle_not_durable(number)
-            self.answering.session_ack.handle_settled(number)
+        self.answering.session_ack.handle_settled(numbers)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""

@@ -7,6 +7,8 @@ covers it, until its sender has the rejection: no datagram that is lost or late 
 It knows nothing of disks or of order; those are the other two acknowledgements.
 """
 
+from collections.abc import Collection
+
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTerms
 from triack.base.ranges import NumberSet, Range, as_ranges
@@ -82,13 +84,13 @@ class SessionAck:
         if len(self._refused) < WITHHELD_MAX:
             self._refused.add(number)
 
-    def handle_settled(self, number: int) -> None:
-        """Its sender has the rejection."""
-        if number in self._refused:
-            if len(as_ranges(sorted(self._refused))) > REFUSED_RANGES_MAX:
-                # What the last ack had no room for.
-                self.debt.handle_request()
-            self._refused.discard(number)
+    def handle_settled(self, numbers: Collection[int]) -> None:
+        """Their sender has the rejections."""
+        settled = self._refused.intersection(numbers)
+        if settled and len(as_ranges(sorted(self._refused))) > REFUSED_RANGES_MAX:
+            # What the last ack had no room for.
+            self.debt.handle_request()
+        self._refused -= settled
 
     def handle_unanswered(self, number: int) -> None:
         """There will be no rejection, for want of room: its sender has an ack to wait for, and nothing else."""

@@ -1,9 +1,7 @@
 """What the log says of incoming streams: the fields of each event, and neighbours as one record."""
 
-from typing import Any
-
+from tests.queues.records import Log
 from triack.base.delivery import Delivery
-from triack.base.session_log import EVENTS
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 from triack.queues.arrival_records import record_accepted, record_order_ack, record_recovered, record_rejected
@@ -11,14 +9,6 @@ from triack.queues.group_commit import REFUSED
 from triack.queues.incoming_transfer import IncomingTransfer
 
 ORIGIN = b"o" * 16
-
-
-class Log(list[dict[str, Any]]):
-    """What was recorded; each has the fields that its event has."""
-
-    def __call__(self, event: str, now_ns: int, **fields: object) -> None:
-        assert any(set(fields) == {*EVENTS[event].fields, *variant} for variant in EVENTS[event].variants), fields
-        self.append({"event": event, "at": now_ns, **fields})
 
 
 def transfer_of(delivery: Delivery) -> IncomingTransfer:

@@ -1,25 +1,14 @@
 """What the log says of outgoing queues: the fields of each event, and neighbours as one record."""
 
-from typing import Any
-
 from tests.queues.outgoing import make_outgoing
+from tests.queues.records import Log
 from triack.base.reasons import DeadReason
-from triack.base.session_log import EVENTS
 from triack.ordering.outgoing import Entry
 from triack.queues.departure_records import DepartureRecords
 from triack.queues.given_up import GivenUp
 from triack.queues.outgoing_queue import OutgoingQueue
 
 NODE = b"n" * 16
-
-
-class Log(list[dict[str, Any]]):
-    """What was recorded; each has the fields that its event has."""
-
-    def __call__(self, event: str, now_ns: int, **fields: object) -> None:
-        assert any(set(fields) == {*EVENTS[event].fields, *variant} for variant in EVENTS[event].variants), fields
-        assert fields["origin"] == NODE.hex()
-        self.append({"event": event, "at": now_ns, **fields})
 
 
 def filled(packets: int) -> tuple[OutgoingQueue, list[Entry]]:
@@ -72,5 +61,6 @@ def test_a_resend_says_when_the_next_is_due() -> None:
     outgoing.sequence.tier.handle_expired(7, resends=True)
     records.resend(outgoing, entries, 7)
     assert [one["event"] for one in log] == ["order_ack_received", "resend_scheduled"]
+    assert {one["origin"] for one in log} == {NODE.hex()}
     assert log[1]["attempt"] == outgoing.sequence.tier.attempt
     assert log[1]["interval_ns"] == outgoing.sequence.tier.interval_of(log[1]["attempt"])

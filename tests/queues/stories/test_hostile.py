@@ -8,7 +8,7 @@ import pytest
 from tests.queues.hostile import CHANNEL, ORIGIN, POLICY, Hostile, batch, mangle, open_datagram, still_works, victim
 from tests.queues.world import PlainWorld, SimNode, numbered
 from triack.base.ack_trigger import AckTrigger
-from triack.base.datagram import Kind
+from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
@@ -66,6 +66,21 @@ def test_every_flipped_bit_is_dropped() -> None:
     assert node.live.drops.total() == len(good) * 8
     world.run(SECOND)
     assert node.length("q") == 0
+
+
+def test_a_forged_counter_before_good_datagrams_moves_nothing() -> None:
+    """They come together, and seem to come from one: what cannot be opened does not say which is the newest."""
+    world, node, evil = victim()
+    good = [evil.seal(Kind.DATA, evil.message(number), evil.connection_id) for number in (1, 2)]
+    forged = bytearray(good[0])
+    forged[12:20] = (1 << 60).to_bytes(8)
+    (conversation,) = node.live.handshakes.conversations.values()
+    node.live.handle_datagrams([bytes(forged), *good], evil.address, world.now_ns)
+    node.drain()
+    assert conversation.highest_counter == read_header(good[1]).counter
+    assert node.live.drops["bad-tag"] == 1
+    world.run(SECOND)
+    assert node.read_all("q") == [b"hello"] * 2
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -6,6 +6,7 @@ from triack.base.units import MS
 from triack.queues.settings import NodeSettings
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import Fault, HostPlan, Plan, StreamPlan
+from triack.tools.chaos.trust import Trust
 from triack.tools.chaos.workload import Workload
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network
@@ -43,3 +44,13 @@ class Scene:
         """Give back what the disks hold."""
         for host in self.hosts:
             host.disk.close()
+
+
+class Trusting(Scene):
+    """A scene with its operators."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.trust = Trust(plan, self.hosts, self.world)
+        self.trust.begin()
+        self.work.begin()

@@ -1,32 +1,17 @@
 """Permissions that come and go: what is forbidden is refused, and whoever takes it all the same is found out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from tests.tools.chaos.scenes import STREAM, plan_of
-from tests.tools.chaos.test_trust import Trusting
+from tests.tools.chaos.scenes import STREAM, Trusting, plan_of
 from triack.base.units import SECOND
 from triack.queues.inbox import Inbox
 from triack.tools.chaos.plan import Fault, Plan
 
 WAVERING = replace(STREAM, gap_ns=SECOND, batch=3, wavers=True)
 FORBID = Fault(0, "forbid", 1, 0, after=0, for_ns=100 * SECOND)
-
-
-@pytest.fixture
-def make() -> Iterator[Callable[[Plan], Trusting]]:
-    """Makes a scene; its disks are closed after the test."""
-    made: list[Trusting] = []
-
-    def build(plan: Plan) -> Trusting:
-        made.append(Trusting(plan))
-        return made[-1]
-
-    yield build
-    for scene in made:
-        scene.close()
 
 
 def forbid_for_a_while(scene: Trusting) -> None:

@@ -1,42 +1,17 @@
 """Keys that are exchanged and peers that are revoked: nothing suffers from the one, nothing gets past the other."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from tests.tools.chaos.scenes import STREAM, Scene, plan_of
+from tests.tools.chaos.scenes import STREAM, Trusting, plan_of
 from triack.base.units import MS, SECOND
 from triack.queues.engine import Engine
 from triack.tools.chaos.plan import Fault, Plan
-from triack.tools.chaos.trust import Trust
 from triack.transport.secure import SecureChannels
 
 SLOW = replace(STREAM, gap_ns=800 * MS)
-
-
-class Trusting(Scene):
-    """A scene with its operators."""
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        self.trust = Trust(plan, self.hosts, self.world)
-        self.trust.begin()
-        self.work.begin()
-
-
-@pytest.fixture
-def make() -> Iterator[Callable[[Plan], Trusting]]:
-    """Makes a scene; its disks are closed after the test."""
-    made: list[Trusting] = []
-
-    def build(plan: Plan) -> Trusting:
-        made.append(Trusting(plan))
-        return made[-1]
-
-    yield build
-    for scene in made:
-        scene.close()
 
 
 @pytest.mark.parametrize("host", [0, 1])
