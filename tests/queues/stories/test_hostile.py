@@ -10,6 +10,7 @@ from tests.queues.world import PlainWorld, SimNode, numbered
 from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.introduction import Introduction
@@ -78,7 +79,7 @@ def test_a_forged_counter_before_good_datagrams_moves_nothing() -> None:
     node.live.handle_datagrams([bytes(forged), *good], evil.address, world.now_ns)
     node.drain()
     assert conversation.highest_counter == read_header(good[1]).counter
-    assert node.live.drops["bad-tag"] == 1
+    assert node.live.drops[DropReason.BAD_TAG] == 1
     world.run(SECOND)
     assert node.read_all("q") == [b"hello"] * 2
 
