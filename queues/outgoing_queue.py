@@ -43,6 +43,7 @@ class OutgoingQueue:
 
     Attributes:
         readers: who is told what becomes of its messages.
+        recovered: how many of its messages were there at the start of this process: an earlier one may have sent them.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class OutgoingQueue:
         "pending_bytes",
         "queue",
         "readers",
+        "recovered",
         "sequence",
         "stages",
         "submitted",
@@ -91,6 +93,7 @@ class OutgoingQueue:
         self.pending_bytes = 0
         self.submitted = 0
         self.numbered = 0
+        self.recovered = 0
         self._blocks: list[tuple[int, int]] = []
         self.unacked_bytes = 0
         self.committing = 0
@@ -174,7 +177,7 @@ class OutgoingQueue:
         tickets = max(1, row.messages)
         entry = Entry(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
         self.submitted += row.messages
-        self.numbered = self.stages.queued = self.submitted
+        self.numbered = self.stages.queued = self.recovered = self.submitted
         self.stages.add(entry)
         self._append(entry)
 
