@@ -244,6 +244,11 @@ class OutgoingQueue:
         return waiting + self.submitted - self.stages.queued
 
     @property
+    def has_let_go(self) -> bool:
+        """Whether packets that a disk held were acknowledged or given up, in this life of the node or before."""
+        return self.durable and self.sequence.next_number - 1 > self.committing + len(self.sequence.entries)
+
+    @property
     def busy(self) -> bool:
         """Whether anything is pending, waiting or unacknowledged."""
         return self.unacknowledged > 0

@@ -31,7 +31,19 @@ from triack.tools.sim.world import WALL_NS, World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ALL", "EVENTS", "FORBIDDEN", "FULL", "LOST", "OVERTAKEN", "POLICIES", "REFUSED", "REPLAYED", "Story"]
+__all__ = [
+    "ALL",
+    "EVENTS",
+    "FORBIDDEN",
+    "FULL",
+    "LOST",
+    "OVERTAKEN",
+    "POLICIES",
+    "REFUSED",
+    "REPLACED",
+    "REPLAYED",
+    "Story",
+]
 
 QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
@@ -237,6 +249,27 @@ def _lost() -> str:
         return "" if delivered == BODIES[:5] else f"{len(delivered)} messages were delivered, and 5 were stored"
 
 
+def _replaced() -> str:
+    """A peer is replaced by an empty node while messages wait, and its sender is set to pass over no gap."""
+    quick = SessionSettings(cleanup_interval_s=5.0)
+    with _hosts(NodeSettings(session=quick, reconnect=Reconnect(gap="error")), NodeSettings(session=quick)) as pair:
+        pair.send("q", BODIES[:3])
+        pair.world.run(20 * SECOND)
+        pair.receiver.end()
+        pair.sender.end()
+        pair.sender.start()
+        pair.send("q", BODIES[3:6])
+        other = SimHost(pair.world, pair.network, "c", pair.receiver.address, keys=())
+        other.start()
+        try:
+            pair.world.run(60 * SECOND)
+            arrived = other.live.make_queue("q").length
+            return f"{arrived} messages went to a node without those before them" if arrived else ""
+        finally:
+            other.end()
+            other.disk.close()
+
+
 FORBIDDEN = Story("a queue for others", _forbidden)
 FULL = Story("a full queue", _full)
 REFUSED = Story("a full queue that refuses", _refused)
@@ -245,4 +278,5 @@ REPLAYED = Story("a replay window", _replayed)
 POLICIES = Story("policies", _policies)
 EVENTS = Story("acknowledgement events", _events)
 LOST = Story("a lost session", _lost)
-ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST)
+REPLACED = Story("a replaced peer", _replaced)
+ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST, REPLACED)
