@@ -257,7 +257,7 @@ def _comes_last(patch: Patch) -> None:
     next_run = Mailbox._next_run
 
     def late(self: Mailbox, now_ms: int) -> Run | None:
-        if not self._ready:
+        if self._line.first() is None:
             return next_run(self, now_ms)
         again, self._again = self._again, []
         run = next_run(self, now_ms)
