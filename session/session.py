@@ -82,6 +82,7 @@ class Session:
         peer_mark: the greatest mark that came from the peer.
         policy: what is in force; before the peer has spoken, what this end would like.
         answering: the acks that this end owes, and when they are due.
+        idle: how long there has been nothing to do.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class Session:
         self.answering = Answering(settings.max_unacked_packet, self.policy, span)
         self._store_wait = StoreWait(self.policy)
         self._probing = Probing()
-        self._idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
+        self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
         self._events: list[Event] = []
         self._counter = 0
@@ -391,7 +392,7 @@ class Session:
         waits = spent or self._stands_still
         asks = sent.asks or probes or sent.sends > 1 or (waits and not self._peer_acks)
         self._probing.last_asked = asks
-        self._idle.handle_packet(now_ns)
+        self.idle.handle_packet(now_ns)
         if sent.delivery in DURABLE and sent.sends == 1:
             self._store_wait.add(sent)
             if not self._timers.runs(Timer.STORE_ACK_LIMIT):
@@ -428,7 +429,7 @@ class Session:
         self.answering.agree(self.policy, self._opening.round_trip_ns(now_ns))
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
-        self._idle.handle_packet(now_ns)
+        self.idle.handle_packet(now_ns)
         self._events.append(SessionOpened())
 
     def _hear(self, now_ns: int) -> None:
@@ -445,13 +446,13 @@ class Session:
         self.peer_mark = max(self.peer_mark, frame.mark)
         event = self.answering.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
-            self._idle.handle_packet(now_ns)
+            self.idle.handle_packet(now_ns)
         self._events.append(event)
 
     def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
         self._hear(now_ns)
         self.peer_mark = max(self.peer_mark, run.mark)
-        self._idle.handle_packet(now_ns)
+        self.idle.handle_packet(now_ns)
         self._events.append(self.answering.handle_run(run, counter, now_ns))
         self.answering.arm(self._timers)
 
@@ -564,10 +565,10 @@ class Session:
 
     def _on_cleanup(self, now_ns: int) -> None:
         waits = self.window.unacked or self._store_wait or self.state is not State.OPEN
-        if self._idle.is_over(now_ns) and not waits:
+        if self.idle.is_over(now_ns) and not waits:
             self.close(CloseReason.IDLE)
         else:
-            self._timers.start(Timer.CLEANUP, self._idle.look_again_ns(now_ns))
+            self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
 
     def _on_pacing(self, _now_ns: int) -> None:
         """Nothing to do: ``poll_transmit`` looks at the pacer itself."""
@@ -592,14 +593,14 @@ class Session:
         if timer is Timer.LOSS:
             self.window.expire()
         elif timer is Timer.CLEANUP:
-            self._idle.expire()
+            self.idle.expire()
         else:
             self.answering.expire(timer)
 
     def refresh(self, now_ns: int) -> None:
         """Whatever a timer looks back to was just now."""
         self.window.refresh(now_ns)
-        self._idle.refresh(now_ns)
+        self.idle.refresh(now_ns)
 
     def normalize(self, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
         """Bring a session that rests into the form in which it is compared with others.
