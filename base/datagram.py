@@ -32,7 +32,7 @@ from typing import NamedTuple, Protocol
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-__all__ = ["HEADER_BYTES", "Answer", "Channel", "Channels", "Header", "Kind", "read_header"]
+__all__ = ["HEADER_BYTES", "Answer", "Channel", "Channels", "Header", "Kind", "encode_header", "read_header"]
 
 VERSION = 3
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
@@ -76,7 +76,12 @@ class Header:
 
     def encode(self) -> bytes:
         """The header as bytes."""
-        return _HEADER.pack(self.kind, VERSION, self.epoch, self.connection_id, self.counter)
+        return encode_header(self.kind, self.connection_id, self.counter, self.epoch)
+
+
+def encode_header(kind: Kind, connection_id: int, counter: int, epoch: int = 0) -> bytes:
+    """A ``Header`` as bytes, for those who make many."""
+    return _HEADER.pack(kind, VERSION, epoch, connection_id, counter)
 
 
 def read_header(datagram: bytes) -> Header:
@@ -121,6 +126,9 @@ class Channel(Protocol):
             payload: what it carries: the hello, or frames, or nothing.
             now_ns: the monotonic clock, for keys that are replaced in time.
         """
+
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """The same for data that leaves together; the counters follow the first one."""
 
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
         """Return the payload of a datagram; that of a RETRY is empty: seal the connect once more.

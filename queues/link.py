@@ -324,9 +324,9 @@ class Link:
         outgoing = self._first_sending()
         return None if outgoing is None else (outgoing, self._turn_packets)
 
-    def handle_given(self, outgoing: OutgoingQueue) -> None:
-        """The queue whose turn it is has given a packet; when its turn is spent it goes behind the others."""
-        self._turn_packets -= 1
+    def handle_given(self, outgoing: OutgoingQueue, packets: int = 1) -> None:
+        """The queue whose turn it is has given packets; when its turn is spent it goes behind the others."""
+        self._turn_packets -= packets
         if not self._turn_packets:
             self._sending.move_to_end(outgoing)
             self._turn_packets = QUEUE_TURN_PACKETS

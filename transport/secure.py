@@ -239,6 +239,12 @@ class _Secured:
         """Header and tag."""
         return OVERHEAD_BYTES
 
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """Return whole datagrams of data. Raises UsageError when there are no keys yet, or none any more."""
+        if self._sealing is None:
+            raise self._refuse(_DATA.name, "the handshake is not over")
+        return self._sealing.seal(_DATA, connection_id, counter, payloads, now_ns)
+
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
         """Return the payload of a datagram. Raises ProtocolError: see ``Channel``, and ``not-open`` without keys."""
         kind = header.kind
@@ -293,10 +299,19 @@ class _Caller(_Secured):
             return self._connect(connection_id, counter, payload, now_ns)
         if self._sealing is None:
             raise self._refuse(kind.name, "no accept has been opened")
+        self._talk()
+        return self._sealing.seal(kind, connection_id, counter, [payload], now_ns)[0]
+
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """Return whole datagrams of data. Raises UsageError as ``seal``."""
+        sealed = super().seal_run(connection_id, counter, payloads, now_ns)
+        self._talk()
+        return sealed
+
+    def _talk(self) -> None:
         if not self._is_talking:
             self._is_talking = True
             self._attempts.clear()
-        return self._sealing.seal(kind, connection_id, counter, payload, now_ns)
 
     def end(self) -> None:
         """Seal and open nothing any more, accepts neither."""
@@ -379,7 +394,7 @@ class _Answerer(_Secured):
             return self._accept(connection_id, counter, payload, now_ns)
         if self._sealing is None:
             raise self._refuse(kind.name, "the accept has not been sealed")
-        return self._sealing.seal(kind, connection_id, counter, payload, now_ns)
+        return self._sealing.seal(kind, connection_id, counter, [payload], now_ns)[0]
 
     def end(self) -> None:
         """Seal and open nothing any more, and no accept."""

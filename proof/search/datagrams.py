@@ -39,6 +39,11 @@ class Bare:
         """Header and payload."""
         return Header(kind, connection_id, counter).encode() + payload
 
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """The same for data that leaves together."""
+        run = enumerate(payloads, counter)
+        return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
+
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:  # noqa: ARG002
         """The payload."""
         return datagram[HEADER_BYTES:]

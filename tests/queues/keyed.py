@@ -45,6 +45,10 @@ class Keyed:
             self.nonces.clear()
         return self.tag(said + payload, nonce)
 
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        run = enumerate(payloads, counter)
+        return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
+
     @staticmethod
     def tag(said: bytes, nonce: bytes) -> bytes:
         return said + blake2b(said, key=nonce, digest_size=TAG_BYTES).digest()

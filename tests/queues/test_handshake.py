@@ -348,6 +348,10 @@ class Keyed:
         said = Header(kind, connection_id, counter).encode() + (self.key if kind is Kind.CONNECT else b"") + payload
         return said + blake2b(said, key=self.key, digest_size=20).digest()
 
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        run = enumerate(payloads, counter)
+        return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
+
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
         if blake2b(datagram[:-20], key=self.key, digest_size=20).digest() != datagram[-20:]:
             raise ProtocolError(DropReason.BAD_TAG)
