@@ -82,7 +82,7 @@ class Departing:
         """A packet leaves in the datagram with that counter. Returns whether it asks for an ack."""
         probes = self._probing.handle_sent(sent)
         self._window.handle_sent(sent, counter, now_ns)
-        return self._asks(sent, sent.size_bytes, probes=probes)
+        return self._asks(sent, 0, probes=probes)
 
     def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> bool:
         """Those of ``next_run`` leave, in datagrams from that counter on. Returns whether the last asks for an ack.
@@ -90,11 +90,14 @@ class Departing:
         Of the others those ask whose owner wants it: behind each there is one that may leave.
         """
         self._window.handle_run_sent(run, counter, now_ns)
-        return self._asks(run[-1], sum([sent.size_bytes for sent in run]), probes=False)
+        return self._asks(run[-1], sum([sent.size_bytes for sent in run[:-1]]), probes=False)
 
-    def _asks(self, last: SessionPacket, sent_bytes: int, *, probes: bool) -> bool:
-        share = self._share
-        waits = (share is not None and share.handle_sent(sent_bytes, self._answering.terms)) or self.stands_still
+    def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> bool:
+        share, terms, spare_bytes = self._share, self._answering.terms, self._window.spare_bytes
+        spent = share is not None and share.handle_sent(
+            last.size_bytes, terms, before_bytes=before_bytes, spare_bytes=spare_bytes
+        )
+        waits = spent or self.stands_still
         asks = last.asks or probes or last.sends > 1 or (waits and not self.peer_acks)
         self._probing.last_asked = asks
         return asks

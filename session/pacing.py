@@ -112,16 +112,23 @@ class NetworkShare:
         packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
         return min(until_ask_bytes, self._pacer.credit_bytes - packet_bytes + 1)
 
-    def handle_sent(self, sent_bytes: int, terms: AckTerms) -> bool:
+    def handle_sent(self, last_bytes: int, terms: AckTerms, *, before_bytes: int = 0, spare_bytes: int = 0) -> bool:
         """A packet was sent, or several as ``run_bytes`` said. Returns whether it is time to ask for an ack.
 
         A sender that hears nothing before its window is spent stands still for a round trip, and a peer that waits for
-        more than fits into half of it lets that happen.
+        more than fits into half of it lets that happen. Who has nothing more to send and half of the window left is
+        not held back by it.
+
+        Args:
+            last_bytes: of the packet, the last of a run; how many fit goes by its size.
+            terms: when the peer acknowledges by itself.
+            before_bytes: of those of the run before it.
+            spare_bytes: how much of the window is left, if nothing more is to be sent.
         """
-        self._pacer.spend(sent_bytes)
-        self._unasked_bytes += sent_bytes
-        if self._unasked_bytes * ASKS < self.window.window_bytes:
+        self._pacer.spend(before_bytes + last_bytes)
+        self._unasked_bytes += before_bytes + last_bytes
+        half_bytes = self.window.window_bytes // 2
+        if self._unasked_bytes * ASKS < self.window.window_bytes or spare_bytes > half_bytes:
             return False
         self._unasked_bytes = 0
-        half_bytes = self.window.window_bytes // 2
-        return not terms.reached(half_bytes // self._datagram_bytes, half_bytes)
+        return not terms.reached(half_bytes // last_bytes, half_bytes)

@@ -109,8 +109,8 @@ class Session:
         self._settings = settings
         self._overhead_bytes = overhead_bytes
         self._datagram_bytes = settings.max_datagram_bytes
-        self._share = NetworkShare(settings, session_id ^ connection_id, now_ns) if shares_network else None
-        congestion = None if self._share is None else self._share.window
+        share = NetworkShare(settings, session_id ^ connection_id, now_ns) if shares_network else None
+        congestion = None if share is None else share.window
         self.window = SendWindow(settings.max_unacked_packet, self.rtt, congestion)
         self._opening = Opening(replace(own, policy=self.policy), peer)
         span = SPAN_WINDOWS * settings.max_unacked_packet
@@ -120,7 +120,7 @@ class Session:
         self._idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
         self._departing = Departing(
-            self.window, self._share, self._probing, self.answering, self.rtt, self._timers, overhead_bytes
+            self.window, share, self._probing, self.answering, self.rtt, self._timers, overhead_bytes
         )
         self._events: list[Event] = []
         self._counter = 0
@@ -547,8 +547,8 @@ class Session:
         self._probing.handle_timer(oldest, awaits_store=bool(self._store_wait))
         if not oldest:
             self._arm_probe(now_ns)
-        elif self._probing.is_persistent and self._share is not None:
-            self._share.window.handle_persistent_congestion()
+        elif self._probing.is_persistent and self.window.congestion is not None:
+            self.window.congestion.handle_persistent_congestion()
 
     def _on_ack_limit(self, _now_ns: int) -> None:
         if self.window.unacked:

@@ -260,6 +260,15 @@ def test_credit_ends_with_the_congestion_window() -> None:
     assert not window.has_credit(eleventh)
 
 
+def test_what_is_left_of_the_congestion_window_is_spare_when_nothing_waits() -> None:
+    """Of ten datagrams of 100 bytes, two are on their way; without such a window there is nothing to spare."""
+    window = make(64, NewReno(100))
+    send(window, 2)
+    assert window.spare_bytes == 800
+    push(window, 1)
+    assert (window.spare_bytes, make().spare_bytes) == (0, 0)
+
+
 @pytest.mark.parametrize("waiting", [1, 7, 30])
 def test_a_run_ends_with_the_credit(waiting: int) -> None:
     """And what is known of its packets afterwards is what it would be had they left one by one."""
