@@ -12,7 +12,7 @@ Pure: the clock is an argument.
 
 from cryptography.exceptions import InvalidTag
 
-from triack.base.datagram import HEADER_BYTES, Header, Kind, encode_header
+from triack.base.datagram import HEADER_BYTES, Kind, encode_header
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -139,8 +139,8 @@ class OpeningKeys:
         self._look_ns = self._expiry_ns
         self._ahead: list[tuple[bytes, Aead]] = []
 
-    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
-        """Return the payload.
+    def open(self, datagram: bytes, counter: int, epoch: int, now_ns: int) -> bytes:
+        """Return the payload of a datagram whose header has that counter and that epoch.
 
         Raises:
             ProtocolError: ``too-short``, ``replayed``, ``key-expired``, ``bad-tag``, ``too-many-forgeries``; only the
@@ -148,11 +148,11 @@ class OpeningKeys:
         """
         if len(datagram) < OVERHEAD_BYTES:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
-        counter, steps, aead = header.counter, 0, self._aead
+        steps, aead = 0, self._aead
         if self._window.has(counter):
             raise ProtocolError(DropReason.REPLAYED, str(counter))
-        if header.epoch != self._epoch or now_ns >= self._look_ns:
-            steps, aead = self._look(header.epoch, now_ns)
+        if epoch != self._epoch or now_ns >= self._look_ns:
+            steps, aead = self._look(epoch, now_ns)
         try:
             payload = aead.decrypt(self._nonce(counter), datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
         except InvalidTag:

@@ -5,7 +5,7 @@ header (20 bytes), payload, digest (16 bytes)
 
 from hashlib import blake2b
 
-from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, encode_header
+from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, Opened, encode_header, open_each
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
@@ -50,6 +50,10 @@ class InsecureChannel:
         if blake2b(memoryview(datagram)[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest() != datagram[-DIGEST_BYTES:]:
             raise ProtocolError(DropReason.BAD_TAG)
         return datagram[HEADER_BYTES:-DIGEST_BYTES]
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        """The same for data that came together."""
+        return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters)
 
 
 _CHANNEL = InsecureChannel()

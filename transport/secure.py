@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind
+from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, Opened, open_each
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.peers import Directory, Peer
 from triack.base.reasons import DropReason
@@ -251,8 +251,15 @@ class _Secured:
         if kind is _DATA or kind is _CHALLENGE or kind is _RESPONSE:
             if self._opening is None:
                 raise ProtocolError(DropReason.NOT_OPEN)
-            return self._opening.open(datagram, header, now_ns)
+            return self._opening.open(datagram, header.counter, header.epoch, now_ns)
         return self._open_hello(datagram, header, now_ns)
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        """Return the payloads of data that came together."""
+        opening, epoch = self._opening, header.epoch
+        if opening is None:
+            return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters)
+        return open_each(lambda datagram, counter: opening.open(datagram, counter, epoch, now_ns), datagrams, counters)
 
     def _open_hello(self, _datagram: bytes, header: Header, _now_ns: int) -> bytes:
         raise ProtocolError(DropReason.UNEXPECTED_ACCEPT, header.kind.name)

@@ -6,7 +6,7 @@ connect: header, key of the caller (8 bytes), nonce (8 bytes), payload, tag. All
 from hashlib import blake2b
 from itertools import count
 
-from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind
+from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, Opened, open_each
 from triack.base.errors import ProtocolError
 from triack.base.peers import Directory, Peer
 from triack.base.reasons import DropReason
@@ -61,6 +61,9 @@ class Keyed:
             raise ProtocolError(DropReason.BAD_TAG)
         self.nonce = nonce
         return datagram[HEADER_BYTES:-TAG_BYTES]
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        return open_each(lambda datagram, _: self.open(datagram, header, now_ns), datagrams, counters)
 
 
 class KeyedChannels:

@@ -10,7 +10,7 @@ import pytest
 from tests.queues.hostile import Hostile, make_connect, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.world import PlainWorld, SimNode, World
-from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, read_header
+from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, Opened, open_each, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
@@ -356,6 +356,9 @@ class Keyed:
         if blake2b(datagram[:-20], key=self.key, digest_size=20).digest() != datagram[-20:]:
             raise ProtocolError(DropReason.BAD_TAG)
         return datagram[HEADER_BYTES + (8 if header.kind is Kind.CONNECT else 0) : -20]
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        return open_each(lambda datagram, _: self.open(datagram, header, now_ns), datagrams, counters)
 
 
 class KeyedChannels:

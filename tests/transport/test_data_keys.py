@@ -38,7 +38,8 @@ class Direction:
         return self.sealing.seal(Kind.DATA, 7, next(self.counter), [payload], now_ns)[0]
 
     def open(self, datagram: bytes, now_ns: int = START_NS) -> bytes:
-        return self.opening.open(datagram, read_header(datagram), now_ns)
+        header = read_header(datagram)
+        return self.opening.open(datagram, header.counter, header.epoch, now_ns)
 
     def refusal(self, datagram: bytes, now_ns: int = START_NS) -> str:
         """Why it is not opened; nothing has changed then."""
