@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from triack.base.commit import StoreContent
-from triack.base.datagram import Channels, Header, Kind, read_header
+from triack.base.datagram import Channels, Header, Kind, Opened, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
@@ -48,7 +48,7 @@ class _Burst:
 
     Attributes:
         conversation: whose it is.
-        newest: the header with the greatest counter.
+        newest: the header with the greatest counter, when one has opened.
         payloads, counters: of each datagram.
         size_bytes: of all datagrams.
     """
@@ -57,18 +57,18 @@ class _Burst:
 
     def __init__(self, conversation: Conversation, newest: Header) -> None:
         self.conversation = conversation
-        self.newest = newest
+        # Until one has opened, a counter is anybody's word.
+        self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
         self.payloads: list[bytes] = []
         self.counters: list[int] = []
         self.size_bytes = 0
 
-    def add(self, header: Header, payload: bytes, size_bytes: int) -> None:
-        """One more."""
-        self.payloads.append(payload)
-        self.counters.append(header.counter)
-        self.size_bytes += size_bytes
-        if header.counter > self.newest.counter:
-            self.newest = header
+    def add(self, opened: Opened, overhead_bytes: int) -> None:
+        """Some more; so much longer were the datagrams than the payloads."""
+        self.payloads += opened.payloads
+        self.counters += opened.counters
+        self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
+        self.newest.counter = max(self.newest.counter, *opened.counters, -1)
 
 
 class Engine:
@@ -251,6 +251,26 @@ class Engine:
                 return run
         return None
 
+    def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int, now_ns: int) -> list[tuple[Run, range]]:
+        """Hand out the next messages of a queue; see ``open_run``.
+
+        Args:
+            mailbox: the queue.
+            most: how many at most.
+            most_bytes: when those that were drawn have as many, no further run is begun.
+            now_ns: the monotonic clock.
+
+        Returns:
+            The runs, and the indices of what was drawn from each; fewer than asked for when there are no more now.
+        """
+        drawn: list[tuple[Run, range]] = []
+        while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
+            indices = run.draw_many(most)
+            drawn.append((run, indices))
+            most -= len(indices)
+            most_bytes -= sum(map(len, run.packet.open().bodies[indices.start : indices.stop]))
+        return drawn
+
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue, for those who read one at a time; see ``open_run``."""
         run = self.open_run(mailbox, now_ns)
@@ -269,25 +289,35 @@ class Engine:
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Take datagrams that came together from an address, in order; the same as one by one, for less work."""
         run: _Burst | None = None
-        for data in burst:
+        while burst:
+            taken = 1
             try:
-                header = read_header(data)
+                header = read_header(burst[0])
                 if header.kind is not Kind.DATA:
                     self._end_burst(run, sender, now_ns)
                     run = None
-                    self._handle_other(data, header, sender, now_ns)
-                    continue
-                conversation = self.handshakes.of(header)
-                if run is not None and run.conversation is not conversation:
-                    self._end_burst(run, sender, now_ns)
-                    run = None
-                payload = self._open(conversation, data, header, now_ns)
-                # Only now: before it is opened, its counter is anybody's word.
-                run = run or _Burst(conversation, header)
-                run.add(header, payload, len(data))
+                    self._handle_other(burst[0], header, sender, now_ns)
+                else:
+                    conversation = self.handshakes.of(header)
+                    if run is not None and run.conversation is not conversation:
+                        self._end_burst(run, sender, now_ns)
+                        run = None
+                    run = run or _Burst(conversation, header)
+                    taken = self._open_run(run, burst, header, now_ns)
             except ProtocolError as error:
                 self.drops[error.reason] += 1
+            burst = burst[taken:]
         self._end_burst(run, sender, now_ns)
+
+    def _open_run(self, run: "_Burst", burst: list[bytes], header: Header, now_ns: int) -> int:
+        """Open the data at the beginning of a burst. Returns how many datagrams that was."""
+        conversation = run.conversation
+        opened, taken = conversation.open_run(burst, header, now_ns)
+        run.add(opened, conversation.channel.overhead_bytes)
+        for error in opened.errors:
+            self._handle_unopened(conversation, error, now_ns)
+            self.drops[error.reason] += 1
+        return taken
 
     def _end_burst(self, run: "_Burst | None", sender: str, now_ns: int) -> None:
         """What one conversation was sent has been opened: the session takes it."""
@@ -323,9 +353,12 @@ class Engine:
         try:
             return conversation.open(data, header, now_ns)
         except ProtocolError as error:
-            if error.reason == DropReason.TOO_MANY_FORGERIES:
-                self._close(conversation, CloseReason.TOO_MANY_FORGERIES, now_ns)
+            self._handle_unopened(conversation, error, now_ns)
             raise
+
+    def _handle_unopened(self, conversation: Conversation, error: ProtocolError, now_ns: int) -> None:
+        if error.reason == DropReason.TOO_MANY_FORGERIES:
+            self._close(conversation, CloseReason.TOO_MANY_FORGERIES, now_ns)
 
     def handle_path_lost(self, address: str, now_ns: int) -> None:
         """The transport says that an address cannot be reached any more."""
