@@ -9,7 +9,11 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
-SPARK_FILES = re.compile(r"tests/tools/(replay/(test_spark_\w+|stories/test_agreement)|frames/test_\w+)\.py")
+TOGETHER = {
+    "spark": re.compile(r"tests/tools/(replay/test_spark_\w+|frames/test_\w+)\.py"),
+    "wheel": re.compile(r"test_pages\.py::test_(the_commands_of_the_readme|a_plain_installation)"),
+}
+"""What only one process makes: it costs seconds."""
 
 LONG_TESTS = re.compile(r"two_thousand_seeds_keep|few_and_many_are_replayed|tests/test_pages\.py")
 """Tests of tens of seconds: one that begins last keeps everybody waiting."""
@@ -26,13 +30,15 @@ settings.load_profile("steady")
 
 
 class Together(LoadGroupScheduling):  # type: ignore[misc]
-    """Tests that need Spark go to one process, first of all: each process with one of them starts a Spark of its own.
+    """Tests that share what is dear to make go to one process, those with Spark first of all.
 
-    By file, as the group marks of xdist do not reach its scheduler under pytest 9.
+    By name, as the group marks of xdist do not reach its scheduler under pytest 9. Quick tests alone go by file, which
+    is less to deal out.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if SPARK_FILES.search(nodeid) else nodeid
+        one = nodeid.partition("::")[0] if self.config.getoption("markexpr") == "not slow" else nodeid
+        return next((group for group, tests in TOGETHER.items() if tests.search(nodeid)), one)
 
 
 @pytest.hookimpl
