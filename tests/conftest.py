@@ -15,7 +15,7 @@ TOGETHER = {
 }
 """What only one process makes: it costs seconds."""
 
-LONG_TESTS = re.compile(r"two_thousand_seeds_keep|few_and_many_are_replayed|tests/test_pages\.py")
+LONG_TESTS = re.compile(r"two_thousand_seeds_keep|few_and_many_are_replayed|test_cluster|tests/test_pages\.py")
 """Tests of tens of seconds: one that begins last keeps everybody waiting."""
 
 GC_THRESHOLD = (100_000, 20, 100)

@@ -38,6 +38,7 @@ def test_every_example_has_a_test() -> None:
     assert programs - set(OUTPUTS) == {"test_orders_service.py", "replay.ipynb", "replay_job.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(OUTPUTS))
 def test_example(name: str) -> None:
     """Each example ends well and prints exactly what it should."""
