@@ -37,7 +37,7 @@ class Together(LoadGroupScheduling):  # type: ignore[misc]
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        one = nodeid.partition("::")[0] if self.config.getoption("markexpr") == "not slow" else nodeid
+        one = nodeid.partition("::")[0] if _only_quick(self.config) else nodeid
         return next((group for group, tests in TOGETHER.items() if tests.search(nodeid)), one)
 
 
@@ -48,9 +48,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.hookimpl
-def pytest_xdist_auto_num_workers() -> int:
-    """A worker more than there are cores: some tests wait for processes, sockets and disks, and compute nothing."""
-    return len(os.sched_getaffinity(0)) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A worker more than there are cores, two with the slow tests, of which a third waits and computes nothing."""
+    return len(os.sched_getaffinity(0)) + (1 if _only_quick(config) else 2)
+
+
+def _only_quick(config: pytest.Config) -> bool:
+    return bool(config.getoption("markexpr") == "not slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
