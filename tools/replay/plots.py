@@ -218,8 +218,8 @@ def _delays(axes: Axes, timeline: Timeline) -> None:
         ("message, 99 %", percentiles_over_time(timeline, 0.99), 1, _VIOLET, "."),
         ("round trip, longest", timeline.round_trip, 1e6, _BLUE, "."),
         ("resend wait in force", timeline.resend_wait, 1e6, _AMBER, "o"),
-        ("ack timeout, least", timeline.ack_timeout_min, 1e6, _TEAL, "^"),
-        ("ack timeout, longest", timeline.ack_timeout_max, 1e6, _RED, "v"),
+        ("ack timeout, least", timeline.ack_timeout.get("least"), 1e6, _TEAL, "^"),
+        ("ack timeout, longest", timeline.ack_timeout.get("longest"), 1e6, _RED, "v"),
     )
     for label, values, unit, colour, marker in lines:
         if values:

@@ -33,7 +33,7 @@ def timeline() -> Timeline:
     timeline.acks = {"delay": {1: 7}, "gap": {1: 2}}
     timeline.round_trip = {1: 5_000_000}
     timeline.resend_wait = {2: 40_000_000}
-    timeline.ack_timeout_min, timeline.ack_timeout_max = {0: 2 * SECOND}, {0: 120 * SECOND}
+    timeline.ack_timeout = {"least": {0: 2 * SECOND}, "longest": {0: 120 * SECOND}}
     timeline.window = {0: 64}
     timeline.unacked = {("node-a-long", f"a-long-sess{number:02}"): {0: number, 1: number} for number in range(14)}
     reasons = ["drained", "drained"] + [""] * 38 + ["path-lost"]
