@@ -1,7 +1,11 @@
 """The plots: drawn from anything that an engine gathers, also from nothing; as many lines as can be told apart."""
 
 import re
+<<<<<<< HEAD
 from types import ModuleType
+=======
+from dataclasses import replace
+>>>>>>> checks
 
 import pytest
 
@@ -14,7 +18,7 @@ TITLES = [
     "Throughput",
     "Window occupancy",
     "Session acks by trigger",
-    "Round trip, waits and latency",
+    "Round trip, latency, waits and timeouts in force",
     "Resends by tier",
     "Duplicates by cause",
 ]
@@ -31,6 +35,7 @@ def timeline() -> Timeline:
     timeline.acks = {"delay": {1: 7}, "gap": {1: 2}}
     timeline.round_trip = {1: 5_000_000}
     timeline.resend_wait = {2: 40_000_000}
+    timeline.ack_timeout = {"least": {0: 2 * SECOND}, "longest": {0: 120 * SECOND}}
     timeline.window = {0: 64}
     timeline.unacked = {("node-a-long", f"a-long-sess{number:02}"): {0: number, 1: number} for number in range(14)}
     reasons = ["drained", "drained"] + [""] * 38 + ["path-lost"]
@@ -71,6 +76,19 @@ def test_the_busiest_sessions_have_a_line(drawn: str) -> None:
     shown = [number for number in range(14) if f">al$pha$ to , sess{number:02}<" in drawn]
     assert shown == list(range(4, 14))
     assert ">largest window: 64<" in drawn
+
+
+def test_a_failed_session_has_a_line_however_quiet_it_was(timeline: Timeline) -> None:
+    """It takes the place of the least busy of the others, and says how it ended."""
+    failed = SessionLine("node-a-long", "a-long-sess00", SECOND, 2 * SECOND, "ack-timeout")
+    svg = draw_times(replace(timeline, sessions=[*timeline.sessions, failed]))
+    shown = [number for number in range(14) if f"sess{number:02}<" in svg or f"sess{number:02}, ack-timeout<" in svg]
+    assert shown == [0, *range(5, 14)]
+    assert "sess00, ack-timeout<" in svg
+
+
+def test_timeouts_in_force_are_drawn(drawn: str) -> None:
+    assert [f">ack timeout, {which}<" in drawn for which in ("least", "longest")] == [True, True]
 
 
 def test_a_life_shows_how_it_ended(drawn: str) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proof.lies.engines import compare
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import PLANTED, plant
@@ -14,6 +15,8 @@ from triack.tools.replay.local_engine import replay_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LIES = 60
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -38,6 +41,13 @@ def test_both_engines_say_the_same(spark: "SparkSession", tmp_path: Path) -> Non
     assert judged.findings == local.findings
     assert judged == local
     assert len(local.violations) > 25
+
+
+def test_no_lie_divides_the_engines(spark: "SparkSession", tmp_path: Path) -> None:
+    """Lies about logs of real nodes, many in one replay: the same verdict, numbers and evidence."""
+    compared = compare(spark, LIES, 2, tmp_path)
+    assert compared.different == []
+    assert compared.violations > LIES / 2
 
 
 def test_damage_is_named_by_the_worker_that_met_it(spark: "SparkSession", tmp_path: Path) -> None:
