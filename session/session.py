@@ -85,6 +85,7 @@ class Session:
         peer_mark: the greatest mark that came from the peer.
         policy: what is in force; before the peer has spoken, what this end would like.
         answering: the acks that this end owes, and when they are due.
+        idle: how long there has been nothing to do.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Session:
         self.answering = Answering(settings.max_unacked_packet, self.policy, span)
         self._store_wait = StoreWait(self.policy)
         self._probing = Probing()
-        self._idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
+        self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
         self._departing = Departing(
             self.window, share, self._probing, self.answering, self.rtt, self._timers, overhead_bytes
@@ -401,7 +402,7 @@ class Session:
         return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.mark)
 
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
-        self._idle.handle_packet(now_ns)
+        self.idle.handle_packet(now_ns)
         durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1]
         if durable:
             self._store_wait.add(durable)
@@ -424,7 +425,7 @@ class Session:
         self.answering.agree(self.policy, self._opening.round_trip_ns(now_ns))
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
-        self._idle.handle_packet(now_ns)
+        self.idle.handle_packet(now_ns)
         self._events.append(SessionOpened())
 
     def _hear(self, now_ns: int) -> None:
@@ -441,13 +442,13 @@ class Session:
         self.peer_mark = max(self.peer_mark, frame.mark)
         event = self.answering.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
-            self._idle.handle_packet(now_ns)
+            self.idle.handle_packet(now_ns)
         self._events.append(event)
 
     def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
         self._hear(now_ns)
         self.peer_mark = max(self.peer_mark, run.mark)
-        self._idle.handle_packet(now_ns)
+        self.idle.handle_packet(now_ns)
         self._events.append(self.answering.handle_run(run, counter, now_ns))
         self.answering.arm(self._timers)
 
@@ -560,10 +561,10 @@ class Session:
 
     def _on_cleanup(self, now_ns: int) -> None:
         waits = self.window.unacked or self._store_wait or self.state is not State.OPEN
-        if self._idle.is_over(now_ns) and not waits:
+        if self.idle.is_over(now_ns) and not waits:
             self.close(CloseReason.IDLE)
         else:
-            self._timers.start(Timer.CLEANUP, self._idle.look_again_ns(now_ns))
+            self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
 
     def _on_pacing(self, _now_ns: int) -> None:
         """Nothing to do: ``poll_transmit`` looks at the pacer itself."""
@@ -588,14 +589,14 @@ class Session:
         if timer is Timer.LOSS:
             self.window.expire()
         elif timer is Timer.CLEANUP:
-            self._idle.expire()
+            self.idle.expire()
         else:
             self.answering.expire(timer)
 
     def refresh(self, now_ns: int) -> None:
         """Whatever a timer looks back to was just now."""
         self.window.refresh(now_ns)
-        self._idle.refresh(now_ns)
+        self.idle.refresh(now_ns)
 
     def normalize(self, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
         """Bring a session that rests into the form in which it is compared with others.
