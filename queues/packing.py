@@ -288,11 +288,10 @@ def unpack(body: bytes) -> Unpacked:
         at = _HEAD.size
         lengths = _lengths(count).unpack_from(body, at)
         at += 2 * count
-        if kind == _BATCH and count <= ALIKE_MAX and at + count * lengths[0] == len(body):
-            # All of one length, if none of them is longer.
-            if lengths.count(lengths[0]) == count:
-                bodies = list(_alike(count, lengths[0]).unpack_from(body, at))
-                return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None)
+        is_alike = kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
+        if is_alike and at + count * lengths[0] == len(body):
+            bodies = list(_alike(count, lengths[0]).unpack_from(body, at))
+            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None)
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:
             property_lengths = _lengths(count).unpack_from(body, at)
