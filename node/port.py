@@ -385,7 +385,7 @@ class Port:
             raise WaitTimeout(f"{self._left()} on the way from node {self._name} after {timeout} s") from None
         halted = next((outgoing.stages.halted for outgoing in self._engine.outbox.queues if outgoing.busy), None)
         if halted is not None:
-            raise RollbackDetected(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
+            raise type(halted)(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
 
     def _left(self) -> str:
         counts = Counter(left_behind(self._engine, durable=True))
@@ -429,9 +429,16 @@ class Port:
             self.wake()
         return run
 
-    def acknowledge(self, mailbox: Mailbox, packet: QueuedPacket, bits: int) -> None:
-        """Messages of a packet are done, message i if bit i is set; durable with the next commit."""
-        mailbox.acknowledge_many(packet, bits)
+    def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int) -> list[tuple[Run, range]]:
+        """The next messages of a queue, in order, drawn from their runs; as ``open_run``."""
+        self.check_alive()
+        drawn = self._engine.draw_runs(mailbox, most, most_bytes, self._clock())
+        self.wake()  # as above
+        return drawn
+
+    def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages of packets are done, message i if bit i is set; durable with the next commit."""
+        mailbox.acknowledge_many(done)
         self.wake()
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return) -> None:

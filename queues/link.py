@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from triack.base.datagram import Channel, Header, Kind
+from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery
-from triack.base.errors import ProtocolError, RollbackDetected
+from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.reasons import DropReason
 from triack.queues.calling import Calling
 from triack.queues.control import Control
@@ -16,6 +16,7 @@ from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.path import Paths
 from triack.queues.reconnect import Reconnect, wait_ns
+from triack.queues.resuming import Resuming
 from triack.session.session import Session
 from triack.session.settings import WINDOW_MAX
 from triack.session.states import State
@@ -118,6 +119,18 @@ class Conversation:
                 self.pending.clear()
                 return payload
         raise error
+
+    def open_run(self, burst: list[bytes], header: Header, now_ns: int) -> tuple[Opened, int]:
+        """Open data that came together: as many datagrams as have the first one's header, but for its counter.
+
+        Returns:
+            What came of them, and how many they are.
+        """
+        counters = counters_of(burst) if not self.pending else [header.counter]
+        datagrams = burst[: len(counters)]
+        if not self.pending:
+            return self.channel.open_run(datagrams, counters, header, now_ns), len(counters)
+        return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters), 1
 
     def withhold(self, delivery: Delivery, packet: int) -> None:
         """A packet of the session is refused. Where a session ack would free it, none does before its rejection."""
@@ -320,13 +333,13 @@ class Link:
         self.wake()
 
     def next_turn(self) -> tuple[OutgoingQueue, int] | None:
-        """The outgoing queue whose turn it is, and how many packets it may still give in it."""
-        outgoing = self._first_sending()
+        """The outgoing queue whose turn it is, and how many packets it may still give in it; none to a halted peer."""
+        outgoing = None if self.halted is not None else self._first_sending()
         return None if outgoing is None else (outgoing, self._turn_packets)
 
-    def handle_given(self, outgoing: OutgoingQueue) -> None:
-        """The queue whose turn it is has given a packet; when its turn is spent it goes behind the others."""
-        self._turn_packets -= 1
+    def handle_given(self, outgoing: OutgoingQueue, packets: int = 1) -> None:
+        """The queue whose turn it is has given packets; when its turn is spent it goes behind the others."""
+        self._turn_packets -= packets
         if not self._turn_packets:
             self._sending.move_to_end(outgoing)
             self._turn_packets = QUEUE_TURN_PACKETS
@@ -403,16 +416,26 @@ class Links(dict[str, Link]):
 
     Attributes:
         awake: those that have something to do; each adds itself.
+        resuming: which nodes have what was acknowledged.
     """
 
-    __slots__ = ("_calls", "_random", "_reconnect", "awake")
+    __slots__ = ("_calls", "_random", "_reconnect", "awake", "resuming")
 
     def __init__(self, reconnect: Reconnect, random: "Random", *, calls: bool) -> None:
         super().__init__()
         self.awake: dict[Link, None] = {}
+        self.resuming = Resuming(reconnect.gap)
         self._reconnect = reconnect
         self._random = random
         self._calls = calls
+
+    def handle_opened(self, link: Link) -> None:
+        """A session serves a link; it is halted if the node lacks what was acknowledged, and that is an error."""
+        link.handle_opened()
+        queues = (outgoing.queue for outgoing in link.queues if outgoing.has_let_go)
+        gap = self.resuming.handle_opened(link.peer, link.peer_id, queues)
+        if gap is not None and gap.halts:
+            link.halt(GapDetected(gap.cause, peer=gap.node_id, rolled_back="peer"), told=True)
 
     def __missing__(self, peer: str) -> Link:
         link = self[peer] = Link(peer, self._reconnect, self._random, self.awake, calls=self._calls)

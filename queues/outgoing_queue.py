@@ -43,6 +43,7 @@ class OutgoingQueue:
 
     Attributes:
         readers: who is told what becomes of its messages.
+        recovered: how many of its messages were there at the start of this process: an earlier one may have sent them.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class OutgoingQueue:
         "pending_bytes",
         "queue",
         "readers",
+        "recovered",
         "sequence",
         "stages",
         "submitted",
@@ -91,6 +93,7 @@ class OutgoingQueue:
         self.pending_bytes = 0
         self.submitted = 0
         self.numbered = 0
+        self.recovered = 0
         self._blocks: list[tuple[int, int]] = []
         self.unacked_bytes = 0
         self.committing = 0
@@ -162,9 +165,7 @@ class OutgoingQueue:
     def start(self, entries: list[Entry]) -> None:
         """The packets are durable, or need not be: send them."""
         self.committing -= len(entries)
-        for entry in entries:
-            self.stages.add(entry)
-            self._append(entry)
+        self._append(entries)
         if entries:
             self.stages.handle_queued(entries[-1].first_ticket + entries[-1].tickets)
 
@@ -174,15 +175,16 @@ class OutgoingQueue:
         tickets = max(1, row.messages)
         entry = Entry(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
         self.submitted += row.messages
-        self.numbered = self.stages.queued = self.submitted
-        self.stages.add(entry)
-        self._append(entry)
+        self.numbered = self.stages.queued = self.recovered = self.submitted
+        self._append([entry])
 
-    def _append(self, entry: Entry) -> None:
-        self.sequence.append(entry)
-        self.unacked_bytes += entry.size_bytes
-        if entry.reach_by_ms:
-            heappush(self._expiries, (entry.reach_by_ms, entry.number))
+    def _append(self, entries: list[Entry]) -> None:
+        self.stages.add(entries)
+        self.sequence.append(entries)
+        self.unacked_bytes += sum([entry.size_bytes for entry in entries])
+        for entry in entries:
+            if entry.reach_by_ms:
+                heappush(self._expiries, (entry.reach_by_ms, entry.number))
 
     def handle_freed(self, entries: list[Entry]) -> None:
         """The sequence has let packets go."""
@@ -239,6 +241,11 @@ class OutgoingQueue:
         """Messages that have not arrived yet, as far as is known."""
         waiting = sum(entry.messages for entry in self.sequence.entries.values())
         return waiting + self.submitted - self.stages.queued
+
+    @property
+    def has_let_go(self) -> bool:
+        """Whether packets that a disk held were acknowledged or given up, in this life of the node or before."""
+        return self.durable and self.sequence.next_number - 1 > self.committing + len(self.sequence.entries)
 
     @property
     def busy(self) -> bool:

@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import pytest
+
 from triack.base.ack_trigger import AckTerms
 from triack.base.units import MS, SECOND
 from triack.session.pacing import NetworkShare, Pacer
@@ -97,6 +99,25 @@ def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
         share.handle_sent(DATAGRAM, TERMS)
 
 
+@pytest.mark.parametrize("window", [4, 30, 80])
+def test_what_goes_by_the_run_is_what_the_pacer_lets_go_one_by_one(window: int) -> None:
+    """As many at a time, and the ask for an ack with the same packets."""
+    single, by_run = NetworkShare(SessionSettings(), 0, 0), NetworkShare(SessionSettings(), 0, 0)
+    rtt, sent, asked = measured(20 * MS), [0, 0], [list[int](), list[int]()]
+    for share in (single, by_run):
+        share.window.window_bytes = window * DATAGRAM
+    for now_ns in range(0, 40 * MS, MS // 2):
+        while single.ready_at_ns(rtt, now_ns) <= now_ns:
+            sent[0] += 1
+            asked[0] += [sent[0]] * single.handle_sent(DATAGRAM, TERMS)
+        while room_bytes := by_run.run_bytes(rtt, now_ns):
+            packets = -(-room_bytes // DATAGRAM)
+            sent[1] += packets
+            asked[1] += [sent[1]] * by_run.handle_sent(DATAGRAM, TERMS, before_bytes=(packets - 1) * DATAGRAM)
+        assert sent[0] == sent[1]
+    assert asked[0] == asked[1] != []
+
+
 def test_a_share_is_paced_by_its_own_window() -> None:
     """A window that halves lets datagrams go half as fast."""
     waits = []
@@ -125,3 +146,20 @@ def test_an_ack_is_asked_for_eight_times_in_a_window() -> None:
     assert asked == list(range(10, 81, 10))
     terms = AckTerms(count=40, bytes_=None, delay_ns=MS)
     assert not any(share.handle_sent(DATAGRAM, terms) for _ in range(80))
+
+
+def test_who_has_nothing_more_to_send_does_not_ask_before_half_of_the_window_is_spent() -> None:
+    share = NetworkShare(SessionSettings(), 0, 0)
+    share.window.window_bytes = 80 * DATAGRAM
+    spare = [(number, (80 - number) * DATAGRAM) for number in range(1, 61)]
+    asked = [number for number, left in spare if share.handle_sent(DATAGRAM, TERMS, spare_bytes=left)]
+    assert asked == [40, 50, 60]
+
+
+def test_half_of_a_window_holds_many_small_packets() -> None:
+    """Twenty of 200 bytes are in half of 8,000: who acknowledges twenty is not asked, and who 21 is."""
+    for count, asks in ((20, False), (21, True)):
+        share = NetworkShare(SessionSettings(), 0, 0)
+        share.window.window_bytes = 8_000
+        terms = AckTerms(count=count, bytes_=None, delay_ns=MS)
+        assert any(share.handle_sent(200, terms) for _ in range(40)) is asks
