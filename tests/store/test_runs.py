@@ -99,6 +99,23 @@ def test_a_row_goes_with_the_last_of_its_packets(tmp_path: Path) -> None:
         assert len(rows_in(tmp_path, "freed")) == (number not in (0, 2))
 
 
+def test_keys_of_packets_that_are_gone_may_be_used_again(tmp_path: Path) -> None:
+    """A queue goes on behind the last packet that it has, also when that is not the last of its row."""
+    store = Store(tmp_path)
+    store.load(b"n" * 16, 1)
+    store.apply(Commit(messages=[message(number) for number in range(1, 31)]))
+    store.apply(Commit(message_deletes=[(key_of(1, 9), key_of(1, 30))]))
+    later = [message(number, size_bytes=60) for number in range(9, 12)]
+    store.apply(Commit(messages=later))
+    read = Read("messages", [key_of(1, number) for number in range(1, 14)])
+    store.read(read)
+    assert [len(body) for body in read.bodies.values()] == [50] * 8 + [60] * 3
+    store.apply(Commit(message_deletes=[(key_of(1, 8), key_of(1, 10))]))
+    left = [row.key for row in store.load(b"n" * 16, 2).messages]
+    assert left == [key_of(1, number) for number in (*range(1, 8), 11)]
+    store.close()
+
+
 @pytest.mark.parametrize(
     "change", ["messages SET packets = 2", "freed SET packets = x'06'", "messages SET parts = x'00'"]
 )

@@ -52,8 +52,8 @@ TASK_BYTES: Final = 8 << 20
 TASK_RECORDS: Final = 100_000
 """Records of a table that are dealt out by one task: a few seconds' work."""
 GC_THRESHOLD: Final = (50_000, 20, 100)
-"""In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has it
-look through them again and again, for a sixth of its time."""
+"""In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has
+it look through them again and again, for a sixth of its time."""
 PENDING: Final = 2_048
 """Findings and facts of a unit that are handed on together, before it is judged to its end."""
 Row = tuple[str, str, str, int, int, int, bytes]

@@ -1,11 +1,8 @@
 """The plots: drawn from anything that an engine gathers, also from nothing; as many lines as can be told apart."""
 
 import re
-<<<<<<< HEAD
-from types import ModuleType
-=======
 from dataclasses import replace
->>>>>>> checks
+from types import ModuleType
 
 import pytest
 
@@ -78,10 +75,10 @@ def test_the_busiest_sessions_have_a_line(drawn: str) -> None:
     assert ">largest window: 64<" in drawn
 
 
-def test_a_failed_session_has_a_line_however_quiet_it_was(timeline: Timeline) -> None:
+def test_a_failed_session_has_a_line_however_quiet_it_was(plots: ModuleType, timeline: Timeline) -> None:
     """It takes the place of the least busy of the others, and says how it ended."""
     failed = SessionLine("node-a-long", "a-long-sess00", SECOND, 2 * SECOND, "ack-timeout")
-    svg = draw_times(replace(timeline, sessions=[*timeline.sessions, failed]))
+    svg = plots.draw_times(replace(timeline, sessions=[*timeline.sessions, failed]))
     shown = [number for number in range(14) if f"sess{number:02}<" in svg or f"sess{number:02}, ack-timeout<" in svg]
     assert shown == [0, *range(5, 14)]
     assert "sess00, ack-timeout<" in svg

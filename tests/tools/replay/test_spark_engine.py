@@ -44,13 +44,13 @@ def test_both_engines_say_the_same(spark: "SparkSession", tmp_path: Path) -> Non
     assert len(local.violations) > 25
 
 
-<<<<<<< HEAD
 def test_no_lie_divides_the_engines(spark: "SparkSession", tmp_path: Path) -> None:
     """Lies about logs of real nodes, many in one replay: the same verdict, numbers and evidence."""
     compared = compare(spark, LIES, 2, tmp_path)
     assert compared.different == []
     assert compared.violations > LIES / 2
-=======
+
+
 def test_the_driver_takes_the_first_violations_of_each_check(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,7 +70,6 @@ def test_the_driver_takes_the_first_violations_of_each_check(
 
 def of(check: str, verdict: Verdict) -> list[Violation]:
     return [it for it in verdict.findings if it.check == check]
->>>>>>> spark
 
 
 def test_damage_is_named_by_the_worker_that_met_it(spark: "SparkSession", tmp_path: Path) -> None:
