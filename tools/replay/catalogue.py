@@ -290,7 +290,6 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
     "queues/expiry": ("expired",),
     "queues/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
-    "session/departing": ("window", "wire"),
     "session/sending": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
     "session/idle": ("idle_close", "idle_open"),
     "session/store_wait": ("ack_timeout", "store_silence"),
