@@ -47,7 +47,7 @@ __all__ = [
     "read_header",
 ]
 
-VERSION = 3
+VERSION = 4
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
 
 _HEADER = Struct("!BBHQQ")

@@ -271,11 +271,12 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "rejected": Event("the ordering layer did not accept a packet", (*_STREAM, "number", "reason")),
     "order_ack_sent": Event(
-        "an order ack for everything up to `number` was handed to a session",
+        "an order ack for everything up to `number` was handed to a session, or said in the accept of one",
         ("origin", "lane", "sequence", "number", "peer"),
     ),
     "order_ack_received": Event(
-        "an order ack for everything up to `number` arrived at the origin", ("origin", "lane", "sequence", "number")
+        "an order ack for everything up to `number` arrived at the origin, by itself or in an accept",
+        ("origin", "lane", "sequence", "number"),
     ),
     "resend_scheduled": Event(
         "a resend tier ran out: unacknowledged packets of the sequence go out again",

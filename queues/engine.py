@@ -146,6 +146,7 @@ class Engine:
             directory=directory,
             random=random,
             outbox=self.outbox,
+            positions=self.inbox.positions,
             drops=self.drops,
             record=self._record,
             report=self._report,
@@ -166,6 +167,9 @@ class Engine:
         self._transmitter = Transmitter(
             self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
         )
+        self._restore(content, now_ns)
+
+    def _restore(self, content: StoreContent, now_ns: int) -> None:
         self.inbox.restore(content, self.jobs.group, now_ns)
         self.outbox.restore(content, now_ns)
 

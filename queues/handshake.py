@@ -31,6 +31,7 @@ from triack.queues.history import History, Peers, covers
 from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.link import Conversation, Link
 from triack.queues.outbox import Outbox
+from triack.queues.positions import Positions
 from triack.queues.session_settings import session_settings
 from triack.queues.settings import NodeSettings
 from triack.session.frames import Hello
@@ -83,6 +84,7 @@ class Handshakes:
         directory: the peers by name.
         random: for ids.
         outbox: has the links.
+        positions: how far the streams of others are here.
         drops: counts what is dropped, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
         report: called with a conversation whose session has something to report.
@@ -105,6 +107,7 @@ class Handshakes:
         directory: Directory,
         random: "Random",
         outbox: Outbox,
+        positions: Positions,
         drops: Counter[DropReason],
         record: Callable[..., None],
         report: Callable[[Conversation, int], None],
@@ -120,6 +123,7 @@ class Handshakes:
         self._directory = directory
         self._random = random
         self._outbox = outbox
+        self._positions = positions
         self._drops = drops
         self._record = record
         self._report = report
@@ -291,6 +295,7 @@ class Handshakes:
 
     def _accept(self, connect: Connect, now_ns: int) -> None:
         channel, hello, own = connect.channel, connect.hello, self._answer(connect.peer)
+        own = replace(own, positions=self._positions.tell(connect.peer.node_id, own.room, now_ns))
         named = connect.name, connect.sender
         session = self._make_session(hello.session_id, own, named, channel, now_ns, peer=hello)
         conversation = self._add(

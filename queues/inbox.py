@@ -19,13 +19,7 @@ from triack.base.units import MS
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
-from triack.queues.arrival_records import (
-    Record,
-    record_accepted,
-    record_order_ack,
-    record_recovered,
-    record_rejected,
-)
+from triack.queues.arrival_records import Record, record_accepted, record_order_ack, record_recovered, record_rejected
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.expiry import Expiry
@@ -44,6 +38,7 @@ from triack.queues.packing import (
     pack_one,
     write_properties,
 )
+from triack.queues.positions import Positions
 from triack.queues.quotas import NO_LIMIT, Account, Quota
 from triack.queues.redelivery import Return, Wait, wait_ms
 from triack.queues.settings import NodeSettings
@@ -69,6 +64,7 @@ class Inbox:
         mailboxes: the queues of this node, by name.
         admission: who may put what into them, and when.
         expiry: what nobody received in time.
+        positions: how far the ordered streams are.
     """
 
     def __init__(
@@ -107,6 +103,7 @@ class Inbox:
             make_room=self._make_room,
         )
         self.expiry = Expiry(self._notices, self.dead_letter, record)
+        self.positions = Positions(record)
         self._fetching: Mailbox | None = None
         self._declared = queues or []
         self.dead_letters: Counter[str] = Counter()
@@ -155,6 +152,8 @@ class Inbox:
         transfer = IncomingTransfer.restore(row, self._settings.order)
         record_recovered(self._record, row, transfer, now_ns)
         self._add(transfer)
+        if transfer.ordered:
+            self.positions.handle_committed(transfer)
         self.admission.count_early(transfer)
 
     def _find(self, origin: bytes, lane: int) -> IncomingTransfer | None:
@@ -260,7 +259,7 @@ class Inbox:
             raise ProtocolError(DropReason.FOREIGN_ORIGIN)
         transfer = self._transfer_of(header, delivery)
         if isinstance(transfer, RejectReason):
-            self._record_rejected(header, delivery, transfer, now_ns)
+            record_rejected(self._record, header, delivery, transfer, now_ns)
             conversation.withhold(delivery, packet)
             self._tell_rejected((conversation, packet), header, transfer)
             return
@@ -318,13 +317,13 @@ class Inbox:
         if not transfer.is_fresh(header):
             return False
         if transfer.is_too_early(header, crowded=admission.early.is_full(header.origin)):
-            self._record_rejected(header, transfer.delivery, RejectReason.HOLD_FULL, now_ns)
+            record_rejected(self._record, header, transfer.delivery, RejectReason.HOLD_FULL, now_ns)
             return True
         if transfer.delivery not in DURABLE:
             return False
         if not admission.must_wait(transfer, header) or admission.refusal(transfer, arrival[0], header.body):
             return False
-        self._record_rejected(header, transfer.delivery, RejectReason.HELD_BACK, now_ns)
+        record_rejected(self._record, header, transfer.delivery, RejectReason.HELD_BACK, now_ns)
         if transfer.ordered:
             # What came before it is all that there is to acknowledge for a while.
             transfer.sequence.ack.handle_packet(now_ns, asks=header.asks)
@@ -364,7 +363,7 @@ class Inbox:
         if outcome in (Outcome.ACCEPTED, Outcome.HELD):
             return
         if outcome is not Outcome.DUPLICATE:
-            self._record_rejected(header, transfer.delivery, outcome.value, now_ns)
+            record_rejected(self._record, header, transfer.delivery, outcome.value, now_ns)
         elif self._reject_again(transfer, header, arrival, now_ns, group):
             return
         elif transfer.sequence.has_accepted(header):
@@ -469,13 +468,13 @@ class Inbox:
         arrival[0].withhold(transfer.delivery, arrival[1])
         group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, REFUSED))
         group.arrivals.refused.append((arrival, header, reason))
-        self._record_rejected(header, transfer.delivery, reason, now_ns)
+        record_rejected(self._record, header, transfer.delivery, reason, now_ns)
 
     def _reject_again(
         self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, now_ns: int, group: GroupCommit
     ) -> bool:
         """Refuse a packet that came again as it was refused before. Returns whether it was."""
-        self._record_rejected(header, transfer.delivery, RejectReason.DUPLICATE, now_ns)
+        record_rejected(self._record, header, transfer.delivery, RejectReason.DUPLICATE, now_ns)
         reason = transfer.rejections.reason_of(header)
         if reason is not None:
             arrival[0].withhold(transfer.delivery, arrival[1])
@@ -492,9 +491,6 @@ class Inbox:
         if not conversation.put_control(key, control):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
-    def _record_rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
-        record_rejected(self._record, header, delivery, reason, now_ns)
-
     # ---- after the commit
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
@@ -503,6 +499,7 @@ class Inbox:
             transfer = self._transfers[origin][lane]
             transfer.handle_committed(row)
             if transfer.ordered:
+                self.positions.handle_committed(transfer)
                 self._owe(transfer)
         record_accepted(self._record, group.arrivals.accepted, now_ns)
         for mailbox, packets, head in group.arrivals.queued:

@@ -39,7 +39,7 @@ class IncomingTransfer:
         filter: its duplicate filter, if it is not.
         rejections: what was refused of it, and its origin may not know yet.
         may_send: whether its origin may send to the queue; None while nobody has asked.
-        acked: what the last order ack said.
+        acked: what the last order ack said, or an accept.
         via: the conversation that its newest packet came by.
         turn: how often its origin was told to stop, or to go on; odd while it is to stop.
         early_bytes: what is out of order took so much memory when it was counted last.

@@ -1,12 +1,13 @@
 """What two queue managers say of themselves and of each other when they meet: the opaque part of a session's hello.
 
     node id 16 bytes, point, receiver 16 bytes, remembered, checked, survives u4, rolled back u4,
-    name length u8, address length u8, dialled length u8, name, address, dialled
+    name length u8, address length u8, dialled length u8, positions u8, name, address, dialled,
+    per position: lane u32, sequence u64, number u64
 
 Every integer is big-endian; a point is two u64. See ``queues.handshake`` for what is done with it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import accumulate, pairwise
 from struct import Struct
@@ -16,15 +17,20 @@ from triack.base.errors import ProtocolError
 from triack.base.printable import printable
 from triack.base.reasons import DropReason
 from triack.base.survival import SURVIVES, Survives
+from triack.ordering.wire import NUMBER_MAX
 from triack.session.frames import MARK_MAX
 
-__all__ = ["NO_NODE", "NO_POINT", "HistoryPoint", "Introduction", "RolledBack"]
+__all__ = ["NO_NODE", "NO_POINT", "HistoryPoint", "Introduction", "RolledBack", "StreamPosition"]
 
-_HEAD = Struct("!16sQQ16sQQQQBBBB")
+_HEAD = Struct("!16sQQ16sQQQQBBBBB")
+_POSITION = Struct("!IQQ")
 _HALF_BYTE_BITS, _HALF_BYTE_MAX = 4, 15
 """Two small codes share a byte."""
 TEXT_BYTES_MAX = 255
 """What one byte of length can say; a longer text is cut."""
+INTRODUCTION_BYTES_MAX = 950
+"""With the hello around it, and what a channel adds, an accept is no longer than the shortest connect, 1,200 bytes.
+Three texts of the greatest length leave room for five positions, the usual ones for forty."""
 SERIAL_MAX = MARK_MAX
 """Serials are the marks that sessions carry, and a store keeps one as one integer, like the id of a start."""
 
@@ -40,6 +46,14 @@ NO_POINT = HistoryPoint(0, 0)
 """No point: nothing is known, or nothing is claimed."""
 NO_NODE = bytes(16)
 """No node's id."""
+
+
+class StreamPosition(NamedTuple):
+    """All of a stream up to ``number`` of that sequence is where its origin wants it: what an order ack says."""
+
+    lane: int
+    sequence: int
+    number: int
 
 
 class RolledBack(IntEnum):
@@ -76,6 +90,7 @@ class Introduction:
         checked: which ``remembered`` of the receiver the sender has found in the history of its own store.
         rolled_back: whose store was rolled back, if one was: there will be no session then.
         survives: what the sender's store survives: what a store ack of it is worth.
+        positions: how far the sender's disk has streams of the receiver (``queues.positions``).
     """
 
     node_id: bytes
@@ -88,6 +103,12 @@ class Introduction:
     checked: HistoryPoint = NO_POINT
     rolled_back: RolledBack = RolledBack.NONE
     survives: Survives = "power loss"
+    positions: tuple[StreamPosition, ...] = ()
+
+    @property
+    def room(self) -> int:
+        """For how many positions there is room in it."""
+        return (INTRODUCTION_BYTES_MAX - len(replace(self, positions=()).encode())) // _POSITION.size
 
     def encode(self) -> bytes:
         """The introduction as bytes."""
@@ -100,23 +121,27 @@ class Introduction:
             *self.checked,
             self.rolled_back | SURVIVES.index(self.survives) << _HALF_BYTE_BITS,
             *map(len, texts),
+            len(self.positions),
         )
-        return head + b"".join(texts)
+        return head + b"".join(texts) + b"".join(_POSITION.pack(*position) for position in self.positions)
 
     @classmethod
     def decode(cls, data: bytes) -> "Introduction":
         """Read an introduction. Raises ProtocolError ``bad-hello``."""
         if len(data) < _HEAD.size:
             raise ProtocolError(DropReason.BAD_HELLO, "introduction too short")
-        node_id, start, serial, receiver, *points, code, name_bytes, address_bytes, dialled_bytes = _HEAD.unpack_from(
-            data
+        node_id, start, serial, receiver, *points, code, name_bytes, address_bytes, dialled_bytes, count = (
+            _HEAD.unpack_from(data)
         )
         ends = list(accumulate((name_bytes, address_bytes, dialled_bytes), initial=_HEAD.size))
-        if ends[-1] != len(data):
+        if ends[-1] + count * _POSITION.size != len(data):
             raise ProtocolError(DropReason.BAD_HELLO, "lengths do not add up")
         rolled_back, survives = code & _HALF_BYTE_MAX, code >> _HALF_BYTE_BITS
         if rolled_back not in _CODES or survives >= len(SURVIVES) or max(start, serial, *points) > SERIAL_MAX:
             raise ProtocolError(DropReason.BAD_HELLO, "history out of range")
+        positions = tuple(map(StreamPosition._make, _POSITION.iter_unpack(data[ends[-1] :])))
+        if any(max(position.sequence, position.number) > NUMBER_MAX for position in positions):
+            raise ProtocolError(DropReason.BAD_HELLO, "position out of range")
         name, address, dialled = [printable(data[begin:end].decode(errors="replace")) for begin, end in pairwise(ends)]
         return cls(
             node_id,
@@ -129,4 +154,5 @@ class Introduction:
             checked=HistoryPoint(*points[2:]),
             rolled_back=_CODES[rolled_back],
             survives=SURVIVES[survives],
+            positions=positions,
         )

@@ -131,7 +131,17 @@ class Reports:
         self._news.handle_opened(conversation)
         if conversation.link is not None:
             self._outbox.handle_session_opened(conversation.link, now_ns)
+        if session.initiator:
+            self._take_positions(conversation, now_ns)
         self._inbox.handle_session_opened(conversation.peer_id)
+
+    def _take_positions(self, conversation: Conversation, now_ns: int) -> None:
+        """The acceptor has said how far it is: as order acks say it, and before anything is sent again."""
+        assert conversation.peer is not None
+        for position in conversation.peer.positions:
+            if self._outbox.leads(position.lane, conversation.peer_id):
+                self._depend(conversation)
+                self._outbox.handle_order_ack(*position, self._jobs.group, now_ns)
 
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
         self.closes[event.reason.value] += 1

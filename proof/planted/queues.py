@@ -185,7 +185,7 @@ def _position_forgotten(patch: Patch) -> None:
     patch.setattr(Inbox, "_restore_transfer", lambda self, row, now_ns: None)
 
 
-@BUGS.by_both("numbers are used again after a restart", SENDER_DIES, "two packets")
+@BUGS.by_both("numbers are used again after a restart", SENDER_DIES, "has let go of")
 def _numbers_again(patch: Patch) -> None:
     add = Outbox._add
 

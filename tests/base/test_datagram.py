@@ -37,17 +37,17 @@ def test_datagrams_are_alike_that_differ_in_the_counter_alone() -> None:
 
 def test_the_layout_is_as_documented() -> None:
     """Kind, version, epoch, connection id, counter."""
-    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030300010123456789abcdef0000000000000007"
+    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030400010123456789abcdef0000000000000007"
 
 
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
         (pack("!BBHQQ", 3, 1, 0, 1, 1), "bad-version"),
-        (pack("!BBHQQ", 0, 3, 0, 1, 1), "unknown-kind"),
-        (pack("!BBHQQ", 8, 3, 0, 1, 1), "unknown-kind"),
+        (pack("!BBHQQ", 0, 4, 0, 1, 1), "unknown-kind"),
+        (pack("!BBHQQ", 8, 4, 0, 1, 1), "unknown-kind"),
         (b"", "too-short"),
-        (pack("!BBHQQ", 3, 3, 0, 1, 1)[:-1], "too-short"),
+        (pack("!BBHQQ", 3, 4, 0, 1, 1)[:-1], "too-short"),
     ],
 )
 def test_what_no_correct_node_sends_is_refused_by_name(header: bytes, reason: str) -> None:

@@ -19,7 +19,7 @@ from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.rejections import Rejections
 from triack.queues import packing
-from triack.queues.introduction import HistoryPoint, Introduction, RolledBack
+from triack.queues.introduction import HistoryPoint, Introduction, RolledBack, StreamPosition
 from triack.session import frames
 from triack.session.policy import Policy
 from triack.session.settings import SessionSettings
@@ -71,7 +71,7 @@ def hellos() -> list[bytes]:
     points = HistoryPoint(7, 9), NODE, HistoryPoint(1, 2), HistoryPoint(3, 4), RolledBack.RECEIVER
     return [
         Introduction(NODE, "a", A_ADDRESS, "udp://b:1").encode(),
-        Introduction(NODE, "", "", "udp://b:1", *points).encode(),
+        Introduction(NODE, "", "", "udp://b:1", *points, positions=(StreamPosition(1, 2, 9),)).encode(),
     ]
 
 

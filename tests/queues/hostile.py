@@ -1,5 +1,6 @@
 """A peer that knows the protocol and keeps to none of it."""
 
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -133,8 +134,12 @@ def batch(*bodies: bytes) -> bytes:
 
 
 def without_order_acks(datagram: bytes, _sender: str = "", _to: str = "") -> bytes:
-    """The same datagram, but its order acks speak of nothing."""
+    """The same datagram, but its order acks speak of nothing, and an accept of no positions."""
     opened = open_datagram(datagram)
+    if opened.kind is Kind.ACCEPT:
+        said = replace(opened.introduction, positions=()).encode()
+        hello = replace(opened.hello, introduction=said).encode()
+        return CHANNEL.seal(opened.kind, opened.connection_id, opened.counter, hello, 0)
     if opened.kind is not Kind.DATA:
         return datagram
     payload = opened.payload

@@ -51,6 +51,7 @@ def test_an_order_ack_without_a_way_leaves_when_a_session_opens() -> None:
     """At once, and not because its packet comes again."""
     world = World(1)
     a, b = world.node("a"), world.node("b", SLOW)
+    b.tell_no_positions()
     a.send(b, "q", b"1")
     assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
     world.cut(a, b)

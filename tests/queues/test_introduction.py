@@ -8,7 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triack.base.errors import ProtocolError
-from triack.queues.introduction import NO_NODE, NO_POINT, SERIAL_MAX, HistoryPoint, Introduction, RolledBack
+from triack.queues.introduction import (
+    INTRODUCTION_BYTES_MAX,
+    NO_NODE,
+    NO_POINT,
+    SERIAL_MAX,
+    TEXT_BYTES_MAX,
+    HistoryPoint,
+    Introduction,
+    RolledBack,
+    StreamPosition,
+)
+from triack.session.frames import Hello
+from triack.session.policy import Policy
+from triack.session.settings import SessionSettings
+from triack.transport.noise import KEY_BYTES
+from triack.transport.secure import CONNECT_BYTES
 
 FULL = Introduction(
     b"n" * 16,
@@ -20,6 +35,7 @@ FULL = Introduction(
     remembered=HistoryPoint(13, 14),
     checked=HistoryPoint(SERIAL_MAX, 16),
     rolled_back=RolledBack.RECEIVER,
+    positions=(StreamPosition(0, 1, 2), StreamPosition(2**32 - 1, SERIAL_MAX, SERIAL_MAX)),
 )
 
 
@@ -44,6 +60,8 @@ def test_an_introduction_reads_back() -> None:
         replace(FULL, point=HistoryPoint(1, 2**63)),
         replace(FULL, remembered=HistoryPoint(2**63, 1)),
         replace(FULL, checked=HistoryPoint(1, 2**64 - 1)),
+        replace(FULL, positions=(StreamPosition(1, 2**63, 1),)),
+        replace(FULL, positions=(StreamPosition(1, 1, 2**63),)),
         replace(FULL, rolled_back=4),  # type: ignore[arg-type]
         replace(FULL, rolled_back=0x30),  # type: ignore[arg-type]
     ],
@@ -62,6 +80,20 @@ def test_an_introduction_with_more_or_less_than_it_says_is_refused() -> None:
         with pytest.raises(ProtocolError) as caught:
             Introduction.decode(wrong)
         assert caught.value.reason == "bad-hello"
+
+
+@pytest.mark.parametrize("text", ["", "n" * TEXT_BYTES_MAX])
+def test_an_introduction_full_of_positions_fits_its_accept(text: str) -> None:
+    """An accept is never longer than the connect that asks for it, and one position more would not fit."""
+    own = Introduction(b"n" * 16, text, text, text)
+    full = replace(own, positions=(StreamPosition(1, 1, 1),) * own.room)
+    assert 5 <= len(full.positions) <= 255
+    assert full.room == own.room
+    assert Introduction.decode(full.encode()) == full
+    assert len(full.encode()) <= INTRODUCTION_BYTES_MAX < len(full.encode()) + 20
+    hello = Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), full.encode()).encode()
+    header, tag, mac = 20, 16, 16
+    assert header + KEY_BYTES + len(hello) + tag + mac <= CONNECT_BYTES
 
 
 def test_damage_is_read_or_refused() -> None:

@@ -19,6 +19,7 @@ from triack.queues.mailbox import Lease
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
+from triack.queues.positions import Positions
 from triack.queues.redelivery import Return
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
@@ -162,6 +163,10 @@ class SimNode(SimHost):
     def rollbacks(self) -> list[str]:
         """Whose store was rolled back, of all that this node has detected since its start."""
         return list(self.live.rollbacks.values())
+
+    def tell_no_positions(self) -> None:
+        """Until its next start its accepts say nothing of streams, as if there were no room for them."""
+        self.live.inbox.positions = Positions(lambda *_told, **_fields: None)
 
     # ---- the application
 

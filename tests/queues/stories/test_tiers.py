@@ -27,7 +27,8 @@ def pair(cleanup: tuple[float, float] = (300.0, 300.0)) -> tuple[World, SimNode,
 
 
 def withhold(node: SimNode) -> None:
-    """No order ack leaves, whatever asks for it."""
+    """No order ack leaves, whatever asks for it, and no accept says the same."""
+    node.tell_no_positions()
     node.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
 
 
