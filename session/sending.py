@@ -14,6 +14,7 @@ the counter of the newest datagram that brought a packet: that tells without dou
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import nsmallest
+from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -97,14 +98,14 @@ class SessionPacket:
     number: int
     delivery: Delivery
     content: bytes
-    context: object
+    context: Any
     asks: bool
     size_bytes: int
     state: PacketState = PacketState.QUEUED
     sends: int = 0
     order: int = 0
     sent_at_ns: int = 0
-    sending: object = None
+    sending: Any = None
 
     def normalize(self) -> None:
         """For searches that keep the clock still: whether it was sent once or more often is all that is asked."""
