@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triack import policies, sync
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
+        GapFound,
         LinkDown,
         LinkUp,
         NodeEvent,
@@ -77,6 +78,7 @@ __all__ = [
     "Delivery",
     "EnrolledPeer",
     "Events",
+    "GapFound",
     "KeySettings",
     "Limits",
     "LinkDown",
@@ -127,6 +129,7 @@ _HOMES = {
     "Consumer": "triack.node.consumer:Consumer",
     "EnrolledPeer": "triack.node.enrolling:EnrolledPeer",
     "Events": "triack.node.events:Events",
+    "GapFound": "triack.base.news:GapFound",
     "KeySettings": "triack.queues.accepted_keys:KeySettings",
     "Limits": "triack.queues.quotas:Limits",
     "LinkDown": "triack.base.news:LinkDown",

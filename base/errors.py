@@ -24,6 +24,7 @@ TriackError
 ├── IdentityError             a key file or trust file that cannot be used
 ├── EnrolmentFailed           a one-time code that came to nothing
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
+│   └── GapDetected           another node answers for a peer, without what was acknowledged before
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
 └── ChaosError                a chaos run that cannot be set up
@@ -37,6 +38,7 @@ __all__ = [
     "ChaosError",
     "DeliveryFailed",
     "EnrolmentFailed",
+    "GapDetected",
     "IdentityError",
     "KeyUnreadable",
     "MessageTooLarge",
@@ -185,6 +187,14 @@ class RollbackDetected(TriackError):
         super().__init__(message)
         self.peer = peer
         self.rolled_back = rolled_back
+
+
+class GapDetected(RollbackDetected):
+    """Another node answers for a peer, and has nothing of what the one before it acknowledged.
+
+    Raised with ``Reconnect(gap="error")``. Nothing is sent there, and what was to be sent stays queued, until the node
+    before it answers again, or this one is started with ``gap="warn"``. ``rolled_back`` is ``peer``.
+    """
 
 
 class TransportError(TriackError):

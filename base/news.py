@@ -2,7 +2,17 @@
 
 from dataclasses import dataclass
 
-__all__ = ["LinkDown", "LinkUp", "NodeEvent", "PeerHalted", "PeerSilent", "PeerUnknown", "QueueOverQuota", "StoreLow"]
+__all__ = [
+    "GapFound",
+    "LinkDown",
+    "LinkUp",
+    "NodeEvent",
+    "PeerHalted",
+    "PeerSilent",
+    "PeerUnknown",
+    "QueueOverQuota",
+    "StoreLow",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,27 @@ class PeerHalted:
 
 
 @dataclass(frozen=True, slots=True)
+class GapFound:
+    """Another node answers for a peer, and has nothing of what the one before it acknowledged.
+
+    Attributes:
+        peer: whom this node sends to, by name.
+        node_id: the node that answers, 32 hex digits.
+        before: the one that has what was acknowledged, as far as it has not read it.
+        queues: those of the peer of which messages were acknowledged, or given up.
+        halts: whether nothing is sent there any more, as ``Reconnect(gap=)`` says.
+        cause: all of that in a sentence.
+    """
+
+    peer: str
+    node_id: str
+    before: str
+    queues: tuple[str, ...]
+    halts: bool
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueOverQuota:
     """A queue of this node has reached its quota: who sends to it waits, or is refused. Told once until it has room.
 
@@ -107,5 +138,5 @@ class StoreLow:
     room_bytes: int
 
 
-NodeEvent = LinkUp | LinkDown | PeerSilent | PeerUnknown | PeerHalted | QueueOverQuota | StoreLow
+NodeEvent = LinkUp | LinkDown | PeerSilent | PeerUnknown | PeerHalted | GapFound | QueueOverQuota | StoreLow
 """Everything that ``Node.events`` gives."""

@@ -12,7 +12,17 @@ from typing import Any, TypeVar
 
 from triack.base.datagram import Kind
 from triack.base.errors import AddressError, NodeClosed, ProtocolError, StoreError, TransportError, TriackError
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, PeerUnknown, QueueOverQuota, StoreLow
+from triack.base.news import (
+    GapFound,
+    LinkDown,
+    LinkUp,
+    NodeEvent,
+    PeerHalted,
+    PeerSilent,
+    PeerUnknown,
+    QueueOverQuota,
+    StoreLow,
+)
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.node import operator_log
@@ -201,6 +211,10 @@ class Driver:
             case PeerHalted(peer, rolled_back, cause):
                 why = f"rollback detected: {cause}"
                 operator_log.error(why, node=self._name, peer=peer, rolled_back=rolled_back)
+            case GapFound(peer, _, _, _, halts, cause):
+                log = operator_log.error if halts else operator_log.warning
+                then = "nothing is sent there" if halts else "going on"
+                log(f"gap found: {cause}; {then}", node=self._name, peer=peer)
             case QueueOverQuota(queue, messages, size_bytes):
                 why = f"queue {queue} is over its quota"
                 operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)

@@ -370,7 +370,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``QueueOverQuota`` and ``StoreLow``.
+            ``GapFound``, ``QueueOverQuota`` and ``StoreLow``.
 
         Raises:
             NodeClosed: the node was not started.

@@ -166,7 +166,9 @@ def hornetq(
     )
 
 
-def amps(*, ack_conflation_s: float = 1.0, logon_ack_conflation_s: float = 1.0) -> NodeSettings:
+def amps(
+    *, ack_conflation_s: float = 1.0, logon_ack_conflation_s: float = 1.0, error_on_publish_gap: bool = False
+) -> NodeSettings:
     """AMPS: acks once an interval, which name the highest number that they cover; no window in packets.
 
     A publisher hears of a message after both intervals at the latest: they add up, so that to lower one may do nothing.
@@ -176,6 +178,8 @@ def amps(*, ack_conflation_s: float = 1.0, logon_ack_conflation_s: float = 1.0) 
             waits on a link.
         logon_ack_conflation_s: 0.001 to 50 (``ack_conflation`` of a client's logon): the same of what the application
             is told (``Node.acknowledgements``).
+        error_on_publish_gap: whether nothing is sent to a node that lacks what another one has acknowledged in its
+            place (the publish store's option of that name); else that is told, and passed over.
 
     Raises:
         UsageError: a value is out of its range.
@@ -193,6 +197,7 @@ def amps(*, ack_conflation_s: float = 1.0, logon_ack_conflation_s: float = 1.0) 
             order_ack_idle_s=ack_conflation_s, seq_max_ack_delay_s=ack_conflation_s, order_ack_every=_NEVER
         ),
         ack_events=AckTrigger(window_share=None, delay_s=logon_ack_conflation_s),
+        reconnect=Reconnect(gap="error" if error_on_publish_gap else "warn"),
     )
 
 
@@ -286,6 +291,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "order.seq_max_ack_delay_s": _AMPS_ACKS,
         "order.order_ack_every": "AMPS never asks",
         "survives": "60East, Understanding Message Persistence",
+        "reconnect.gap": "60East, MemoryPublishStore: a gap at logon is an error if that is asked for",
         "ack_events.window_share": _AMPS_ACKS,
         "ack_events.delay_s": _AMPS_ACKS,
     },

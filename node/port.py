@@ -385,7 +385,7 @@ class Port:
             raise WaitTimeout(f"{self._left()} on the way from node {self._name} after {timeout} s") from None
         halted = next((outgoing.stages.halted for outgoing in self._engine.outbox.queues if outgoing.busy), None)
         if halted is not None:
-            raise RollbackDetected(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
+            raise type(halted)(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
 
     def _left(self) -> str:
         counts = Counter(left_behind(self._engine, durable=True))

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 
 from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
-from triack.base.errors import DeliveryFailed, RollbackDetected, UsageError, WaitTimeout
+from triack.base.errors import DeliveryFailed, UsageError, WaitTimeout
 from triack.node.port import Port, Prepared
 from triack.queues.accepted_keys import Accepted
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -23,6 +23,7 @@ class Waits(ABC):
     - WaitTimeout: not yet; the message is still on its way, and waiting again is fine;
     - DeliveryFailed: never; the message is in the dead-letter queue with the reason;
     - RollbackDetected: not as long as this process runs; the message stays queued;
+    - GapDetected: the same, as another node answers for the peer, and ``Reconnect(gap="error")`` is set;
     - UsageError: the delivery class has no such stage;
     - NodeClosed, StoreFailed: this node ended before. What was queued is sent when it is opened again.
     """
@@ -133,7 +134,7 @@ class Receipt(MessageWaits):
         self._port.check_alive()
         error = self._port.halted(outgoing)
         if error is not None and reason == str(error):
-            raise RollbackDetected(
+            raise type(error)(
                 f"message to {outgoing.peer}/{outgoing.queue} not sent: {reason}",
                 peer=error.peer,
                 rolled_back=error.rolled_back,

@@ -123,6 +123,7 @@ class LinkStats:
             ``address`` when it has to call, as nobody knows where it is, ``answer`` while it has answered no call,
             ``restart`` when it is halted. None when nothing is missing, or there is nothing for it.
         session: the open one, or None.
+        gaps: how often another node answered than the one that had acknowledged what was sent.
     """
 
     is_up: bool
@@ -131,6 +132,7 @@ class LinkStats:
     halted: str | None
     waits_for: str | None
     session: SessionStats | None
+    gaps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,10 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
             for outgoing in engine.outbox.queues
             if outgoing.peer
         ],
-        links={peer: _link(link, engine.handshakes.waits_for(link)) for peer, link in engine.outbox.links.items()},
+        links={
+            peer: _link(link, engine.handshakes.waits_for(link), engine.outbox.links.resuming.gaps[peer])
+            for peer, link in engine.outbox.links.items()
+        },
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -236,7 +241,7 @@ def _is_open(conversation: Conversation | None) -> bool:
     return conversation is not None and conversation.session.state in (State.OPEN, State.DRAINING)
 
 
-def _link(link: Link, waits_for: WaitsFor | None) -> LinkStats:
+def _link(link: Link, waits_for: WaitsFor | None, gaps: int) -> LinkStats:
     session = _session(link.conversation) if link.conversation is not None and _is_open(link.conversation) else None
     return LinkStats(
         is_up=session is not None,
@@ -245,6 +250,7 @@ def _link(link: Link, waits_for: WaitsFor | None) -> LinkStats:
         halted=None if link.halted is None else str(link.halted),
         waits_for=None if waits_for is None else waits_for.value,
         session=session,
+        gaps=gaps,
     )
 
 

@@ -19,6 +19,7 @@ from proof.flood import DATAGRAMS, flood
 from proof.hundred import PEERS, ROUNDS, SECONDS
 from proof.hundred import hundred as measure_hundred
 from proof.lies.run import tell_all
+from proof.planted.catalogue import BUGS, bug_named
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
 from proof.search.run import STATES, run_all
@@ -48,17 +49,19 @@ def main() -> None:
 
 
 @main.command()
+@click.argument("names", nargs=-1, type=click.Choice([bug.name for bug in BUGS]), metavar="[BUG]...")
 @click.option("--seeds", type=_COUNT, default=SEEDS_MAX, show_default=True, metavar="N", help="Tried for each bug.")
 @_jobs_option
 @_json_option
 @verbose_option
-def planted(seeds: int, jobs: int, *, as_json: bool) -> None:
-    """Plant known bugs, and see each one found."""
+def planted(names: tuple[str, ...], seeds: int, jobs: int, *, as_json: bool) -> None:
+    """Plant known bugs, all of them or those named, and see each one found."""
 
     def say(found: Found) -> None:
         _console.print(f"{'' if found.whole else '[red]not found:[/] '}{found.bug.name}: {escape(found.told)}")
 
-    results = hunt_all(seeds_max=seeds, jobs=jobs, say=say)
+    bugs = [bug_named(name) for name in names] or BUGS
+    results = hunt_all(bugs, seeds_max=seeds, jobs=jobs, say=say)
     found = sum(result.whole for result in results)
     _console.print(f"{found} of {len(results)} planted bugs found")
     if as_json:

@@ -28,6 +28,11 @@ class Deadlines(Generic[Key]):
     def __len__(self) -> int:
         return len(self._at)
 
+    def of(self, key: Key) -> int | None:
+        """The deadline of one thing, or None."""
+        found = self._at.get(key)
+        return None if found is None else found[0]
+
     def set(self, key: Key, at_ns: int | None) -> None:
         """Set or move a deadline; None removes it."""
         before = self._at.get(key)

@@ -427,6 +427,7 @@ class Engine:
         self._write_records(effects, now_ns)
         effects += self.news.take()
         effects += [Tell(event) for event in self.inbox.admission.take_news()]
+        effects += [Tell(gap) for gap in self.outbox.links.resuming.take_news()]
         effects += [TellRollback(error) for error in self.handshakes.take_detected()]
         vouches, releases = self.handshakes.take_vouching()
         effects += vouches

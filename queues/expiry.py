@@ -60,7 +60,8 @@ class Expiry:
         """Take some of what has expired out of its queue. ``now_ms`` is the wall clock."""
         by_queue: dict[Mailbox, list[QueuedPacket]] = {}
         for mailbox, packet in self._notices.expiring.poll_due(now_ms, LETTERS_MAX):
-            by_queue.setdefault(mailbox, []).append(packet)
+            found = mailbox.poll_expired(now_ms, LETTERS_MAX) if packet is None else [packet]
+            by_queue.setdefault(mailbox, []).extend(found)
         for mailbox, packets in by_queue.items():
             self.expire(mailbox, packets)
 

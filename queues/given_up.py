@@ -47,7 +47,10 @@ class GivenUp:
 
     @property
     def properties(self) -> Properties:
-        """What a dead letter says. A definite rejection says that nothing was delivered, also after it was given up."""
+        """What a dead letter says. A definite rejection says that nothing was delivered, also after it was given up.
+
+        What an earlier life of this node had queued it may have sent: nobody wrote that down.
+        """
         sends = max(entry.sends for entry in self.entries)
         rejected = self.entries[0].state is EntryState.REJECTED
         # What an earlier process of the destination took of an express stream, its disk does not say.
@@ -56,5 +59,9 @@ class GivenUp:
             "dead_reason": self.reason,
             "dead_destination": f"{self.outgoing.peer}/{self.outgoing.queue}",
             "dead_attempts": sends,
-            "dead_maybe_delivered": sends > 0 and not definite,
+            "dead_maybe_delivered": (sends > 0 or self._is_recovered) and not definite,
         }
+
+    @property
+    def _is_recovered(self) -> bool:
+        return self.entries[0].first_ticket < self.outgoing.recovered

@@ -33,6 +33,7 @@ from triack.queues.group_commit import REFUSED, GroupCommit
 from triack.queues.handed import as_runs, handed_fields
 from triack.queues.incoming_run import IncomingRun
 from triack.queues.incoming_transfer import STREAM_BYTES, Arrival, IncomingTransfer
+from triack.queues.line import Cache
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
 from triack.queues.packing import (
@@ -94,6 +95,7 @@ class Inbox:
             drops,
             disk=Account(settings.limits.peer_quota_bytes, settings.limits.node_quota_bytes),
             express=Account(settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4),
+            cache=Cache(settings.body_cache_bytes),
         )
         self._removed: list[int] = []
         self.admission = Admission(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from triack.base.datagram import Channel, Header, Kind
 from triack.base.delivery import FREED_BY, Ack, Delivery
-from triack.base.errors import ProtocolError, RollbackDetected
+from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.reasons import DropReason
 from triack.queues.calling import Calling
 from triack.queues.control import Control
@@ -16,6 +16,7 @@ from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.path import Paths
 from triack.queues.reconnect import Reconnect, wait_ns
+from triack.queues.resuming import Resuming
 from triack.session.session import Session
 from triack.session.settings import WINDOW_MAX
 from triack.session.states import State
@@ -320,8 +321,8 @@ class Link:
         self.wake()
 
     def next_turn(self) -> tuple[OutgoingQueue, int] | None:
-        """The outgoing queue whose turn it is, and how many packets it may still give in it."""
-        outgoing = self._first_sending()
+        """The outgoing queue whose turn it is, and how many packets it may still give in it; none to a halted peer."""
+        outgoing = None if self.halted is not None else self._first_sending()
         return None if outgoing is None else (outgoing, self._turn_packets)
 
     def handle_given(self, outgoing: OutgoingQueue) -> None:
@@ -403,16 +404,26 @@ class Links(dict[str, Link]):
 
     Attributes:
         awake: those that have something to do; each adds itself.
+        resuming: which nodes have what was acknowledged.
     """
 
-    __slots__ = ("_calls", "_random", "_reconnect", "awake")
+    __slots__ = ("_calls", "_random", "_reconnect", "awake", "resuming")
 
     def __init__(self, reconnect: Reconnect, random: "Random", *, calls: bool) -> None:
         super().__init__()
         self.awake: dict[Link, None] = {}
+        self.resuming = Resuming(reconnect.gap)
         self._reconnect = reconnect
         self._random = random
         self._calls = calls
+
+    def handle_opened(self, link: Link) -> None:
+        """A session serves a link; it is halted if the node lacks what was acknowledged, and that is an error."""
+        link.handle_opened()
+        queues = (outgoing.queue for outgoing in link.queues if outgoing.has_let_go)
+        gap = self.resuming.handle_opened(link.peer, link.peer_id, queues)
+        if gap is not None and gap.halts:
+            link.halt(GapDetected(gap.cause, peer=gap.node_id, rolled_back="peer"), told=True)
 
     def __missing__(self, peer: str) -> Link:
         link = self[peer] = Link(peer, self._reconnect, self._random, self.awake, calls=self._calls)

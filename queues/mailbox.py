@@ -2,8 +2,8 @@
 
 Promise: messages are handed out in the order in which their packets were put; each stays until it is acknowledged,
 and what is given back comes again before anything younger. A queue knows packets and indices within them, not message
-objects, and keeps bodies in memory only up to a limit: older ones are fetched from the store again when their turn
-comes.
+objects, and keeps packets in memory only up to a limit (``line``): those behind wait on the disk, and are fetched when
+their turn comes.
 
 Messages are handed out by the run: neighbours in one packet. Whoever reads the queue draws from the same run, one
 message at a time, so that nothing is set aside for a reader who is busy; and the run itself is the record of what was
@@ -11,16 +11,17 @@ handed out. A message of a packet is WAITING, then OUT, then DONE; or OUT and WA
 is given back with a ``Wait`` comes no earlier than that ends, and nothing younger before it unless the wait says so.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from heapq import heapify, heappop, heappush
 from heapq import merge as merge_sorted
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
 from triack.queues.incoming_run import IncomingRun
+from triack.queues.line import CACHE_BYTES, Cache, Line
 from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
 from triack.queues.partials import Partial, Partials, Stream
 from triack.queues.queued_packet import Lease, QueuedPacket, bits_of, indices_of, merge
@@ -30,16 +31,10 @@ from triack.queues.run import Run
 
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
-CACHE_BYTES = 16 * 1024 * 1024
-"""Bodies that one queue keeps in memory: a burst of a second or so. What is beyond waits on the disk alone."""
-CACHES_BYTES = 64 * 1024 * 1024
-"""The same for all queues of a node: four that are busy at once."""
-UNFINISHED_BYTES = CACHES_BYTES // 4
-"""What durable pieces of unfinished messages may take of that: what can be read comes first."""
+UNFINISHED_BYTES = CACHE_BYTES // 2
+"""What durable pieces of unfinished messages may take of the cache: what can be read comes first."""
 EXPRESS_OVERHEAD_BYTES = 1_024
 """What an express packet takes in memory beside its body, measured, with room for what is measured elsewhere."""
-FETCH_AHEAD_BYTES = 2 * 1024 * 1024
-"""Bodies fetched from the store at a time: enough that reading costs more than asking, little beside the cache."""
 PARTIAL_MAX = 256
 """Unfinished large express messages of one stream: nobody sends their lost pieces again, so the oldest give way."""
 
@@ -52,19 +47,19 @@ class Notices:
         wanting: queues whose next bodies only the disk has, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
         purged: what was taken out by hand since it was last written down, with the name of its queue.
-        expiring: when what waits of a packet expires, by the wall clock in milliseconds, see ``Mailbox.expire``.
+        expiring: when what waits of a packet expires, by the wall clock in milliseconds, see ``Mailbox.expire``; with
+            None, the first of those packets that only the disk has, see ``Mailbox.poll_expired``.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
         drops: what was given up, by reason.
         disk: what lies in the queues of this node, express messages left out.
         express: express messages in memory.
-        cached_bytes: durable bodies in memory, of all queues.
-        unfinished_bytes: of these, pieces of messages that are not here as a whole.
+        cache: what the packets of all queues take of memory.
         relieved: whether some queue has become shorter since somebody looked.
         emptied: whether some queue has become empty since somebody looked.
     """
 
     __slots__ = (
-        "cached_bytes",
+        "cache",
         "dirty",
         "disk",
         "drops",
@@ -75,22 +70,26 @@ class Notices:
         "read",
         "relieved",
         "resuming",
-        "unfinished_bytes",
         "wanting",
     )
 
-    def __init__(self, drops: Counter[DropReason], disk: Account | None = None, express: Account | None = None) -> None:
+    def __init__(
+        self,
+        drops: Counter[DropReason],
+        disk: Account | None = None,
+        express: Account | None = None,
+        cache: Cache | None = None,
+    ) -> None:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
         self.purged: list[tuple[str, list[Lease]]] = []
-        self.expiring = Deadlines[tuple[Mailbox, QueuedPacket]]()
+        self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
         self.resuming = Deadlines[Mailbox]()
         self.drops = drops
         self.disk = disk or Account(NO_LIMIT, NO_LIMIT)
         self.express = express or Account(NO_LIMIT, NO_LIMIT)
-        self.cached_bytes = 0
-        self.unfinished_bytes = 0
+        self.cache = cache or Cache()
         self.relieved = False
         self.emptied = False
 
@@ -108,7 +107,6 @@ class Mailbox:
         next_position: where in the store the next packet goes.
         length: how many messages are not acknowledged.
         size_bytes: of the packets that hold them.
-        cached_bytes: bodies in memory that were not handed out.
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
         fill: what counts against its quota.
@@ -118,14 +116,13 @@ class Mailbox:
     __slots__ = (
         "_again",
         "_changed",
+        "_line",
         "_notices",
         "_orphans",
         "_passed",
         "_place",
-        "_ready",
         "_run",
         "_runs",
-        "cached_bytes",
         "fetching",
         "fill",
         "length",
@@ -143,14 +140,13 @@ class Mailbox:
         self.next_position = 1
         self.length = 0
         self.size_bytes = 0
-        self.cached_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
         self.fill = Fill(quota or Quota())
         self._notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
-        self._ready: OrderedDict[int, QueuedPacket] = OrderedDict()
+        self._line = Line(notices.cache, self._set_deadline)
         self._again: list[tuple[int, int, QueuedPacket]] = []
         self._passed: list[tuple[int, int, int, QueuedPacket]] = []
         self._run: Run | None = None
@@ -191,9 +187,7 @@ class Mailbox:
             packet.place = self._place
             self.length += packet.count
             self.size_bytes += packet.size_bytes
-            self._keep(packet)
-            self._ready[packet.place] = packet
-            self._set_expiry(packet)
+            self._line.append(packet)
         self.wake()
 
     # ---- quotas
@@ -269,17 +263,19 @@ class Mailbox:
             self._notices.dirty[self] = None
 
     def _keep_piece(self, partial: Partial, packet: QueuedPacket) -> None:
-        if packet.keys and self._notices.unfinished_bytes > UNFINISHED_BYTES:
+        cache, line = self._notices.cache, self._line
+        if packet.keys and (line.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
             packet.pieces = []
-        size_bytes = self._keep(packet)
+        size_bytes = packet.size_bytes if packet.pieces else 0
+        line.count(size_bytes)
         partial.cached_bytes += size_bytes
-        self._notices.unfinished_bytes += size_bytes if packet.keys else 0
+        cache.unfinished_bytes += size_bytes if packet.keys else 0
 
     def _forget_pieces(self, partial: Partial, origin: bytes) -> None:
         """They are one message now, or nothing."""
-        self._cache(-partial.cached_bytes)
+        self._line.count(-partial.cached_bytes)
         if any(row.keys for row in partial.rows.values()):
-            self._notices.unfinished_bytes -= partial.cached_bytes
+            self._notices.cache.unfinished_bytes -= partial.cached_bytes
         if partial.overhead_bytes:
             self._notices.express.add(origin, -partial.overhead_bytes)
 
@@ -309,30 +305,21 @@ class Mailbox:
             self._note_change(packet)
             self._release(packet, 0, packet.charged_bytes)
             return
-        self._keep(packet)
         self.size_bytes += packet.size_bytes
-        self._ready[packet.place] = packet
-        self._set_expiry(packet)
+        self._line.append(packet)
         self.wake()
 
-    def _keep(self, packet: QueuedPacket) -> int:
-        """Keep the body of a packet in memory, if there is room or nothing else has it. Returns what that takes."""
-        full = self.cached_bytes > CACHE_BYTES or self._notices.cached_bytes > CACHES_BYTES
-        if packet.keys and full:
-            packet.pieces = []
-        size_bytes = packet.size_bytes if packet.pieces else 0
-        self._cache(size_bytes)
-        return size_bytes
-
-    def _cache(self, size_bytes: int) -> None:
-        self.cached_bytes += size_bytes
-        self._notices.cached_bytes += size_bytes
+    @property
+    def cached_bytes(self) -> int:
+        """What packets that were not handed out take of memory."""
+        return self._line.cached_bytes
 
     @property
     def oldest_ms(self) -> int | None:
         """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
         waiting = [packet for _, _, packet in self._again[:1]] + [packet for _, _, _, packet in self._passed]
-        waiting += islice(self._ready.values(), 1)
+        first = self._line.first()
+        waiting += [first] if first else []
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def wake(self) -> None:
@@ -347,38 +334,23 @@ class Mailbox:
 
     # ---- bodies that only the disk has
 
-    @property
-    def _first(self) -> QueuedPacket:
-        return next(iter(self._ready.values()))
-
     def _look_ahead(self) -> None:
         """Bodies are fetched for who reads, not for queues that nobody looks at."""
-        if not self.fetching and self._ready and not self._first.pieces:
+        if not self.fetching and (first := self._line.first()) is not None and not first.pieces:
             self._notices.wanting[self] = None
 
     def poll_fetch(self) -> list[int]:
         """Keys of the bodies to fetch next, or nothing."""
-        if self.fetching or not self._ready or self._first.pieces:
+        if self.fetching:
             return []
-        keys: list[int] = []
-        size_bytes = 0
-        for packet in self._ready.values():
-            if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
-                break
-            keys.extend(packet.keys)
-            size_bytes += packet.size_bytes
-        self.fetching = True
+        keys = self._line.missing()
+        self.fetching = bool(keys)
         return keys
 
     def load(self, bodies: dict[int, bytes]) -> None:
         """Take bodies that were fetched from the store."""
         self.fetching = False
-        for waiting in self._ready.values():
-            if waiting.keys and not waiting.pieces:
-                if any(key not in bodies for key in waiting.keys):
-                    break
-                waiting.pieces = [bodies[key] for key in waiting.keys]
-                self._cache(waiting.size_bytes)
+        self._line.load(bodies)
         self.wake()
 
     # ---- handing out
@@ -411,19 +383,18 @@ class Mailbox:
         if self._again or self._passed:
             self.set_resume(now_ms)
         if self._again:
-            _, index, packet = self._again[0]
-            if packet.wait_of(index, now_ms) is not None:
+            _, index, back = self._again[0]
+            if back.wait_of(index, now_ms) is not None:
                 return None
             heappop(self._again)
-            return Run(packet, index, index + 1, redelivered=True)
-        while self._ready:
-            packet = self._first
+            return Run(back, index, index + 1, redelivered=True)
+        while (packet := self._line.first()) is not None:
             if not packet.pieces:
                 return None
             first, end = packet.next_waiting()
             packet.next_index = first
             if first == packet.count:
-                self._drop_first()
+                self._line.drop_first()
             elif (wait := packet.wait_of(first, now_ms)) is None:
                 return Run(packet, first, end, redelivered=packet.redelivered)
             else:
@@ -456,11 +427,7 @@ class Mailbox:
             return
         packet.next_index = run.next
         if run.next == packet.count:
-            self._drop_first()
-
-    def _drop_first(self) -> None:
-        """The first packet was read out: its leases keep it as long as anyone needs it."""
-        self._cache(-self._ready.popitem(last=False)[1].size_bytes)
+            self._line.drop_first()
 
     def take_runs(self) -> list[Run]:
         """What was handed out since the last call, in order. Ends the open run."""
@@ -484,7 +451,7 @@ class Mailbox:
         self.length -= count
         if packet.done:
             if packet.receive_by_ms:
-                self._notices.expiring.set((self, packet), None)
+                self._set_deadline(packet, None)
             self.size_bytes -= packet.size_bytes
             self._release(packet, count, packet.charged_bytes)
         else:
@@ -511,7 +478,8 @@ class Mailbox:
             return
         self.end_run()
         self._put_aside(packet, index, wait)
-        self._set_expiry(packet)
+        if packet.receive_by_ms:
+            self._set_deadline(packet, packet.receive_by_ms)
         if wait is not None:
             packet.waits[index] = wait
             self._note_change(packet)
@@ -548,8 +516,7 @@ class Mailbox:
         back += [(place, index, packet) for _, place, index, packet in self._passed]
         waiting = (
             (packet.place, index, packet)
-            for packet in self._ready.values()
-            if packet.place >= after[0]
+            for packet in self._line.walk(after[0])
             for index in range(packet.next_index, packet.count)
             if not packet.acked >> index & 1
         )
@@ -563,6 +530,8 @@ class Mailbox:
         found = takewhile(lambda one: one[0].place <= last, self.waiting((place, index - 1)))
         taken = [Lease(packet, at, packet.redelivered) for packet, at in found if (packet.place, at) in wanted]
         self._notices.purged.append((self.name, taken))
+        for packet in {lease.packet: None for lease in taken}:
+            self._line.keep(packet)
         for lease in taken:
             self.acknowledge(lease)
         self._forget_done()
@@ -571,8 +540,7 @@ class Mailbox:
     def _forget_done(self) -> None:
         """What was taken out is not to be handed out, nor fetched from the disk."""
         self._keep_back(lambda packet, index: not packet.acked >> index & 1)
-        for packet in [packet for packet in self._ready.values() if packet.done]:
-            self._drop_waiting(packet)
+        self._line.remove_done()
         self.wake()
 
     def _keep_back(self, keeps: Callable[[QueuedPacket, int], bool]) -> None:
@@ -582,18 +550,14 @@ class Mailbox:
         heapify(self._again)
         heapify(self._passed)
 
-    def _drop_waiting(self, packet: QueuedPacket) -> bool:
-        """Let a packet wait no more for its first readers. Returns whether it did."""
-        if self._ready.pop(packet.place, None) is None:
-            return False
-        self._cache(-packet.size_bytes if packet.pieces else 0)
-        return True
-
     # ---- expiring
 
-    def _set_expiry(self, packet: QueuedPacket) -> None:
-        if packet.receive_by_ms:
-            self._notices.expiring.set((self, packet), packet.receive_by_ms)
+    def _set_deadline(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
+        self._notices.expiring.set((self, packet), at_ms)
+
+    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
+        """Packets that only the disk has and that have expired: ``expire`` them. There may be more at once."""
+        return self._line.poll_expired(now_ms, most)
 
     def expire(self, packets: Collection[QueuedPacket]) -> dict[QueuedPacket, list[int]]:
         """Hand out no more of these; what is in somebody's hands stays there.
@@ -604,7 +568,7 @@ class Mailbox:
         self.end_run()
         expired = dict.fromkeys(packets, 0)
         for packet in packets:
-            if self._drop_waiting(packet):
+            if self._line.remove(packet):
                 expired[packet] = bits_of(range(packet.next_index, packet.count)) & ~packet.acked
                 packet.next_index = packet.count
         back = [(packet, index) for _, index, packet in self._again]

@@ -117,6 +117,7 @@ class Outbox:
             lane, number = split_key(index.key)
             self._by_lane[lane].restore(index, number)
         self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS)
+        self.links.resuming.restore(content.state)
         for outgoing in self._by_lane.values():
             self._records.queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
             self._look_at(outgoing)
@@ -394,6 +395,7 @@ class Outbox:
     def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
         self._let_go(outgoing, entries)
         if entries and outgoing.durable:
+            self.links.resuming.handle_freed(outgoing.peer, self.links[outgoing.peer].peer_id, group.commit)
             span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
             group.commit.outgoing_deletes.append(span)
 
@@ -420,7 +422,7 @@ class Outbox:
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link."""
         resumed = link.idle
-        link.handle_opened()
+        self.links.handle_opened(link)
         for outgoing in link.queues:
             if not resumed:
                 outgoing.sequence.handle_session_opened(now_ns)

@@ -43,6 +43,7 @@ class OutgoingQueue:
 
     Attributes:
         readers: who is told what becomes of its messages.
+        recovered: how many of its messages were there at the start of this process: an earlier one may have sent them.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class OutgoingQueue:
         "pending_bytes",
         "queue",
         "readers",
+        "recovered",
         "sequence",
         "stages",
         "submitted",
@@ -91,6 +93,7 @@ class OutgoingQueue:
         self.pending_bytes = 0
         self.submitted = 0
         self.numbered = 0
+        self.recovered = 0
         self._blocks: list[tuple[int, int]] = []
         self.unacked_bytes = 0
         self.committing = 0
@@ -174,7 +177,7 @@ class OutgoingQueue:
         tickets = max(1, row.messages)
         entry = Entry(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
         self.submitted += row.messages
-        self.numbered = self.stages.queued = self.submitted
+        self.numbered = self.stages.queued = self.recovered = self.submitted
         self.stages.add(entry)
         self._append(entry)
 
@@ -239,6 +242,11 @@ class OutgoingQueue:
         """Messages that have not arrived yet, as far as is known."""
         waiting = sum(entry.messages for entry in self.sequence.entries.values())
         return waiting + self.submitted - self.stages.queued
+
+    @property
+    def has_let_go(self) -> bool:
+        """Whether packets that a disk held were acknowledged or given up, in this life of the node or before."""
+        return self.durable and self.sequence.next_number - 1 > self.committing + len(self.sequence.entries)
 
     @property
     def busy(self) -> bool:

@@ -10,8 +10,10 @@ from triack.base.units import SECOND
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Reconnect", "wait_ns"]
+__all__ = ["Gap", "Reconnect", "wait_ns"]
 
+Gap = Literal["warn", "error"]
+"""Whether to go on when the node that a peer's name leads to is not the one that acknowledged what was sent before."""
 _AfterSessionLost = Literal["resend", "hand back"]
 _DOUBLINGS_MAX = 30
 """By then a millisecond has become twelve days: whatever the longest wait is, it is reached."""
@@ -34,6 +36,8 @@ class Reconnect:
         after_session_lost: what becomes of what was sent and not acknowledged when its session is lost, its peer being
             silent, gone, begun anew or ending it: ``resend`` it on the next session, or ``hand back``: its receipt
             fails as ``session-lost``, it is a dead letter that may have been delivered, and is sent no more.
+        gap: what happens when another node answers for a peer, one that has nothing of what was acknowledged: ``warn``
+            tells of it, counts it and goes on; ``error`` sends nothing there, and whoever waits gets ``GapDetected``.
         jitter: that share of each wait is drawn, so that nodes that lost the same peer do not come back in step.
     """
 
@@ -43,10 +47,13 @@ class Reconnect:
     unanswered_most_s: float = 0.1
     jitter: float = 0.5
     after_session_lost: _AfterSessionLost = "resend"
+    gap: Gap = "warn"
 
     def __post_init__(self) -> None:
         check_settings(self)
         check_between("Reconnect: jitter", self.jitter, 0, 1)
+        if self.gap not in get_args(Gap):
+            raise UsageError(f"Reconnect: gap must be warn or error, not {self.gap!r}")
         if self.after_session_lost not in get_args(_AfterSessionLost):
             raise UsageError(
                 f"Reconnect: after_session_lost must be resend or hand back, not {self.after_session_lost!r}"

@@ -31,7 +31,8 @@ class NodeSettings:
         reconnect: how long to wait before another attempt to connect.
         pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
-        body_cache_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them.
+        body_cache_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them. Packets that
+            wait in a queue of this node may take half as much, and those in all queues twice as much.
         max_redeliveries: a message that failed more often goes to the dead-letter queue.
         redelivery: how long a message that failed waits before it comes again.
         queue_redelivery: the same for some queues, by name.

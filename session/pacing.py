@@ -94,16 +94,22 @@ class NetworkShare:
         packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
         return self._pacer.ready_at_ns(self.window.rate(rtt.smoothed_ns), packet_bytes, now_ns)
 
-    def handle_sent(self, sent_bytes: int, terms: AckTerms) -> bool:
+    def handle_sent(self, sent_bytes: int, terms: AckTerms, *, spare_bytes: int = 0) -> bool:
         """A packet was sent. Returns whether it is time to ask for an ack.
 
         A sender that hears nothing before its window is spent stands still for a round trip, and a peer that waits for
-        more than fits into half of it lets that happen.
+        more than fits into half of it lets that happen. Who has nothing more to send and half of the window left is
+        not held back by it.
+
+        Args:
+            sent_bytes: of the packet; how many fit goes by its size.
+            terms: when the peer acknowledges by itself.
+            spare_bytes: how much of the window is left, if nothing more is to be sent.
         """
         self._pacer.spend(sent_bytes)
         self._unasked_bytes += sent_bytes
-        if self._unasked_bytes * ASKS < self.window.window_bytes:
+        half_bytes = self.window.window_bytes // 2
+        if self._unasked_bytes * ASKS < self.window.window_bytes or spare_bytes > half_bytes:
             return False
         self._unasked_bytes = 0
-        half_bytes = self.window.window_bytes // 2
-        return not terms.reached(half_bytes // self._datagram_bytes, half_bytes)
+        return not terms.reached(half_bytes // sent_bytes, half_bytes)

@@ -201,6 +201,13 @@ class SendWindow:
             return True
         return self.in_flight_bytes + sent.size_bytes <= congestion.window_bytes
 
+    @property
+    def spare_bytes(self) -> int:
+        """How much of the congestion window is left when nothing more is to be sent; nothing when something is."""
+        if self.congestion is None or self.peek() is not None:
+            return 0
+        return max(0, self.congestion.window_bytes - self.in_flight_bytes)
+
     def next_with_credit(self) -> SessionPacket | None:
         """The packet that goes next, unless the congestion window holds it back."""
         sent = self.peek()

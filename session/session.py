@@ -387,7 +387,8 @@ class Session:
         window = self.window
         window.handle_sent(sent, self._counter, now_ns)
         share, terms = self._share, self.answering.terms
-        waits = (share is not None and share.handle_sent(sent.size_bytes, terms)) or self._stands_still
+        spent = share is not None and share.handle_sent(sent.size_bytes, terms, spare_bytes=window.spare_bytes)
+        waits = spent or self._stands_still
         asks = sent.asks or probes or sent.sends > 1 or (waits and not self._peer_acks)
         self._probing.last_asked = asks
         self._idle.handle_packet(now_ns)

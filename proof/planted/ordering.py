@@ -3,6 +3,7 @@
 from typing import Any
 
 from proof.planted.bug import Bugs, Patch
+from proof.planted.stories import LOST
 from proof.planted.worlds import EXPRESS, PLAIN, RECEIVER_DIES, RECOVERABLE
 from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.ordering.duplicates import DuplicateFilter
@@ -155,6 +156,14 @@ def _not_sent_again(patch: Patch) -> None:
             entry.packet = 0
 
     patch.setattr(OutgoingSequence, "handle_session_closed", forget)
+
+
+@BUGS.by_search("what the next node has stored is handed back", LOST, "were in doubt")
+def _hands_back(patch: Patch) -> None:
+    def all_of_it(self: OutgoingSequence) -> list[Entry]:
+        return [entry for entry in self.entries.values() if entry.packet]
+
+    patch.setattr(OutgoingSequence, "unconfirmed", all_of_it)
 
 
 @BUGS.by_seeds("a resend tier is skipped")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import EVENTS, FORBIDDEN, FULL, REFUSED
+from proof.planted.stories import EVENTS, FORBIDDEN, FULL, REFUSED, REPLACED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import Commit, OutgoingQueueRow
 from triack.base.datagram import Header, Kind
@@ -27,6 +27,7 @@ from triack.queues.mailbox import Mailbox, QueuedPacket, Run
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Unpacked
+from triack.queues.resuming import Resuming
 
 __all__ = ["BUGS"]
 
@@ -256,7 +257,7 @@ def _comes_last(patch: Patch) -> None:
     next_run = Mailbox._next_run
 
     def late(self: Mailbox, now_ms: int) -> Run | None:
-        if not self._ready:
+        if self._line.first() is None:
             return next_run(self, now_ms)
         again, self._again = self._again, []
         run = next_run(self, now_ms)
@@ -314,6 +315,11 @@ def _refused_and_delivered(patch: Patch) -> None:
         self.put_local(transfer.queue, packet, body, group)
 
     patch.setattr(Inbox, "_reject", generous)
+
+
+@BUGS.by_search("who acknowledged is forgotten by a restart", REPLACED, "went to a node without those before them")
+def _holder_forgotten(patch: Patch) -> None:
+    patch.setattr(Resuming, "restore", lambda self, state: None)
 
 
 # ---- what the application is told

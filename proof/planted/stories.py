@@ -14,11 +14,14 @@ from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
 from triack.node.policies import AMPS, HORNETQ, SOLACE
+from triack.ordering.settings import OrderSettings
 from triack.queues.ack_events import AckEvents
 from triack.queues.packing import Outgoing
 from triack.queues.quotas import Limits, Quota, WhenFull
+from triack.queues.reconnect import Reconnect
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
+from triack.session.settings import SessionSettings
 from triack.tools.replay.files import parse_records
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.host import SimHost
@@ -28,7 +31,19 @@ from triack.tools.sim.world import WALL_NS, World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ALL", "EVENTS", "FORBIDDEN", "FULL", "OVERTAKEN", "POLICIES", "REFUSED", "REPLAYED", "Story"]
+__all__ = [
+    "ALL",
+    "EVENTS",
+    "FORBIDDEN",
+    "FULL",
+    "LOST",
+    "OVERTAKEN",
+    "POLICIES",
+    "REFUSED",
+    "REPLACED",
+    "REPLAYED",
+    "Story",
+]
 
 QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
@@ -213,6 +228,48 @@ def _events() -> str:
         return "" if told == [2, -3, 5] else f"five messages, the third too late: told {told}, and not [2, -3, 5]"
 
 
+def _lost() -> str:
+    """A session is lost: what the next node has stored stays, what is in doubt is handed back, and nothing is both."""
+    patient = SessionSettings(ack_timeout_s=2.0, store_ack_timeout_s=4.0)
+    late = OrderSettings(order_ack_idle_s=3_600, seq_max_ack_delay_s=3_600, order_ack_every=1_000)
+    hands_back = NodeSettings(session=patient, order=late, reconnect=Reconnect(after_session_lost="hand back"))
+    with _hosts(hands_back, NodeSettings(session=patient, order=late)) as pair:
+        pair.send("q", BODIES[:5])
+        pair.world.run(SECOND)
+        pair.network.cut(pair.sender.address, pair.receiver.address)
+        pair.send("q", BODIES[5:7])
+        pair.world.run(20 * SECOND)
+        back = sorted(pair.read(pair.sender, "dead-letter"))
+        pair.network.heal()
+        pair.world.run(60 * SECOND)
+        delivered = pair.read(pair.receiver, "q")
+        expected = BODIES[5:7]
+        if back != expected:
+            return f"{len(back)} messages were handed back, and {len(expected)} were in doubt"
+        return "" if delivered == BODIES[:5] else f"{len(delivered)} messages were delivered, and 5 were stored"
+
+
+def _replaced() -> str:
+    """A peer is replaced by an empty node while messages wait, and its sender is set to pass over no gap."""
+    quick = SessionSettings(cleanup_interval_s=5.0)
+    with _hosts(NodeSettings(session=quick, reconnect=Reconnect(gap="error")), NodeSettings(session=quick)) as pair:
+        pair.send("q", BODIES[:3])
+        pair.world.run(20 * SECOND)
+        pair.receiver.end()
+        pair.sender.end()
+        pair.sender.start()
+        pair.send("q", BODIES[3:6])
+        other = SimHost(pair.world, pair.network, "c", pair.receiver.address, keys=())
+        other.start()
+        try:
+            pair.world.run(60 * SECOND)
+            arrived = other.live.make_queue("q").length
+            return f"{arrived} messages went to a node without those before them" if arrived else ""
+        finally:
+            other.end()
+            other.disk.close()
+
+
 FORBIDDEN = Story("a queue for others", _forbidden)
 FULL = Story("a full queue", _full)
 REFUSED = Story("a full queue that refuses", _refused)
@@ -220,4 +277,6 @@ OVERTAKEN = Story("refusals on a bad path", _overtaken)
 REPLAYED = Story("a replay window", _replayed)
 POLICIES = Story("policies", _policies)
 EVENTS = Story("acknowledgement events", _events)
-ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS)
+LOST = Story("a lost session", _lost)
+REPLACED = Story("a replaced peer", _replaced)
+ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST, REPLACED)

@@ -14,7 +14,17 @@ import triack
 from tests.node.nodes import WAIT, quick, until
 from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
-from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerHalted, PeerSilent, PeerUnknown, QueueOverQuota, StoreLow
+from triack.base.news import (
+    GapFound,
+    LinkDown,
+    LinkUp,
+    NodeEvent,
+    PeerHalted,
+    PeerSilent,
+    PeerUnknown,
+    QueueOverQuota,
+    StoreLow,
+)
 from triack.base.reasons import DropReason
 from triack.node.driver import Driver
 from triack.node.platform import Platform, ThreadWorker
@@ -287,6 +297,8 @@ EVENTS = [
     (PeerSilent("udp://b:1", "cannot resolve b"), logging.WARNING, "cannot resolve b; trying on"),
     (PeerUnknown("b", "this node trusts no b"), logging.WARNING, "this node trusts no b; what is for it waits"),
     (PeerHalted("0b", "peer", "it is older"), logging.ERROR, "rollback detected: it is older"),
+    (GapFound("b", "0b", "0a", ("q",), False, "b is new"), logging.WARNING, "gap found: b is new; going on"),
+    (GapFound("b", "0b", "0a", (), True, "b is new"), logging.ERROR, "gap found: b is new; nothing is sent there"),
 ]
 
 

@@ -4,13 +4,14 @@ import asyncio
 import gc
 import socket
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import triack
 from tests.node.nodes import WAIT, make, quick
-from triack.base.news import LinkDown, LinkUp, PeerSilent
+from triack.base.news import GapFound, LinkDown, LinkUp, PeerSilent
 from triack.node.events import EVENTS_MAX, EventFeed
 
 
@@ -92,3 +93,35 @@ async def test_events_end_with_the_node() -> None:
         await asyncio.sleep(0)
     assert await waiting is None
     assert [event async for event in node.events()] == []
+
+
+@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+@pytest.mark.parametrize("gap", ["warn", "error"])
+async def test_a_peer_that_was_replaced_is_noticed(gap: Any, scheme: str, tmp_path: Path) -> None:
+    """Its name leads to another key and an empty directory now: that is passed over, or an error by name."""
+    settings = quick(reconnect=triack.Reconnect(first_s=0.01, most_s=0.05, gap=gap), close_timeout_s=0.1)
+    listen = f"{scheme}://127.0.0.1:0"
+    async with triack.open("a", data=tmp_path / "a", settings=settings) as a:
+        async with triack.open("b", data=tmp_path / "b", listen=listen, settings=quick()) as b:
+            await a.trust("b", b.key, b.address)
+            await b.trust("a", a.key)
+            await (await a.send("b/orders", b"1")).ordered(WAIT)
+        waiting, events = await a.send("b/orders", b"2"), a.events()
+        async with triack.open("b", data=tmp_path / "new", listen=listen, settings=quick()) as b:
+            await b.trust("a", a.key)
+            await a.revoke("b")
+            await a.trust("b", b.key, b.address)
+            async with asyncio.timeout(WAIT):
+                found = await anext(event async for event in events if isinstance(event, GapFound))
+            assert (found.peer, found.node_id, found.queues) == ("b", b.node_id, ("orders",))
+            assert found.halts is (gap == "error")
+            assert a.stats().links["b"].gaps == 1
+            if gap == "warn":
+                await waiting.ordered(WAIT)
+                return
+            with pytest.raises(triack.GapDetected, match="and has none of them") as raised:
+                await waiting.ordered(WAIT)
+            assert (raised.value.peer, raised.value.rolled_back) == (b.node_id, "peer")
+            with pytest.raises(triack.GapDetected):
+                await a.drain(WAIT)
+            assert "orders" not in b.queue_lengths()

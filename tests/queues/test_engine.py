@@ -169,7 +169,10 @@ def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
-    """At the sender with the ack that frees it or the dead letter, at the receiver when it was read."""
+    """At the sender with the ack that frees it or the dead letter, at the receiver when it was read.
+
+    Who has acknowledged stays: one row for each peer, by which another node in its place is known.
+    """
     world = World(2, Faults(loss=0.1, reorder=0.1))
     a, b = world.node("a"), world.node("b", queues=["q"])
     a.send(b, "q", *numbered(0, 200, 90), large(size_bytes=20_000), delivery=delivery)
@@ -181,7 +184,8 @@ def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
     for node in (a, b):
         content = node.store.load(b"x" * 16, 1)
         assert (content.outgoing, content.messages) == ([], [])
-        assert list(content.state) == []
+        holders = ["$holder:b"] if node is a and delivery is not EXPRESS else []
+        assert list(content.state) == holders
 
 
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])

@@ -7,9 +7,10 @@ import pytest
 from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.queues import expiry, mailbox
+from triack.queues import expiry
 from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Return
+from triack.queues.settings import NodeSettings
 from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
 
@@ -149,10 +150,9 @@ def test_large_and_many_messages_whose_bodies_only_the_disk_has_expire(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their bodies are fetched a few at a time, and a commit holds a few of their letters."""
-    monkeypatch.setattr(mailbox, "CACHE_BYTES", 0)
     monkeypatch.setattr(expiry, "FETCH_AHEAD_BYTES", 10_000)
     monkeypatch.setattr(expiry, "LETTERS_MAX", 20)
-    a, b = world.node("a"), world.node("b")
+    a, b = world.node("a"), world.node("b", NodeSettings(body_cache_bytes=0))
     large = [bytes([number]) * 30_000 for number in range(3)]
     small = [b"%03d" % number for number in range(100)]
     send(a, b, *large, *small, read_ms=3_000)

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.queues.bare import Bare, events
+from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
-from triack.base.units import MS
+from triack.base.units import MS, SECOND
 from triack.ordering.outgoing import Entry
 from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import GroupCommit
@@ -109,3 +110,40 @@ def test_what_was_never_sent_was_not_delivered() -> None:
     assert given_up.properties["dead_maybe_delivered"] is False
     entry.sends = 1
     assert given_up.properties["dead_maybe_delivered"] is True
+
+
+@pytest.mark.parametrize("delivery", [Delivery.TRANSACTIONAL, Delivery.RECOVERABLE])
+def test_what_an_earlier_life_had_queued_may_have_been_delivered(delivery: Delivery) -> None:
+    """The first had left, and the restarted node never sends it; the second is queued afterwards, and never leaves."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    world.cut(b, a, both=False)
+    a.send(b, "q", b"1", delivery=delivery, live_ms=20_000)
+    world.run(SECOND)
+    a.crash()
+    world.cut(a, b)
+    a.start()
+    a.send(b, "q", b"2", delivery=delivery, live_ms=20_000)
+    world.run(30 * SECOND)
+    assert maybe_delivered(a) == {b"1": True, b"2": False}
+
+
+def test_a_refusal_after_a_restart_is_as_definite_as_before() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b", queues=[])
+    world.cut(a, b)
+    a.send(b, "nosuch", b"1")
+    world.run(SECOND)
+    a.restart()
+    world.heal()
+    world.run(30 * SECOND)
+    assert maybe_delivered(a) == {b"1": False}
+
+
+def maybe_delivered(node: SimNode) -> dict[bytes, object]:
+    """What the dead letters of a node say, by their bodies."""
+    box, found = node.live.make_queue("dead-letter"), {}
+    while (lease := node.live.take(box, node.world.now_ns)) is not None:
+        properties = lease.packet.open().properties or []
+        found[lease.body] = properties[lease.index]["dead_maybe_delivered"]
+    return found

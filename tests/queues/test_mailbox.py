@@ -1,5 +1,6 @@
 """A queue of a node: order, what comes again, and bodies that only the disk has."""
 
+import gc
 from collections import Counter
 
 import pytest
@@ -11,7 +12,8 @@ from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
-from triack.queues.mailbox import CACHE_BYTES, PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run
+from triack.queues.line import CACHE_BYTES, PACKET_BYTES, Cache
+from triack.queues.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.packing import pack
 from triack.queues.redelivery import Wait
 
@@ -21,8 +23,8 @@ ORIGIN = b"o" * 16
 class Box:
     """A mailbox, the disk behind it, and what was put so far."""
 
-    def __init__(self) -> None:
-        self.notices = Notices(Counter())
+    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
+        self.notices = Notices(Counter(), cache=Cache(cache_bytes))
         self.box = Mailbox(1, "q", self.notices)
         self.disk: dict[int, bytes] = {}
         self.numbers: dict[int, int] = {}
@@ -206,13 +208,13 @@ def test_a_packet_is_done_with_its_last_message() -> None:
 
 
 def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
-    """Memory is bounded by ``CACHE_BYTES``; nothing is lost or swapped by paging."""
+    """Memory is bounded by half of ``CACHE_BYTES``; nothing is lost or swapped by paging."""
     box = Box()
-    count = CACHE_BYTES // 60_000 + 80
+    count = CACHE_BYTES // 2 // 60_000 + 80
     sent = [b"%06d" % number + b"x" * 59_900 for number in range(count)]
     for body in sent:
         box.put(body, limit=60_000)
-    assert box.box.cached_bytes <= CACHE_BYTES + 60_000
+    assert box.box.cached_bytes <= CACHE_BYTES // 2 + 61_000
     assert box.box.length == count
     taken = []
     while (handed := box.take()) is not None:
@@ -220,6 +222,41 @@ def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
         box.box.acknowledge(handed)
     assert taken == sent
     assert (box.box.cached_bytes, box.box.length) == (0, 0)
+
+
+def packets_in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(one, QueuedPacket) for one in gc.get_objects())
+
+
+@pytest.mark.slow
+def test_the_unread_take_their_records_and_no_objects() -> None:
+    """200,000 packets of one message each: the worst there is."""
+    notices = Notices(Counter(), cache=Cache(1024**2))
+    box = Mailbox(1, "q", notices)
+    body = pack([b"unread"], 400, 1, 1)[0][0].body
+    before = packets_in_memory()
+    for number in range(1, 200_001):
+        packet = QueuedPacket([number], ORIGIN, 1, 1, number, Delivery.TRANSACTIONAL, 1, len(body), [body])
+        box.put(packet, body[:HEAD_BYTES])
+    assert packets_in_memory() - before < 512 * 1024 // PACKET_BYTES + 10
+    assert (box.length, box.size_bytes) == (200_000, 200_000 * len(body))
+
+
+def test_what_is_looked_through_on_the_disk_stays_in_its_place() -> None:
+    """All of it is seen; what is taken out by hand is never handed out, nor what is left of a packet lost."""
+    box = Box(cache_bytes=0)
+    for number in range(0, 1_500, 3):
+        box.put(*(b"%04d" % (number + one) for one in range(3)))
+    seen = [(packet.place, index) for packet, index in box.box.waiting()]
+    assert seen == [(place, index) for place in range(1, 501) for index in range(3)]
+    assert next(box.box.waiting((400, 1)))[1] == 2
+    wanted = set(seen[300:600]) | {(250, 1), (499, 2)}
+    assert len(box.box.withdraw(wanted)) == len(wanted)
+    assert len(box.box.take_changes()[0]) == 100 + 2
+    left = [b"%04d" % (3 * place - 3 + index) for place, index in seen if (place, index) not in wanted]
+    assert bodies(box.take_all()) == left
+    assert box.box.length == len(left)
 
 
 def test_a_message_on_the_disk_is_not_overtaken() -> None:

@@ -125,3 +125,20 @@ def test_an_ack_is_asked_for_eight_times_in_a_window() -> None:
     assert asked == list(range(10, 81, 10))
     terms = AckTerms(count=40, bytes_=None, delay_ns=MS)
     assert not any(share.handle_sent(DATAGRAM, terms) for _ in range(80))
+
+
+def test_who_has_nothing_more_to_send_does_not_ask_before_half_of_the_window_is_spent() -> None:
+    share = NetworkShare(SessionSettings(), 0, 0)
+    share.window.window_bytes = 80 * DATAGRAM
+    spare = [(number, (80 - number) * DATAGRAM) for number in range(1, 61)]
+    asked = [number for number, left in spare if share.handle_sent(DATAGRAM, TERMS, spare_bytes=left)]
+    assert asked == [40, 50, 60]
+
+
+def test_half_of_a_window_holds_many_small_packets() -> None:
+    """Twenty of 200 bytes are in half of 8,000: who acknowledges twenty is not asked, and who 21 is."""
+    for count, asks in ((20, False), (21, True)):
+        share = NetworkShare(SessionSettings(), 0, 0)
+        share.window.window_bytes = 8_000
+        terms = AckTerms(count=count, bytes_=None, delay_ns=MS)
+        assert any(share.handle_sent(200, terms) for _ in range(40)) is asks

@@ -151,6 +151,47 @@ def test_an_exhausted_congestion_window_does_not_pre_empt_the_half() -> None:
 
 
 @pytest.mark.parametrize("udp", [True, False])
+@pytest.mark.parametrize(
+    ("window", "packets", "expected"),
+    [
+        (50, 16, [("count", 16)]),
+        (50, 3, [("delay", 3)]),
+        (50, 50, [("count", 16), ("count", 16), ("count", 16), ("delay", 2)]),
+        (255, 85, [("count", 85)]),
+    ],
+)
+def test_the_numbers_of_solace_on_udp_as_on_tcp(
+    window: int, packets: int, expected: list[tuple[str, int]], udp: bool
+) -> None:
+    """The congestion window holds twice the third of small packets: nobody asks before the policy acknowledges."""
+    pair = Pair.opened(SessionSettings(max_unacked_packet=window, ack_trigger=THIRD), udp=udp)
+    if udp and window == 255:
+        # It begins with ten datagrams, and grows with what is acknowledged: that of 255 needs a round trip or two.
+        pair.send("a", 400)
+        pair.run(20 * SECOND)
+    before = len(pair.acks("b"))
+    for _ in range(packets):
+        pair.send("a", 1)
+        pair.run(MS)
+    pair.run(5 * SECOND)
+    assert [ack[1:] for ack in pair.acks("b")[before:]] == expected
+
+
+def test_large_packets_are_asked_for_until_the_congestion_window_has_grown() -> None:
+    """A kilobyte every 5 ms: its ten datagrams do not hold twice sixteen, and after a hundred packets they do."""
+    pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD))
+    for _ in range(400):
+        pair.backlog["a"].append((Delivery.EXPRESS, b"x" * 1_000))
+        pair.drain()
+        pair.run(5 * MS)
+    acks = [ack[1:] for ack in pair.acks("b")]
+    asked = [pending for trigger, pending in acks if trigger == "request"]
+    assert sum(asked) <= 100
+    assert acks[len(asked) :] == [("count", 16)] * (len(acks) - len(asked))
+    assert len(acks) - len(asked) > 18
+
+
+@pytest.mark.parametrize("udp", [True, False])
 def test_a_trigger_governs_store_acks_as_well(udp: bool) -> None:
     """16 recoverable packets under a third of 50: one session ack, and one store ack."""
     pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD), udp=udp, store_ns=3 * MS)

@@ -260,6 +260,15 @@ def test_credit_ends_with_the_congestion_window() -> None:
     assert not window.has_credit(eleventh)
 
 
+def test_what_is_left_of_the_congestion_window_is_spare_when_nothing_waits() -> None:
+    """Of ten datagrams of 100 bytes, two are on their way; without such a window there is nothing to spare."""
+    window = make(64, NewReno(100))
+    send(window, 2)
+    assert window.spare_bytes == 800
+    push(window, 1)
+    assert (window.spare_bytes, make().spare_bytes) == (0, 0)
+
+
 def test_losses_of_one_ack_halve_the_congestion_window_once() -> None:
     """However many packets are lost in an episode."""
     congestion = NewReno(100)

@@ -1,13 +1,14 @@
 """The hunt: what is planted is found, what is harmless is not, and what does not fit is an error."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from click.testing import CliRunner
 
 from proof import __main__ as commands
 from proof.planted.bug import Bug, Patch, Plant
-from proof.planted.catalogue import bug_named
+from proof.planted.catalogue import BUGS, bug_named
 from proof.planted.run import Found, hunt_all
 from proof.planted.worlds import PLAIN
 from triack.base.errors import ChaosError
@@ -75,8 +76,8 @@ def test_the_command_tells_of_each_and_fails_when_one_is_not_found(monkeypatch: 
     """The figures are the last line."""
     asked: list[object] = []
 
-    def pretend(*, seeds_max: int, jobs: int, say: object) -> list[Found]:
-        asked.append((seeds_max, jobs))
+    def pretend(bugs: Sequence[Bug], *, seeds_max: int, jobs: int, say: object) -> list[Found]:
+        asked.append((len(bugs), seeds_max, jobs))
         return results
 
     monkeypatch.setattr(commands, "hunt_all", pretend)
@@ -86,4 +87,7 @@ def test_the_command_tells_of_each_and_fails_when_one_is_not_found(monkeypatch: 
         assert done.exit_code == status
         by = {"one": "order", "two": ""} if status else {"one": "order"}
         assert json.loads(done.stdout.splitlines()[-1]) == {"planted": len(results), "found": 1, "by": by}
-    assert asked == [(7, 2), (7, 2)]
+    one = ["planted", "--seeds", "7", "--jobs", "2", "the window is off by one"]
+    assert CliRunner().invoke(commands.main, one).exit_code == 1
+    assert CliRunner().invoke(commands.main, ["planted", "no such bug"]).exit_code == 2
+    assert asked == [(len(BUGS), 7, 2), (len(BUGS), 7, 2), (1, 7, 2)]
