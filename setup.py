@@ -12,9 +12,20 @@ from setuptools import Extension, setup
 
 HERE = Path(__file__).parent
 STAGE = Path("build/compiled")
-PURE_ROOMS = ("base", "ordering", "session", "queues")
-INTERPRETED = {"triack/base/errors.py"}
-"""Exceptions, which inherit from Python's own; mypyc cannot."""
+ROOMS = ("base", "ordering", "session", "queues")
+BESIDES = ("node/hands.py", "node/message.py", "transport/data_keys.py")
+"""What is asked per packet or message in rooms that are otherwise the event loop's."""
+INTERPRETED = {
+    "base/errors.py",  # exceptions inherit from Python's own, which mypyc cannot
+    "base/ack_trigger.py",  # and settings from here on: what users write is refused by their own checks, by name
+    "ordering/settings.py",
+    "queues/blocking.py",
+    "queues/reconnect.py",
+    "queues/redelivery.py",
+    "queues/settings.py",
+    "session/policy.py",
+    "session/settings.py",
+}
 
 
 def stage() -> list[str]:
@@ -26,8 +37,11 @@ def stage() -> list[str]:
         target.mkdir(parents=True, exist_ok=True)
         for file in sorted((HERE / folder).glob("*.py")):
             copyfile(file, target / file.name)
-    pure = (file for room in PURE_ROOMS for file in sorted((STAGE / "triack" / room).glob("*.py")))
-    return [str(file) for file in pure if str(file.relative_to(STAGE)) not in INTERPRETED]
+    root = STAGE / "triack"
+    pure = [file for room in ROOMS for file in sorted((root / room).glob("*.py"))]
+    return [
+        str(file) for file in [*pure, *map(root.joinpath, BESIDES)] if str(file.relative_to(root)) not in INTERPRETED
+    ]
 
 
 def extensions() -> list[Extension]:
