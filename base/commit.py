@@ -118,16 +118,17 @@ class Commit:
     serial: int = 0
 
     def __bool__(self) -> bool:
+        return self.adds or bool(self.outgoing_deletes or self.message_deletes or self.progress or self.queue_deletes)
+
+    @property
+    def adds(self) -> bool:
+        """Whether it has more than what is done with: rows that go, and which messages of a packet were read."""
         return bool(
             self.outgoing
             or self.messages
-            or self.outgoing_deletes
-            or self.message_deletes
             or self.positions
             or self.lanes
-            or self.progress
             or self.queues
-            or self.queue_deletes
             or self.state
             or self.peers
             or self.addresses

@@ -24,6 +24,7 @@ every connect that is answered has a channel of its own at the acceptor. The ini
 accept that it opened last, until it seals its first DATA; from then on it opens no other accept.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -32,14 +33,31 @@ from typing import NamedTuple, Protocol
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-__all__ = ["HEADER_BYTES", "Answer", "Channel", "Channels", "Header", "Kind", "read_header"]
+__all__ = [
+    "HEADER_BYTES",
+    "Answer",
+    "Channel",
+    "Channels",
+    "Header",
+    "Kind",
+    "Opened",
+    "counters_of",
+    "encode_header",
+    "open_each",
+    "read_header",
+]
 
 VERSION = 3
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
 
 _HEADER = Struct("!BBHQQ")
+_COUNTER = Struct("!Q")
 HEADER_BYTES = _HEADER.size
 """What stands before the payload, in the clear; a channel adds its own to it (``Channel.overhead_bytes``)."""
+
+
+_COUNTER_AT = HEADER_BYTES - _COUNTER.size
+"""The counter is the last of it."""
 
 
 class Kind(IntEnum):
@@ -76,7 +94,12 @@ class Header:
 
     def encode(self) -> bytes:
         """The header as bytes."""
-        return _HEADER.pack(self.kind, VERSION, self.epoch, self.connection_id, self.counter)
+        return encode_header(self.kind, self.connection_id, self.counter, self.epoch)
+
+
+def encode_header(kind: Kind, connection_id: int, counter: int, epoch: int = 0) -> bytes:
+    """A ``Header`` as bytes, for those who make many."""
+    return _HEADER.pack(kind, VERSION, epoch, connection_id, counter)
 
 
 def read_header(datagram: bytes) -> Header:
@@ -94,6 +117,45 @@ def read_header(datagram: bytes) -> Header:
     if kind is None:
         raise ProtocolError(DropReason.UNKNOWN_KIND, str(code))
     return Header(kind, connection_id, counter, epoch)
+
+
+def counters_of(burst: Sequence[bytes]) -> list[int]:
+    """The counters of those at the beginning of a burst that say the same of themselves but for that, and are whole."""
+    counters: list[int] = []
+    alike = burst[0][:_COUNTER_AT]
+    for datagram in burst:
+        if datagram[:_COUNTER_AT] != alike or len(datagram) < HEADER_BYTES:
+            break
+        counters.append(_COUNTER.unpack_from(datagram, _COUNTER_AT)[0])
+    return counters
+
+
+class Opened(NamedTuple):
+    """What came of data that was opened together.
+
+    Attributes:
+        counters: of those that opened.
+        payloads: of the same.
+        errors: why others did not open.
+    """
+
+    counters: list[int]
+    payloads: list[bytes]
+    errors: list[ProtocolError]
+
+
+def open_each(open_one: Callable[[bytes, int], bytes], datagrams: list[bytes], counters: list[int]) -> Opened:
+    """Open data that came together, one after the other: ``open_one(datagram, counter)``, which may raise."""
+    opened = Opened([], [], [])
+    for datagram, counter in zip(datagrams, counters, strict=True):
+        try:
+            payload = open_one(datagram, counter)
+        except ProtocolError as error:
+            opened.errors.append(error)
+        else:
+            opened.counters.append(counter)
+            opened.payloads.append(payload)
+    return opened
 
 
 class Channel(Protocol):
@@ -122,6 +184,9 @@ class Channel(Protocol):
             now_ns: the monotonic clock, for keys that are replaced in time.
         """
 
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """The same for data that leaves together; the counters follow the first one."""
+
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
         """Return the payload of a datagram; that of a RETRY is empty: seal the connect once more.
 
@@ -135,6 +200,16 @@ class Channel(Protocol):
                 nothing has changed then. The reason says which: ``too-short``, ``bad-header``, ``bad-mac``,
                 ``bad-tag``, ``replayed``, ``key-expired``, ``not-open``, ``unexpected-accept``, ``too-many-forgeries``
                 (the conversation has to be closed).
+        """
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        """Open data that came together.
+
+        Args:
+            datagrams: all of them.
+            counters: of each.
+            header: that of the first; the others have the same but for the counter.
+            now_ns: the monotonic clock.
         """
 
 

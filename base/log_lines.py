@@ -9,7 +9,7 @@ records share (``SHARED``) is said by the first of them, which gives it a number
 import json
 from typing import Any, Final
 
-from triack.base.session_log import SCHEMA_VERSION, SHARED, SHARING
+from triack.base.session_log import EVENTS, SCHEMA_VERSION, SHARED, SHARING
 
 __all__ = ["SEGMENT_BEGIN", "SEGMENT_BYTES", "LineReader", "LineWriter"]
 
@@ -33,12 +33,14 @@ class LineWriter:
         wall_offset_ns: wall clock minus monotonic clock.
     """
 
-    __slots__ = ("_begun_ns", "_groups", "_lines", "_n", "_size_bytes", "_start", "_wall_offset_ns")
+    __slots__ = ("_begun_ns", "_groups", "_lines", "_n", "_settings", "_size_bytes", "_start", "_wall_offset_ns")
 
     def __init__(self, node: bytes, incarnation: int, wall_offset_ns: int) -> None:
         self._start = f'{{"v":{SCHEMA_VERSION},"node":"{node.hex()}","incarnation":{incarnation}'
         self._wall_offset_ns = wall_offset_ns
         self._n = 0
+        # What every segment begins with, but the first.
+        self._settings: Record = {}
         self._begun_ns: int | None = None
         self._size_bytes = 0
         self._groups: dict[tuple[tuple[str, Any], ...], int] = {}
@@ -52,6 +54,10 @@ class LineWriter:
             at_ns: the monotonic clock.
             fields: all its other fields.
         """
+        if event == "node_started":
+            self._settings = {name: value for name, value in fields.items() if name in _REPEATED}
+        elif self._begun_ns is None and self._settings:
+            self._put("node_continued", at_ns, "", self._settings)
         group = ""
         if event in SHARING:
             own = {name: value for name, value in fields.items() if name not in _SHARED}
@@ -61,6 +67,9 @@ class LineWriter:
                 group = f',"as":{self._learn(shared)}'
             else:
                 group, fields = f',"of":{known}', own
+        self._put(event, at_ns, group, fields)
+
+    def _put(self, event: str, at_ns: int, group: str, fields: Record) -> None:
         text = _encode(fields)[1:-1]
         comma = "," if text else ""
         self._lines.append(f"{self._head(event, at_ns)}{group}{comma}{text}}}")
@@ -154,4 +163,5 @@ class LineReader:
 
 
 _SHARED: Final = frozenset(SHARED)
+_REPEATED: Final = frozenset(EVENTS["node_continued"].fields)
 _encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

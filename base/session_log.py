@@ -17,6 +17,7 @@ __all__ = [
     "SETTINGS",
     "SHARED",
     "SHARING",
+    "TERMS",
     "Event",
     "Field",
 ]
@@ -118,6 +119,11 @@ FIELDS: Final[dict[str, Field]] = {
     "ack_timeout_max_ns": Field(int, "nanoseconds of silence after which one ends the session at the latest"),
     "store_ack_timeout_min_ns": Field(int, "nanoseconds before which no store ack timeout ends the session"),
     "store_ack_timeout_max_ns": Field(int, "nanoseconds after which one does at the latest"),
+    "ack_at_once": Field(
+        str, "what makes a session ack due at once: of `gap`, `duplicate` and `request` those that do, in this order"
+    ),
+    "ack_idle_ns": Field(int, "nanoseconds since the last packet after which a session ack is due"),
+    "cleanup_interval_ns": Field(int, "nanoseconds without a packet after which this end closes the session"),
     "congestion": Field(str, "who shares the network: `newreno`, `bbr`, or `none`: on a stream TCP does"),
     "unacked": Field(int, "packets sent and not session-acked"),
     "packet": Field(
@@ -179,9 +185,13 @@ POLICY: Final = (
 )
 """What else is in force in a session, by agreement of both ends."""
 
+TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
+"""What a session keeps to besides; logs of older nodes lack them."""
+
 LACKING: Final = {
     "node_started": SETTINGS,
-    "session_opened": (*POLICY, "congestion"),
+    "node_continued": SETTINGS,
+    "session_opened": (*POLICY, *TERMS, "congestion"),
     "store_ack_sent": ("trigger", "pending"),
 }
 """What records of version 1 lack, by their event."""
@@ -199,6 +209,11 @@ EVENTS: Final[dict[str, Event]] = {
         ("name", *SETTINGS),
         ((), ("address",), ("survives",), ("address", "survives")),
     ),
+    "node_continued": Event(
+        "the log of a start goes on in another segment, whose first record this is: what `node_started` said, again, "
+        "so that what begins here is judged by it",
+        ("name", *SETTINGS),
+    ),
     "node_stopped": Event("the node closed in good order; last record of an incarnation"),
     "position_recovered": Event(
         "after `node_started`, for each incoming durable stream: everything up to `number` (transactional), or in "
@@ -212,7 +227,7 @@ EVENTS: Final[dict[str, Event]] = {
         ((), ("recovered",)),
     ),
     "session_opened": Event(
-        "the session became open",
+        "the session became open; without `ack_idle_ns` nothing is due for it",
         (
             "session",
             "peer",
@@ -223,8 +238,10 @@ EVENTS: Final[dict[str, Event]] = {
             "idle_ack_delay_ns",
             "ack_threshold",
             *POLICY,
+            *TERMS,
             "congestion",
         ),
+        ((), ("ack_idle_ns",)),
     ),
     "session_closed": Event("the session ended", ("session", "peer", "peer_name", "reason", "unacked")),
     "rollback_detected": Event(
@@ -297,7 +314,7 @@ SHARED: Final = (
 """Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""
 
 SHARING: Final = frozenset(EVENTS) - {
-    "node_started", "node_stopped", "position_recovered", "session_opened", "session_closed", "rollback_detected",
-    "dropped",
+    "node_started", "node_continued", "node_stopped", "position_recovered", "session_opened", "session_closed",
+    "rollback_detected", "dropped",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

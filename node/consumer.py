@@ -2,8 +2,9 @@
 
 import asyncio
 import weakref
+from collections.abc import Callable
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from triack.base.checks import check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
@@ -14,6 +15,8 @@ from triack.queues.mailbox import Mailbox
 from triack.queues.redelivery import Redelivery
 
 __all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer"]
+
+T = TypeVar("T")
 
 AckMode = Literal["auto", "manual"]
 """Who acknowledges: ``auto`` the consumer, when the next message is asked for; ``manual`` the application."""
@@ -119,35 +122,29 @@ class Consumer:
         held = self._held
         message = None if held is None else held.draw()
         while message is None:
-            message = (await self._open_run()).draw()
+            message = (await self._wait_for(self._try_run)).draw()
         return message
 
     async def _next_many(self, most: int) -> list[Message]:
         await self._acknowledge()
-        batch: list[Message] = []
-        while not batch:
-            batch = (await self._open_run()).draw_many(most)
-        size_bytes = sum([len(message.body) for message in batch])
-        # Nothing is waited for from here on: who is cancelled has nothing in hand.
-        while len(batch) < most and size_bytes < BATCH_BYTES and (held := self._try_run()) is not None:
-            more = held.draw_many(most - len(batch))
-            size_bytes += sum([len(message.body) for message in more])
-            batch += more
+        # Who is cancelled while it waits has nothing in hand.
+        batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES) or None)
         self._turn += len(batch) - 1
         return batch
 
-    async def _open_run(self) -> Held:
-        """What is drawn from the run that all readers of the queue draw from; waits for one."""
+    async def _wait_for(self, take: Callable[[], T | None]) -> T:
+        """What is taken from the queue; waits until there is something."""
         while True:
             if not self._finalizer.alive:
                 raise NodeClosed(f"receive from {self._mailbox.name}: the consumer is closed")
             self._arrived.clear()
-            held = self._try_run()
-            if held is not None:
-                return held
+            taken = take()
+            if taken is not None:
+                return taken
             await self._arrived.wait()
 
     def _try_run(self) -> Held | None:
+        """What is drawn from the run that all readers of the queue draw from."""
         run = self._port.open_run(self._mailbox)
         if run is None:
             return None

@@ -44,13 +44,12 @@ class Held:
             self._bodies[index], self._hands.queue, run.packet, index, run.redelivered, self, self._hands.name_of
         )
 
-    def draw_many(self, most: int) -> list[Message]:
-        """So many of the next messages of the run, or all that it has; none when the queue must be asked again."""
+    def take(self, drawn: range) -> list[Message]:
+        """Messages that were drawn from the run."""
         run, queue, name_of = self.run, self._hands.queue, self._hands.name_of
         packet, redelivered = run.packet, run.redelivered
-        drawn = run.draw_many(most)
         self.bits |= bits_of(drawn)
-        bodies = self._bodies[drawn.start : drawn.stop]
+        bodies = self._bodies if len(drawn) == len(self._bodies) else self._bodies[drawn.start : drawn.stop]
         return [
             Message(body, queue, packet, index, redelivered, self, name_of)
             for index, body in zip(drawn, bodies, strict=True)
@@ -117,9 +116,16 @@ class Hands:
         self._open = Held(self, run)
         return self._open
 
+    def draw(self, most: int, most_bytes: int) -> list[Message]:
+        """The next messages of the queue, in order; none when there are none now. See ``Engine.draw_runs``."""
+        messages: list[Message] = []
+        for run, drawn in self._port.draw_runs(self._mailbox, most, most_bytes):
+            messages += self.hold(run).take(drawn)
+        return messages
+
     def acknowledge(self, held: Held, bits: int) -> None:
         """Messages that were just let go are done."""
-        self._port.acknowledge(self._mailbox, held.run.packet, bits)
+        self._port.acknowledge(self._mailbox, [(held.run.packet, bits)])
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None) -> None:
         """A message that was just let go comes again."""
@@ -133,8 +139,7 @@ class Hands:
         """All that is held is done."""
         held = self._open
         if self._older:
-            for older in self._take_all():
-                self.acknowledge(*older)
+            self._port.acknowledge(self._mailbox, [(older.run.packet, bits) for older, bits in self._take_all()])
         elif held is not None and held.bits:
             bits, held.bits = held.bits, 0
             self.acknowledge(held, bits)

@@ -59,7 +59,7 @@ class Message:
         return f"<Message {self.id} of queue {self.queue}, {len(self.body)} bytes>"
 
     def ack(self) -> None:
-        """The message is done; it leaves the queue with the next commit, a few milliseconds later.
+        """The message is done; it leaves the queue with the next commit, some ten milliseconds later at most.
 
         A second call does nothing, nor does one after ``reject`` or after its reader has ended.
 

@@ -429,9 +429,16 @@ class Port:
             self.wake()
         return run
 
-    def acknowledge(self, mailbox: Mailbox, packet: QueuedPacket, bits: int) -> None:
-        """Messages of a packet are done, message i if bit i is set; durable with the next commit."""
-        mailbox.acknowledge_many(packet, bits)
+    def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int) -> list[tuple[Run, range]]:
+        """The next messages of a queue, in order, drawn from their runs; as ``open_run``."""
+        self.check_alive()
+        drawn = self._engine.draw_runs(mailbox, most, most_bytes, self._clock())
+        self.wake()  # as above
+        return drawn
+
+    def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages of packets are done, message i if bit i is set; durable with the next commit."""
+        mailbox.acknowledge_many(done)
         self.wake()
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return) -> None:

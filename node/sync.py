@@ -194,11 +194,14 @@ class _Face(Generic[N]):
         body: bytes,
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | str | None = None,
+        timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> "SyncReceipt":
         """Accept a message for sending; see ``Node.send``."""
         loop, node = self._parts
-        return SyncReceipt(loop, loop.wait(node.send(destination, body, delivery=delivery, **properties)))
+        sending = node.send(destination, body, delivery=delivery, until=until, timeout=timeout, **properties)
+        return SyncReceipt(loop, loop.wait(sending))
 
     def send_many(
         self,
@@ -206,11 +209,14 @@ class _Face(Generic[N]):
         bodies: Iterable[bytes],
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | str | None = None,
+        timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> "SyncReceipts":
         """Accept messages for sending, in order; see ``Node.send_many``."""
         loop, node = self._parts
-        return SyncReceipts(loop, loop.wait(node.send_many(destination, bodies, delivery=delivery, **properties)))
+        sending = node.send_many(destination, bodies, delivery=delivery, until=until, timeout=timeout, **properties)
+        return SyncReceipts(loop, loop.wait(sending))
 
     def request(
         self,

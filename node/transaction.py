@@ -232,7 +232,7 @@ class Transaction:
             else:
                 receipts.append(accept(port, prepared))
         for mailbox, run, drawn in self._taken:
-            port.acknowledge(mailbox, run.packet, bits_of(drawn))
+            port.acknowledge(mailbox, [(run.packet, bits_of(drawn))])
         for key, value in self._state.items():
             port.remember(key, value)
         await port.commit()

@@ -18,6 +18,7 @@ nor what a body is.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
@@ -195,14 +196,16 @@ class OutgoingSequence:
 
     # ---- inputs
 
-    def append(self, entry: Entry) -> None:
-        """Add the next packet; its number is ``next_number`` or, after a restart, what the disk says."""
-        self.entries[entry.number] = entry
-        self.next_number = max(self.next_number, entry.number + 1)
-        self._to_send.append(entry)
-        # Only the last fragment of a large message has a message in it.
-        if self._whole is not None or not entry.messages:
-            self._add_fragment(entry)
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Add the next packets; their numbers begin with ``next_number``, or are what the disk says after a restart."""
+        for entry in entries:
+            self.entries[entry.number] = entry
+            # Only the last fragment of a large message has a message in it.
+            if self._whole is not None or not entry.messages:
+                self._add_fragment(entry)
+        self._to_send += entries
+        if entries:
+            self.next_number = max(self.next_number, entries[-1].number + 1)
 
     def _add_fragment(self, entry: Entry) -> None:
         whole = self._whole or _Whole([], set())
@@ -211,33 +214,47 @@ class OutgoingSequence:
         entry.whole = whole
         self._whole = None if entry.messages else whole
 
-    def handle_sent(self, entry: Entry, now_ns: int, *, packet: int = 0) -> None:
-        """The entry that ``peek`` returned was handed to a session, which numbered it ``packet``."""
-        self._to_send.popleft()
-        _move(entry, EntryEvent.SENT)
-        entry.sends += 1
-        entry.packet = packet
+    def handle_sent(self, run: list[Entry], now_ns: int, *, packet: int = 0) -> None:
+        """The entries that ``peek_run`` returned were handed to a session, which numbered them from ``packet`` on."""
+        for number, entry in enumerate(run, packet):
+            self._to_send.popleft()
+            _move(entry, EntryEvent.SENT)
+            entry.sends += 1
+            entry.packet = number
         self.hold.handle_sent(now_ns)
         self.start.handle_sent()
         if FREED_BY[self.delivery] is Ack.ORDER:
             self.tier.handle_sent(now_ns)
 
-    def handle_session_ack(self, entry: Entry) -> list[Entry]:
-        """The next hop has the packet, or says of one that it refused that this is known. Returns what that frees."""
-        if entry.state is EntryState.REJECTED:
-            return []
-        entry.received = True
-        waits = AFTER_SESSION_ACK.get(FREED_BY[self.delivery])
-        if waits is not None:
-            _move(entry, waits)
-        return self._free_by(Ack.SESSION, entry)
+    def handle_session_ack(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The next hop has these packets, or says of one that it refused that this is known.
 
-    def handle_store_ack(self, entry: Entry) -> list[Entry]:
-        """The next hop has the packet on disk, or passes one that it refused. Returns what that frees."""
-        if entry.state is EntryState.REJECTED:
-            return []
-        entry.received = entry.stored = True
-        return self._free_by(Ack.STORE, entry)
+        Returns:
+            What that frees.
+        """
+        waits, frees = AFTER_SESSION_ACK.get(FREED_BY[self.delivery]), FREED_BY[self.delivery] is Ack.SESSION
+        freed: list[Entry] = []
+        for entry in entries:
+            if entry.state is EntryState.REJECTED:
+                continue
+            entry.received = True
+            if waits is not None:
+                _move(entry, waits)
+            if frees:
+                freed += self._free(entry)
+        return freed
+
+    def handle_store_ack(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The next hop has these packets on disk, or passes one that it refused. Returns what that frees."""
+        frees = FREED_BY[self.delivery] is Ack.STORE
+        freed: list[Entry] = []
+        for entry in entries:
+            if entry.state is EntryState.REJECTED:
+                continue
+            entry.received = entry.stored = True
+            if frees:
+                freed += self._free(entry)
+        return freed
 
     def handle_order_ack(self, sequence: int, number: int, now_ns: int) -> list[Entry]:
         """The destination has everything up to ``number``. Returns what that frees, in order."""
@@ -355,6 +372,24 @@ class OutgoingSequence:
             to_send.popleft()
         return to_send[0] if to_send else None
 
+    def peek_run(self, most: int) -> list[Entry]:
+        """The packet that goes next, and those that go behind it whatever becomes of it: ``most`` with it.
+
+        Their numbers follow each other, and the bodies of all but perhaps the first are here.
+        """
+        first = self.peek()
+        if first is None:
+            return []
+        run = [first]
+        if self.hold.state is not HoldState.GOING or self.start.credit is not None:
+            return run
+        for entry in islice(self._to_send, 1, most):
+            follows = entry.number == run[-1].number + 1 and entry.state is EntryState.WAITING_TO_SEND
+            if not follows or entry.body is None:
+                break
+            run.append(entry)
+        return run
+
     def upcoming(self, most: int) -> list[Entry]:
         """The next ``most`` packets that wait to be sent, for those who fetch bodies from the disk."""
         waiting = (entry for entry in self._to_send if entry.state is EntryState.WAITING_TO_SEND)
@@ -373,6 +408,13 @@ class OutgoingSequence:
             return 0
         # Those between them were given up: the receiver is to pass over their numbers.
         return max((number for number in self.entries if number < entry.number), default=0)
+
+    def previous_of_run(self, run: list[Entry]) -> list[int]:
+        """The same of packets whose numbers follow each other."""
+        first = self.previous_of(run[0])
+        if FREED_BY[self.delivery] is not Ack.ORDER:
+            return [first] * len(run)
+        return [first, *range(run[0].number, run[-1].number)]
 
     def poll_ask(self, entry: Entry) -> bool:
         """Whether a packet that leaves now should ask for an order ack."""
@@ -405,11 +447,6 @@ class OutgoingSequence:
         if number + 1 in self.entries:
             return self.entries[number + 1]
         return next((entry for entry in self.entries.values() if entry.number > number), None)
-
-    def _free_by(self, ack: Ack, entry: Entry) -> list[Entry]:
-        if FREED_BY[self.delivery] is not ack:
-            return []
-        return self._free(entry)
 
     def _free(self, entry: Entry) -> list[Entry]:
         """The ack that frees its class covers a packet. Returns what leaves: all of its message, or nothing yet."""

@@ -11,7 +11,7 @@
 2.2.20.5). For express and recoverable streams ``previous`` says that nobody wants any number up to it any more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
@@ -28,6 +28,7 @@ __all__ = [
     "encode_hold",
     "encode_order_ack",
     "encode_reject",
+    "encode_run",
     "header_bytes",
     "is_data",
     "read_following",
@@ -62,12 +63,7 @@ class SequenceHeader:
 
     def encode(self) -> bytes:
         """Header and body as the content of a packet."""
-        queue = self.queue.encode()
-        flags = _FLAG_ASK if self.asks else 0
-        head = _DATA.pack(
-            _KIND_DATA, flags, self.origin, self.lane, self.sequence, self.number, self.previous, len(queue)
-        )
-        return head + queue + self.body
+        return encode_run(self, [self.previous], [self.asks], [self.body])[0]
 
 
 @dataclass(slots=True)
@@ -102,6 +98,26 @@ class HoldPacket:
     lane: int
     turn: int
     stop: bool
+
+
+def encode_run(
+    first: SequenceHeader, previous: Sequence[int], asks: Sequence[bool], bodies: Sequence[bytes]
+) -> list[bytes]:
+    """Packets of one stream, whose numbers follow each other, as the contents of packets of a session.
+
+    Args:
+        first: the header of the first; what the other arguments say of it does not count.
+        previous: the number of each that is wanted before it.
+        asks: which of them ask for an order ack.
+        bodies: what they carry.
+    """
+    queue, pack, origin, lane, sequence = first.queue.encode(), _DATA.pack, first.origin, first.lane, first.sequence
+    length = len(queue)
+    each = zip(range(first.number, first.number + len(bodies)), previous, asks, bodies, strict=True)
+    return [
+        pack(_KIND_DATA, _FLAG_ASK if asked else 0, origin, lane, sequence, number, before, length) + queue + body
+        for number, before, asked, body in each
+    ]
 
 
 def header_bytes(queue: str) -> int:

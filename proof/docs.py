@@ -12,6 +12,7 @@ from triack.base.reasons import DeadReason, DropReason, Reason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
 from triack.session.states import FAILURES, CloseReason
 from triack.tools.replay.catalogue import CHECKS, MACHINES
+from triack.tools.replay.rules import RULES, Watch
 
 __all__ = ["pages"]
 
@@ -66,6 +67,13 @@ here.
 
 {machines}
 
+## Rules
+
+What each of them has by way of rules - what can happen to it, what it can be told, why it refuses - and the checks that
+see a rule broken, or why no log can show it. A test compares this with what the machines have.
+
+{rules}
+
 ## Lies
 
 `make lies` takes logs of real nodes in simulated worlds and tells lies about one record at a time: dropped, repeated,
@@ -88,13 +96,31 @@ def pages() -> dict[Path, str]:
 
 def _checks() -> str:
     found = [(f"`{name}`", it.sentence, it.why, it.source, it.evidence) for name, it in CHECKS.items()]
-    machines = [(f"`{name}`", ", ".join(f"`{check}`" for check in checks)) for name, checks in MACHINES.items()]
+    machines = [(f"`{name}`", _codes(checks)) for name, checks in MACHINES.items()]
+    rules = [
+        (f"`{machine}`", _codes(mine), it if isinstance(it, str) else _codes(it))
+        for machine, by_rule in RULES.items()
+        for it, mine in _by_watch(by_rule).items()
+    ]
     kinds = [(f"`{name}`", kind.why) for name, kind in HARMLESS.items()]
     return CHECKS_PAGE.format(
         checks=_table(("check", "what must hold", "why it matters", "the rule is from", "a violation shows"), found),
         machines=_table(("machine", "watched by"), machines),
+        rules=_table(("machine", "rules", "watched by, or why not"), rules),
         harmless=_table(("kind", "why no promise depends on it"), kinds),
     )
+
+
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _by_watch(rules: dict[str, Watch]) -> dict[Watch, list[str]]:
+    """The rules that are watched alike, together."""
+    found: dict[Watch, list[str]] = {}
+    for rule, watch in rules.items():
+        found.setdefault(watch, []).append(rule)
+    return found
 
 
 def _reasons() -> str:

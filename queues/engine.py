@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from triack.base.commit import StoreContent
-from triack.base.datagram import Channels, Header, Kind, read_header
+from triack.base.datagram import Channels, Header, Kind, Opened, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
@@ -48,7 +48,7 @@ class _Burst:
 
     Attributes:
         conversation: whose it is.
-        newest: the header with the greatest counter.
+        newest: the header with the greatest counter, when one has opened.
         payloads, counters: of each datagram.
         size_bytes: of all datagrams.
     """
@@ -57,18 +57,18 @@ class _Burst:
 
     def __init__(self, conversation: Conversation, newest: Header) -> None:
         self.conversation = conversation
-        self.newest = newest
+        # Until one has opened, a counter is anybody's word.
+        self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
         self.payloads: list[bytes] = []
         self.counters: list[int] = []
         self.size_bytes = 0
 
-    def add(self, header: Header, payload: bytes, size_bytes: int) -> None:
-        """One more."""
-        self.payloads.append(payload)
-        self.counters.append(header.counter)
-        self.size_bytes += size_bytes
-        if header.counter > self.newest.counter:
-            self.newest = header
+    def add(self, opened: Opened, overhead_bytes: int) -> None:
+        """Some more; so much longer were the datagrams than the payloads."""
+        self.payloads += opened.payloads
+        self.counters += opened.counters
+        self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
+        self.newest.counter = max(self.newest.counter, *opened.counters, -1)
 
 
 class Engine:
@@ -95,6 +95,7 @@ class Engine:
         news: what it has to tell of its links.
         draining: whether the node is closing, or at rest, and takes nothing new.
         watching: who is told of acknowledgements.
+        jobs: what the store has in hand, and the commit that fills.
     """
 
     def __init__(
@@ -150,13 +151,13 @@ class Engine:
             report=self._report,
         )
         self.news = News(self.handshakes.at)
-        self._jobs = Jobs(self.inbox, self.outbox, self.handshakes.number)
+        self.jobs = Jobs(self.inbox, self.outbox, self.handshakes.number)
         self._reports = Reports(
             content.node_id,
             inbox=self.inbox,
             outbox=self.outbox,
             handshakes=self.handshakes,
-            jobs=self._jobs,
+            jobs=self.jobs,
             news=self.news,
             drops=self.drops,
             recorder=self._recorder,
@@ -165,7 +166,7 @@ class Engine:
         self._transmitter = Transmitter(
             self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
         )
-        self.inbox.restore(content, self._jobs.group, now_ns)
+        self.inbox.restore(content, self.jobs.group, now_ns)
         self.outbox.restore(content, now_ns)
 
     # ---- the application
@@ -186,7 +187,7 @@ class Engine:
 
     def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self._jobs.group)
+        return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self.jobs.group)
 
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
@@ -198,7 +199,7 @@ class Engine:
 
     def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int, now_ns: int) -> Accepted:
         """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
-        return self.outbox.submit_once(outgoing, message, size_bytes, self.wall_ms(now_ns), self._jobs.group.commit)
+        return self.outbox.submit_once(outgoing, message, size_bytes, self.wall_ms(now_ns), self.jobs.group.commit)
 
     def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
@@ -212,19 +213,19 @@ class Engine:
 
     def await_commit(self, waiter: Any) -> None:
         """Call ``waiter`` with None when all that was asked for so far is durable, or with the store's error."""
-        self._jobs.group.waiters.append(waiter)
+        self.jobs.group.waiters.append(waiter)
 
     def look(self, look: Look) -> None:
         """Fetch bodies for somebody who looks at a queue."""
-        self._jobs.look(look)
+        self.jobs.look(look)
 
     def set_state(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application with the next commit; None removes it."""
-        self._jobs.group.commit.state[key] = value
+        self.jobs.group.commit.state[key] = value
 
     def make_queue(self, name: str) -> Mailbox:
         """The queue of that name."""
-        return self.inbox.make_queue(name, self._jobs.group)
+        return self.inbox.make_queue(name, self.jobs.group)
 
     def open_run(self, mailbox: Mailbox, now_ns: int) -> Run | None:
         """The next messages of a queue that are still worth reading, to be drawn one by one.
@@ -245,10 +246,30 @@ class Engine:
             try:
                 run.packet.open()
             except ProtocolError:
-                self.inbox.dead_letter(mailbox, run.lease(run.draw()), DeadReason.BAD_BODY, now_ns, self._jobs.group)
+                self.inbox.dead_letter(mailbox, run.lease(run.draw()), DeadReason.BAD_BODY, now_ns, self.jobs.group)
             else:
                 return run
         return None
+
+    def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int, now_ns: int) -> list[tuple[Run, range]]:
+        """Hand out the next messages of a queue; see ``open_run``.
+
+        Args:
+            mailbox: the queue.
+            most: how many at most.
+            most_bytes: when those that were drawn have as many, no further run is begun.
+            now_ns: the monotonic clock.
+
+        Returns:
+            The runs, and the indices of what was drawn from each; fewer than asked for when there are no more now.
+        """
+        drawn: list[tuple[Run, range]] = []
+        while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
+            indices = run.draw_many(most)
+            drawn.append((run, indices))
+            most -= len(indices)
+            most_bytes -= sum(map(len, run.packet.open().bodies[indices.start : indices.stop]))
+        return drawn
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue, for those who read one at a time; see ``open_run``."""
@@ -257,7 +278,7 @@ class Engine:
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
-        self.inbox.give_back(mailbox, lease, way, now_ns, self._jobs.group)
+        self.inbox.give_back(mailbox, lease, way, now_ns, self.jobs.group)
 
     # ---- the network
 
@@ -268,25 +289,35 @@ class Engine:
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Take datagrams that came together from an address, in order; the same as one by one, for less work."""
         run: _Burst | None = None
-        for data in burst:
+        while burst:
+            taken = 1
             try:
-                header = read_header(data)
+                header = read_header(burst[0])
                 if header.kind is not Kind.DATA:
                     self._end_burst(run, sender, now_ns)
                     run = None
-                    self._handle_other(data, header, sender, now_ns)
-                    continue
-                conversation = self.handshakes.of(header)
-                if run is not None and run.conversation is not conversation:
-                    self._end_burst(run, sender, now_ns)
-                    run = None
-                payload = self._open(conversation, data, header, now_ns)
-                # Only now: before it is opened, its counter is anybody's word.
-                run = run or _Burst(conversation, header)
-                run.add(header, payload, len(data))
+                    self._handle_other(burst[0], header, sender, now_ns)
+                else:
+                    conversation = self.handshakes.of(header)
+                    if run is not None and run.conversation is not conversation:
+                        self._end_burst(run, sender, now_ns)
+                        run = None
+                    run = run or _Burst(conversation, header)
+                    taken = self._open_run(run, burst, header, now_ns)
             except ProtocolError as error:
                 self.drops[error.reason] += 1
+            burst = burst[taken:]
         self._end_burst(run, sender, now_ns)
+
+    def _open_run(self, run: "_Burst", burst: list[bytes], header: Header, now_ns: int) -> int:
+        """Open the data at the beginning of a burst. Returns how many datagrams that was."""
+        conversation = run.conversation
+        opened, taken = conversation.open_run(burst, header, now_ns)
+        run.add(opened, conversation.channel.overhead_bytes)
+        for error in opened.errors:
+            self._handle_unopened(conversation, error, now_ns)
+            self.drops[error.reason] += 1
+        return taken
 
     def _end_burst(self, run: "_Burst | None", sender: str, now_ns: int) -> None:
         """What one conversation was sent has been opened: the session takes it."""
@@ -322,9 +353,12 @@ class Engine:
         try:
             return conversation.open(data, header, now_ns)
         except ProtocolError as error:
-            if error.reason == DropReason.TOO_MANY_FORGERIES:
-                self._close(conversation, CloseReason.TOO_MANY_FORGERIES, now_ns)
+            self._handle_unopened(conversation, error, now_ns)
             raise
+
+    def _handle_unopened(self, conversation: Conversation, error: ProtocolError, now_ns: int) -> None:
+        if error.reason == DropReason.TOO_MANY_FORGERIES:
+            self._close(conversation, CloseReason.TOO_MANY_FORGERIES, now_ns)
 
     def handle_path_lost(self, address: str, now_ns: int) -> None:
         """The transport says that an address cannot be reached any more."""
@@ -396,7 +430,12 @@ class Engine:
         earliest = self._transmitter.deadlines.earliest()
         if self.failure is not None:
             return earliest
-        deadlines = (self.inbox.next_deadline(), self.outbox.next_deadline(), self.watching.next_deadline())
+        deadlines = (
+            self.inbox.next_deadline(),
+            self.outbox.next_deadline(),
+            self.watching.next_deadline(),
+            self.jobs.next_deadline(),
+        )
         for at_ns in deadlines:
             if at_ns is not None and (earliest is None or at_ns < earliest):
                 earliest = at_ns
@@ -438,7 +477,7 @@ class Engine:
     def _gather(self, now_ns: int) -> dict[str, list[bytes]]:
         """Everything to send now, by address."""
         if self.failure is None:
-            self.outbox.pack_express(self._jobs.group, now_ns, self.wall_ms(now_ns))
+            self.outbox.pack_express(self.jobs.group, now_ns, self.wall_ms(now_ns))
             self.inbox.send_order_acks(self._transmitter.route, now_ns)
             if not self.draining:
                 self._transmitter.connect(self.outbox.poll_links(now_ns), now_ns)
@@ -464,7 +503,8 @@ class Engine:
     def _start_job(self, effects: list[Effect], now_ns: int) -> None:
         """Give the store its next job, unless it has one; what the job changes is on record before."""
         self.outbox.note_given_up(now_ns)
-        job = None if self.failure is not None else self._jobs.start(now_ns, self.wall_ms(now_ns))
+        jobs = self.jobs
+        job = None if self.failure else jobs.start(now_ns, self.wall_ms(now_ns), at_once=self.draining)
         if job is not None:
             self._write_records(effects, now_ns)
             effects.append(StartJob(job))
@@ -473,14 +513,14 @@ class Engine:
         """The store has done a job: what it holds is durable."""
         if isinstance(job, GroupCommit):
             self.handshakes.history.handle_committed(job.commit)
-        self._jobs.handle_done(job, now_ns)
+        self.jobs.handle_done(job, now_ns)
 
     def handle_store_failed(self, job: Job | None, error: TriackError, now_ns: int) -> None:
         """The store is finished: nothing more is acknowledged, every session closes, everyone who waits is told."""
         self.failure = error
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.STORE_FAILED, now_ns)
-        self._jobs.fail(job, error)
+        self.jobs.fail(job, error)
         for outgoing in self.outbox.queues:
             outgoing.stages.fail_all(str(error))
         self.watching.end()
@@ -514,7 +554,7 @@ class Engine:
     @property
     def busy_storing(self) -> bool:
         """Whether anything accepted is not yet durable."""
-        return self._jobs.busy or self.outbox.unfinished
+        return self.jobs.busy or self.outbox.unfinished
 
     @property
     def idle(self) -> bool:
@@ -523,7 +563,7 @@ class Engine:
 
     def stop(self, error: TriackError, now_ns: int) -> None:
         """Close what is left, at once; who still waits for a commit gets the error. One more ``poll`` must follow."""
-        self._jobs.interrupt(error)
+        self.jobs.interrupt(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.LOCAL_STOP, now_ns)
 

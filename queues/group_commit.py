@@ -74,6 +74,19 @@ class GroupCommit:
         arrivals = self.arrivals
         return bool(self.commit or arrivals.stored or arrivals.accepted or arrivals.refused or self.waiters)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anything comes true with it. What it only takes out, the next one may take out as well."""
+        departures, arrivals = self.departures, self.arrivals
+        return bool(
+            self.commit.adds
+            or arrivals.stored
+            or arrivals.accepted
+            or arrivals.refused
+            or departures.dead_lettered
+            or self.waiters
+        )
+
 
 def fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:
     """(sequence, number, count) into (sequence, first, last, count).

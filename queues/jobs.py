@@ -1,17 +1,27 @@
-"""What the store is given to do: group commits and reads in turns, one job at a time."""
+"""What the store is given to do: group commits and reads in turns, one job at a time.
+
+A commit that somebody waits for goes to the disk as soon as that is free. One that only takes out what is done with
+waits for the next of those, for at most ``LAZY_NS``: a crash may take it, as it may take any commit that has not
+returned, and what it was to take out is found to be done with again.
+"""
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from triack.base.commit import Commit, Read
+from triack.base.units import MS
 from triack.queues.effects import Job
 from triack.queues.expiry import Expired
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox
 from triack.queues.outbox import Outbox
 
-__all__ = ["Jobs", "Look"]
+__all__ = ["LAZY_NS", "Jobs", "Look"]
+
+LAZY_NS = 10 * MS
+"""How long what is done with may stay on the disk: several syncs, so that a stream of messages one by one has none for
+it alone; and no longer, as after a crash so much is handed out, or sent, again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,11 +40,11 @@ class Jobs:
         number: called with every commit before it goes to the disk.
 
     Attributes:
-        group: the commit that fills; it goes to the disk as soon as that is free.
+        group: the commit that fills.
         running: what the store has in hand, or None.
     """
 
-    __slots__ = ("_inbox", "_looks", "_number", "_outbox", "_read_next", "group", "running")
+    __slots__ = ("_inbox", "_lazy_until_ns", "_looks", "_number", "_outbox", "_read_next", "group", "running")
 
     def __init__(self, inbox: Inbox, outbox: Outbox, number: Callable[[Commit], None]) -> None:
         self.group = GroupCommit()
@@ -43,20 +53,31 @@ class Jobs:
         self._outbox = outbox
         self._number = number
         self._read_next = False
+        self._lazy_until_ns: int | None = None
         self._looks: deque[Look] = deque()
 
     def look(self, look: Look) -> None:
         """Fetch bodies for somebody who looks."""
         self._looks.append(look)
 
-    def start(self, now_ns: int, now_ms: int) -> Job | None:
-        """The next job, unless there is one in hand or nothing to do. Commits and reads in turns: neither starves."""
+    def start(self, now_ns: int, now_ms: int, *, at_once: bool) -> Job | None:
+        """The next job, unless there is one in hand or nothing to do. Commits and reads in turns: neither starves.
+
+        Args:
+            now_ns: the monotonic clock.
+            now_ms: the wall clock.
+            at_once: whether no commit is to wait for another.
+        """
         if self.running is None:
-            self.running = self._next(now_ns, now_ms)
+            self.running = self._next(now_ns, now_ms, at_once=at_once)
             return self.running
         return None
 
-    def _next(self, now_ns: int, now_ms: int) -> Job | None:
+    def next_deadline(self) -> int | None:
+        """When a commit has waited long enough, or None."""
+        return self._lazy_until_ns if self.running is None else None
+
+    def _next(self, now_ns: int, now_ms: int, *, at_once: bool) -> Job | None:
         self._outbox.dead_letter_given_up(self.group, now_ms)
         self._inbox.expiry.bury(now_ns, self.group)
         read_next, self._read_next = self._read_next, False
@@ -64,13 +85,26 @@ class Jobs:
             return read
         self._outbox.pack_durable(self.group, now_ms)
         self._inbox.complete(self.group)
-        if not self.group:
+        if not self.group or (not at_once and self._may_wait(now_ns)):
             return self._next_read()
         group, self.group = self.group, GroupCommit()
+        self._lazy_until_ns = None
         if group.commit:
             self._number(group.commit)
         self._read_next = True
         return group
+
+    def _may_wait(self, now_ns: int) -> bool:
+        """Whether the commit that fills has time."""
+        if self.group.is_awaited:
+            return False
+        if self._lazy_until_ns is None:
+            self._lazy_until_ns = now_ns + LAZY_NS
+        return now_ns < self._lazy_until_ns
+
+    def expire(self, now_ns: int) -> None:
+        """For searches that keep the clock still: the wait ends now."""
+        self._lazy_until_ns = now_ns
 
     def _next_read(self) -> Read | None:
         if self._looks:

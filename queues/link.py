@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from triack.base.datagram import Channel, Header, Kind
+from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.reasons import DropReason
@@ -119,6 +119,18 @@ class Conversation:
                 self.pending.clear()
                 return payload
         raise error
+
+    def open_run(self, burst: list[bytes], header: Header, now_ns: int) -> tuple[Opened, int]:
+        """Open data that came together: as many datagrams as have the first one's header, but for its counter.
+
+        Returns:
+            What came of them, and how many they are.
+        """
+        counters = counters_of(burst) if not self.pending else [header.counter]
+        datagrams = burst[: len(counters)]
+        if not self.pending:
+            return self.channel.open_run(datagrams, counters, header, now_ns), len(counters)
+        return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters), 1
 
     def withhold(self, delivery: Delivery, packet: int) -> None:
         """A packet of the session is refused. Where a session ack would free it, none does before its rejection."""
@@ -325,9 +337,9 @@ class Link:
         outgoing = None if self.halted is not None else self._first_sending()
         return None if outgoing is None else (outgoing, self._turn_packets)
 
-    def handle_given(self, outgoing: OutgoingQueue) -> None:
-        """The queue whose turn it is has given a packet; when its turn is spent it goes behind the others."""
-        self._turn_packets -= 1
+    def handle_given(self, outgoing: OutgoingQueue, packets: int = 1) -> None:
+        """The queue whose turn it is has given packets; when its turn is spent it goes behind the others."""
+        self._turn_packets -= packets
         if not self._turn_packets:
             self._sending.move_to_end(outgoing)
             self._turn_packets = QUEUE_TURN_PACKETS

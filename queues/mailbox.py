@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from heapq import heapify, heappop, heappush
 from heapq import merge as merge_sorted
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
@@ -185,9 +185,9 @@ class Mailbox:
         for packet in packets:
             self._place += 1
             packet.place = self._place
-            self.length += packet.count
-            self.size_bytes += packet.size_bytes
             self._line.append(packet)
+        self.length += sum([packet.count for packet in packets])
+        self.size_bytes += sum([packet.size_bytes for packet in packets])
         self.wake()
 
     # ---- quotas
@@ -213,12 +213,11 @@ class Mailbox:
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
         """Make packets of a run, and count them as ``charge`` does."""
         packets = run.packets(delivery)
-        self._count(packets[0], sum(run.counts), run.body_bytes)
-        if delivery not in DURABLE:
-            self._notices.express.add(packets[0].origin, (len(packets) - 1) * EXPRESS_OVERHEAD_BYTES)
+        self._count(packets[0], sum(run.counts), run.body_bytes, len(packets))
         return packets
 
-    def _count(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
+    def _count(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
+        """Count so much more, or less, of several packets like this one."""
         self.fill.messages.add(messages)
         if not size_bytes:
             return
@@ -226,11 +225,13 @@ class Mailbox:
         if packet.delivery in DURABLE:
             self._notices.disk.add(packet.origin, size_bytes)
         else:
-            overhead_bytes = EXPRESS_OVERHEAD_BYTES if size_bytes > 0 else -EXPRESS_OVERHEAD_BYTES
-            self._notices.express.add(packet.origin, size_bytes + overhead_bytes)
+            overhead_bytes = packets * EXPRESS_OVERHEAD_BYTES
+            self._notices.express.add(
+                packet.origin, size_bytes + (overhead_bytes if size_bytes > 0 else -overhead_bytes)
+            )
 
-    def _release(self, packet: QueuedPacket, messages: int, size_bytes: int) -> None:
-        self._count(packet, -messages, -size_bytes)
+    def _release(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
+        self._count(packet, -messages, -size_bytes, packets)
         self._notices.relieved = True
         self.fill.is_told = self.fill.is_told and self.fill.is_full
         if not self.fill.bytes.value:
@@ -374,7 +375,9 @@ class Mailbox:
             if not self._runs:
                 self._notices.read[self] = None
             self._runs.append(run)
-        self._look_ahead()
+        if run is None or run.redelivered:
+            # Else the first packet that waits is the one that is read, and its body is here.
+            self._look_ahead()
         return run
 
     def _next_run(self, now_ms: int) -> Run | None:
@@ -439,25 +442,33 @@ class Mailbox:
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done; a second time does nothing."""
-        self.acknowledge_many(lease.packet, 1 << lease.index)
+        self.acknowledge_many([(lease.packet, 1 << lease.index)])
 
-    def acknowledge_many(self, packet: QueuedPacket, bits: int) -> None:
-        """Messages of a packet are done, message i if bit i is set; a second time does nothing."""
-        bits &= ~packet.acked
-        if not bits:
-            return
-        packet.acked |= bits
-        count = bits.bit_count()
-        self.length -= count
-        if packet.done:
-            if packet.receive_by_ms:
-                self._set_deadline(packet, None)
-            self.size_bytes -= packet.size_bytes
-            self._release(packet, count, packet.charged_bytes)
-        else:
-            self._release(packet, count, 0)
-        if packet.keys and packet.place not in self._changed:
-            self._note_change(packet)
+    def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages of packets are done, message i if bit i is set; a second time does nothing."""
+        for _, some in groupby(done, key=_account_of):
+            self._acknowledge(list(some))
+
+    def _acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
+        """The same for packets that count for the same account."""
+        messages = packets = charged_bytes = 0
+        for packet, bits in done:
+            fresh = bits & ~packet.acked
+            if not fresh:
+                continue
+            packet.acked |= fresh
+            messages += fresh.bit_count()
+            if packet.done:
+                if packet.receive_by_ms:
+                    self._set_deadline(packet, None)
+                self.size_bytes -= packet.size_bytes
+                charged_bytes += packet.charged_bytes
+                packets += packet.charged_bytes > 0
+            if packet.keys and packet.place not in self._changed:
+                self._note_change(packet)
+        if messages:
+            self.length -= messages
+            self._release(done[0][0], messages, charged_bytes, packets)
 
     def count_failure(self, lease: Lease) -> int:
         """A message could not be processed. Returns how often that happened to it."""
@@ -596,3 +607,9 @@ class Mailbox:
         changed, self._changed = self._changed, {}
         orphans, self._orphans = self._orphans, []
         return [packet for packet in changed.values() if packet.keys], orphans
+
+
+def _account_of(done: tuple[QueuedPacket, int]) -> tuple[bytes, bool]:
+    """Where a packet counts."""
+    packet = done[0]
+    return packet.origin, packet.delivery in DURABLE

@@ -14,10 +14,11 @@ from operator import attrgetter
 
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
+from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason
 from triack.base.units import MS
 from triack.ordering.outgoing import Entry, EntryState
-from triack.ordering.wire import SequenceHeader
+from triack.ordering.wire import SequenceHeader, encode_run
 from triack.queues.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.arrival_records import Record
 from triack.queues.deadlines import Deadlines
@@ -300,23 +301,22 @@ class Outbox:
                 self._deadlines.set(link, link.retry_at_ns if link.busy else None)
         return wanting
 
-    def content_of(self, outgoing: OutgoingQueue, entry: Entry) -> tuple[bytes, PacketContext, bool]:
-        """The content of a packet that leaves now, its context, and whether someone waits for its acks."""
-        awaited = entry.asks or outgoing.stages.awaits(entry)
+    def contents_of(
+        self, outgoing: OutgoingQueue, run: list[Entry]
+    ) -> tuple[list[bytes], list[PacketContext], list[bool]]:
+        """Of packets that leave now, one behind the other: contents, contexts, and whether someone waits for acks."""
         sequence = outgoing.sequence
-        previous = sequence.previous_of(entry)
-        asks = sequence.poll_ask(entry) or awaited
-        header = SequenceHeader(
-            self._node_id,
-            outgoing.lane,
-            sequence.sequence,
-            entry.number,
-            previous,
-            outgoing.queue,
-            asks,
-            entry.body or b"",
+        awaited = [entry.asks for entry in run]
+        if outgoing.stages.awaits(run[0], run[-1]):
+            awaited = [entry.asks or outgoing.stages.awaits(entry, entry) for entry in run]
+        asks = [sequence.poll_ask(entry) or waits for entry, waits in zip(run, awaited, strict=True)]
+        previous = sequence.previous_of_run(run)
+        first = SequenceHeader(
+            self._node_id, outgoing.lane, sequence.sequence, run[0].number, previous[0], outgoing.queue, asks[0], b""
         )
-        return header.encode(), PacketContext(outgoing, entry, previous), awaited
+        contents = encode_run(first, previous, asks, [entry.body or b"" for entry in run])
+        contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
+        return contents, contexts, awaited
 
     def handle_handed_over(self, outgoing: OutgoingQueue) -> None:
         """A session has taken packets of an outgoing queue: a resend tier may have begun."""
@@ -332,20 +332,18 @@ class Outbox:
         """A session ack covers packets."""
         for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
             entries = [context.entry for context in some]
-            for entry in entries:
-                if freed := outgoing.sequence.handle_session_ack(entry):
-                    self._free(outgoing, freed, group)
+            if freed := outgoing.sequence.handle_session_ack(entries):
+                self._free(outgoing, freed, group)
             outgoing.stages.handle_progress(entries)
 
     def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
         """A store ack covers packets."""
         for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
             entries, sequence = [context.entry for context in some], outgoing.sequence
-            for entry in entries:
-                freed = sequence.handle_store_ack(entry)
-                if sequence.hold.handle_progress() or sequence.start.credit is not None:
-                    self._look_at(outgoing)
+            if freed := sequence.handle_store_ack(entries):
                 self._free(outgoing, freed, group)
+            if sequence.hold.handle_progress() or sequence.start.credit is not None:
+                self._look_at(outgoing)
             outgoing.stages.handle_progress(entries)
 
     def leads(self, lane: int, peer_id: bytes) -> bool:
@@ -396,8 +394,8 @@ class Outbox:
         self._let_go(outgoing, entries)
         if entries and outgoing.durable:
             self.links.resuming.handle_freed(outgoing.peer, self.links[outgoing.peer].peer_id, group.commit)
-            span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
-            group.commit.outgoing_deletes.append(span)
+            for first, last in as_ranges(sorted([entry.number for entry in entries])):
+                group.commit.outgoing_deletes.append((key_of(outgoing.lane, first), key_of(outgoing.lane, last)))
 
     def _let_go(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
         for entry in entries if outgoing.durable else ():

@@ -165,9 +165,7 @@ class OutgoingQueue:
     def start(self, entries: list[Entry]) -> None:
         """The packets are durable, or need not be: send them."""
         self.committing -= len(entries)
-        for entry in entries:
-            self.stages.add(entry)
-            self._append(entry)
+        self._append(entries)
         if entries:
             self.stages.handle_queued(entries[-1].first_ticket + entries[-1].tickets)
 
@@ -178,14 +176,15 @@ class OutgoingQueue:
         entry = Entry(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
         self.submitted += row.messages
         self.numbered = self.stages.queued = self.recovered = self.submitted
-        self.stages.add(entry)
-        self._append(entry)
+        self._append([entry])
 
-    def _append(self, entry: Entry) -> None:
-        self.sequence.append(entry)
-        self.unacked_bytes += entry.size_bytes
-        if entry.reach_by_ms:
-            heappush(self._expiries, (entry.reach_by_ms, entry.number))
+    def _append(self, entries: list[Entry]) -> None:
+        self.stages.add(entries)
+        self.sequence.append(entries)
+        self.unacked_bytes += sum([entry.size_bytes for entry in entries])
+        for entry in entries:
+            if entry.reach_by_ms:
+                heappush(self._expiries, (entry.reach_by_ms, entry.number))
 
     def handle_freed(self, entries: list[Entry]) -> None:
         """The sequence has let packets go."""

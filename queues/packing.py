@@ -223,21 +223,24 @@ class _Packer:
 
     def add_plain(self, bodies: list[bytes]) -> None:
         """Add messages that have nothing but a body, as ``add`` does, as many at a time as a batch has room for."""
-        ends = list(accumulate([len(body) + 2 for body in bodies]))
-        at = used_bytes = 0
+        ends = list(accumulate([len(body) + 2 for body in bodies], initial=0))
+        at = 0
         while at < len(bodies):
-            first = at
+            stop = at
             if not self._rich and self._expiry == _NEVER:
-                at = bisect_right(ends, used_bytes + self._room_bytes, lo=at)
-                at = min(at, first + self._most - len(self._bodies))
-            if at == first:
-                self.add(bodies[first], b"", _NEVER)
-                at += 1
+                stop = bisect_right(ends, ends[at] + self._room_bytes, lo=at) - 1
+                stop = min(stop, at + self._most - len(self._bodies))
+                if stop == at and self._bodies:
+                    self.close_run()
+                    continue
+            if stop > at:
+                self._bodies += bodies[at:stop]
+                self._properties += [b""] * (stop - at)
+                self._room_bytes -= ends[stop] - ends[at]
+                at = stop
             else:
-                self._bodies += bodies[first:at]
-                self._properties += [b""] * (at - first)
-                self._room_bytes -= ends[at - 1] - used_bytes
-            used_bytes = ends[at - 1]
+                self.add(bodies[at], b"", _NEVER)
+                at += 1
 
     def close_run(self) -> None:
         count = len(self._bodies)

@@ -85,6 +85,8 @@ class QueuedPacket:
         own.
         """
         first = self.next_index
+        if not (self.acked or self.waits):
+            return first, self.count
         rest = self.acked >> first
         while rest & 1:
             first, rest = first + 1, rest >> 1

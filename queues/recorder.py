@@ -125,6 +125,22 @@ class Recorder:
         if sent is not None:
             self._add_sent(session, sent, now_ns)
 
+    def add_run_sent(self, session: str, run: list[SessionPacket], now_ns: int) -> None:
+        """Record packets that left together."""
+        open_run, before = None, None
+        for sent in run:
+            context = sent.context
+            if open_run is not None and isinstance(context, PacketContext) and context.outgoing is before:
+                entry = context.entry
+                named = entry.number - 1 if sent.delivery is Delivery.TRANSACTIONAL else open_run.previous
+                if entry.number == open_run.number + open_run.packets and context.previous == named:
+                    open_run.packets += 1
+                    open_run.size += sent.size_bytes
+                    _count(open_run.counts, entry.messages)
+                    continue
+            self._add_sent(session, sent, now_ns)
+            open_run, before = self._run, context.outgoing if isinstance(context, PacketContext) else None
+
     def _add_sent(self, session: str, sent: SessionPacket, now_ns: int) -> None:
         context, resend = sent.context, sent.sends > 1
         if not isinstance(context, PacketContext):

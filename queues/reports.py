@@ -4,7 +4,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
-from triack.base.ack_trigger import AckTrigger
+from triack.base.ack_trigger import AckTerms, AckTrigger
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
@@ -122,6 +122,9 @@ class Reports:
             ack_timeout_max_ns=policy.ack_timeout_max_ns,
             store_ack_timeout_min_ns=policy.store_ack_timeout_min_ns,
             store_ack_timeout_max_ns=policy.store_ack_timeout_max_ns,
+            ack_at_once=_at_once(terms),
+            **({} if terms.idle_ns is None else {"ack_idle_ns": terms.idle_ns}),
+            cleanup_interval_ns=session.idle.interval_ns,
             congestion=session.window.congestion.name if session.window.congestion is not None else "none",
         )
         self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
@@ -254,3 +257,9 @@ def _share(trigger: AckTrigger) -> str:
     """Of the window, exactly; empty when none counts."""
     share = trigger.window_share
     return "" if share is None else f"{Fraction(share).numerator}/{Fraction(share).denominator}"
+
+
+def _at_once(terms: AckTerms) -> str:
+    """What makes an ack due at once, in words."""
+    told = {"gap": terms.on_gap, "duplicate": terms.on_duplicate, "request": terms.on_request}
+    return " ".join(name for name, is_told in told.items() if is_told)

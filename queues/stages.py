@@ -1,9 +1,10 @@
 """Which stage each message has reached, for those who ask. Costs nothing per message until someone does."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import islice
 
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected, UsageError
@@ -88,15 +89,15 @@ class StageTracker:
         """Whether anyone waits."""
         return bool(self._waiting)
 
-    def awaits(self, entry: Entry) -> bool:
-        """Whether anyone waits for a message in this packet."""
+    def awaits(self, first: Entry, last: Entry) -> bool:
+        """Whether anyone waits for a message in these packets, or in those between them."""
         waiting = self._waiting
-        return bool(waiting) and bool(_common(waiting, range(entry.first_ticket, entry.first_ticket + entry.tickets)))
+        return bool(waiting) and bool(_common(waiting, range(first.first_ticket, last.first_ticket + last.tickets)))
 
-    def add(self, entry: Entry) -> None:
-        """A packet was made."""
-        self._starts.append(entry.first_ticket)
-        self._entries.append(entry)
+    def add(self, entries: list[Entry]) -> None:
+        """Packets were made."""
+        self._starts += [entry.first_ticket for entry in entries]
+        self._entries += entries
 
     def handle_queued(self, tickets: int) -> None:
         """All messages with a ticket below are queued."""
@@ -133,12 +134,20 @@ class StageTracker:
 
     def reached_until(self, tickets: range, stage: Stage) -> int:
         """How far a row of messages has come, looked at by the packet: the first ticket that has not, or the end."""
-        at, reasons = tickets.start, list[str | None]()
-        while at < tickets.stop:
-            if not self._answer(at, _Wait(stage, reasons.append)) or reasons.pop() is not None:
-                return at
-            at = max((entry.first_ticket + entry.tickets for entry in self._find(at)), default=at + 1)
-        return tickets.stop
+        at, end = tickets.start, min(tickets.stop, self.queued)
+        for first, behind, _ in [(0, self._forgotten_below, ""), *self._failed]:
+            if first < end and at < behind:
+                end = max(first, at)
+        index = bisect_left(self._starts, at)
+        while index and self._entries[index - 1].first_ticket + self._entries[index - 1].tickets > at:
+            index -= 1
+        # What is no more between packets, and before them, is done.
+        for entry in islice(self._entries, index, None):
+            if entry.first_ticket >= end:
+                break
+            if not _reached(entry, stage):
+                return max(at, entry.first_ticket)
+        return max(at, end)
 
     def fates(self, tickets: range) -> Iterator[tuple[range, str | None]]:
         """What became of messages whose packets are gone: runs of them, and why they failed or None."""

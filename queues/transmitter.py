@@ -153,23 +153,22 @@ class Transmitter:
     def _fill_from(self, session: Session, link: Link, outgoing: OutgoingQueue, most: int, now_ns: int) -> None:
         """Let an outgoing queue have its turn, or as much of it as the window takes."""
         sequence = outgoing.sequence
-        for _ in range(min(session.room, most)):
-            entry = sequence.peek()
-            if entry is None:
-                break
-            if entry.body is None:
+        left = min(session.room, most)
+        while left and (run := sequence.peek_run(left)):
+            if run[0].body is None:
                 self._outbox.want_bodies(outgoing)
                 link.end_turn(outgoing)
                 break
-            content, context, awaited = self._outbox.content_of(outgoing, entry)
-            packet = session.send_packet(outgoing.delivery, content, context, asks=awaited)
-            sequence.handle_sent(entry, now_ns, packet=packet)
-            link.handle_given(outgoing)
+            packet = session.send_packets(outgoing.delivery, *self._outbox.contents_of(outgoing, run))
+            sequence.handle_sent(run, now_ns, packet=packet)
+            link.handle_given(outgoing, len(run))
+            left -= len(run)
         self._outbox.handle_handed_over(outgoing)
 
     def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
         session = conversation.session
         session.mark = self._handshakes.history.committed
+        self._transmit_runs(conversation, batches, now_ns)
         while (transmit := session.poll_transmit(now_ns)) is not None:
             counter = transmit.counter
             if transmit.kind is TransmitKind.ACCEPT:
@@ -179,6 +178,15 @@ class Transmitter:
             batches.setdefault(conversation.path, []).append(data)
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
+            self._transmit_runs(conversation, batches, now_ns)
+
+    def _transmit_runs(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        """What leaves by the run, until something else goes first."""
+        while (run := conversation.session.poll_run(now_ns)) is not None:
+            batch = batches.setdefault(conversation.path, [])
+            batch += conversation.channel.seal_run(run.connection_id, run.counter, run.payloads, now_ns)
+            if self._recorder is not None:
+                self._recorder.add_run_sent(conversation.label, run.packets, now_ns)
 
     def _look_for(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
         """Answer a challenge of the peer's, and challenge where it may be."""

@@ -23,6 +23,7 @@ __all__ = [
     "StoreAckSent",
     "Transmit",
     "TransmitKind",
+    "TransmitRun",
 ]
 
 
@@ -68,6 +69,16 @@ class Transmit:
     packet: SessionPacket | None = None
     ack: AckSent | None = None
     store_ack: StoreAckSent | None = None
+
+
+@dataclass(slots=True)
+class TransmitRun:
+    """Datagrams to seal and send that hold one packet each, for the first time; their counters follow the first."""
+
+    connection_id: int
+    counter: int
+    payloads: list[bytes]
+    packets: list[SessionPacket]
 
 
 @dataclass(slots=True)

@@ -13,12 +13,15 @@ class Idle:
     Args:
         interval_ns: how long it may be.
         now_ns: the clock.
+
+    Attributes:
+        interval_ns: the same.
     """
 
-    __slots__ = ("_interval_ns", "_since_ns")
+    __slots__ = ("_since_ns", "interval_ns")
 
     def __init__(self, interval_ns: int, now_ns: int) -> None:
-        self._interval_ns = interval_ns
+        self.interval_ns = interval_ns
         self._since_ns = now_ns
 
     def handle_packet(self, now_ns: int) -> None:
@@ -27,18 +30,18 @@ class Idle:
 
     def is_over(self, now_ns: int) -> bool:
         """Whether it has lasted for the whole interval."""
-        return now_ns >= self._since_ns + self._interval_ns
+        return now_ns >= self._since_ns + self.interval_ns
 
     def look_again_ns(self, now_ns: int) -> int:
         """When to ask again: at the end of the interval, or, if that has passed, half of one from now."""
-        over_ns = self._since_ns + self._interval_ns
-        return over_ns if over_ns > now_ns else now_ns + self._interval_ns // 2
+        over_ns = self._since_ns + self.interval_ns
+        return over_ns if over_ns > now_ns else now_ns + self.interval_ns // 2
 
     # ---- for searches that keep the clock still
 
     def expire(self) -> None:
         """The last packet was long ago."""
-        self._since_ns = -self._interval_ns
+        self._since_ns = -self.interval_ns
 
     def refresh(self, now_ns: int) -> None:
         """The last packet was just now."""

@@ -27,13 +27,17 @@ ASKS = 8
 
 
 class Pacer:
-    """A token bucket that lets packets go at a rate (RFC 9002 section 7.7), a send quantum at a time."""
+    """A token bucket that lets packets go at a rate (RFC 9002 section 7.7), a send quantum at a time.
 
-    __slots__ = ("_credit_bytes", "_datagram_bytes", "_filled_at_ns", "_spent")
+    Attributes:
+        credit_bytes: what is in the bucket.
+    """
+
+    __slots__ = ("_datagram_bytes", "_filled_at_ns", "_spent", "credit_bytes")
 
     def __init__(self, datagram_bytes: int, now_ns: int) -> None:
         self._datagram_bytes = datagram_bytes
-        self._credit_bytes = BURST_PACKETS * datagram_bytes
+        self.credit_bytes = BURST_PACKETS * datagram_bytes
         self._filled_at_ns = now_ns
         self._spent = False
 
@@ -48,12 +52,12 @@ class Pacer:
         flow_bytes = rate * (now_ns - self._filled_at_ns) // SECOND
         if flow_bytes:
             most_bytes = max(BURST_PACKETS * self._datagram_bytes, rate * BUCKET_NS // SECOND)
-            self._credit_bytes = min(self._credit_bytes + flow_bytes, most_bytes)
+            self.credit_bytes = min(self.credit_bytes + flow_bytes, most_bytes)
             self._filled_at_ns = now_ns
-        if self._credit_bytes >= packet_bytes and not self._spent:
+        if self.credit_bytes >= packet_bytes and not self._spent:
             return now_ns
         quantum_bytes = min(rate * QUANTUM_NS // SECOND, QUANTUM_MAX_BYTES)
-        missing_bytes = max(packet_bytes, quantum_bytes) - self._credit_bytes
+        missing_bytes = max(packet_bytes, quantum_bytes) - self.credit_bytes
         self._spent = missing_bytes > 0
         if not self._spent:
             return now_ns
@@ -61,8 +65,8 @@ class Pacer:
         return now_ns - -missing_bytes * SECOND // rate
 
     def spend(self, sent_bytes: int) -> None:
-        """Count a packet that was sent."""
-        self._credit_bytes -= sent_bytes
+        """Count what was sent."""
+        self.credit_bytes -= sent_bytes
 
 
 class NetworkShare:
@@ -94,22 +98,37 @@ class NetworkShare:
         packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
         return self._pacer.ready_at_ns(self.window.rate(rtt.smoothed_ns), packet_bytes, now_ns)
 
-    def handle_sent(self, sent_bytes: int, terms: AckTerms, *, spare_bytes: int = 0) -> bool:
-        """A packet was sent. Returns whether it is time to ask for an ack.
+    def run_bytes(self, rtt: RoundTrip, now_ns: int) -> int:
+        """How many bytes packets may leave behind each other: one more as long as those before it are fewer.
+
+        None of them is held back by the pacer, and none but the last is one with which to ask for an ack. 0 for none
+        now.
+        """
+        if self.ready_at_ns(rtt, now_ns) > now_ns:
+            return 0
+        until_ask_bytes = max(1, -(-self.window.window_bytes // ASKS) - self._unasked_bytes)
+        if not rtt.measured:
+            return until_ask_bytes
+        packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
+        return min(until_ask_bytes, self._pacer.credit_bytes - packet_bytes + 1)
+
+    def handle_sent(self, last_bytes: int, terms: AckTerms, *, before_bytes: int = 0, spare_bytes: int = 0) -> bool:
+        """A packet was sent, or several as ``run_bytes`` said. Returns whether it is time to ask for an ack.
 
         A sender that hears nothing before its window is spent stands still for a round trip, and a peer that waits for
         more than fits into half of it lets that happen. Who has nothing more to send and half of the window left is
         not held back by it.
 
         Args:
-            sent_bytes: of the packet; how many fit goes by its size.
+            last_bytes: of the packet, the last of a run; how many fit goes by its size.
             terms: when the peer acknowledges by itself.
+            before_bytes: of those of the run before it.
             spare_bytes: how much of the window is left, if nothing more is to be sent.
         """
-        self._pacer.spend(sent_bytes)
-        self._unasked_bytes += sent_bytes
+        self._pacer.spend(before_bytes + last_bytes)
+        self._unasked_bytes += before_bytes + last_bytes
         half_bytes = self.window.window_bytes // 2
         if self._unasked_bytes * ASKS < self.window.window_bytes or spare_bytes > half_bytes:
             return False
         self._unasked_bytes = 0
-        return not terms.reached(half_bytes // sent_bytes, half_bytes)
+        return not terms.reached(half_bytes // last_bytes, half_bytes)

@@ -11,9 +11,11 @@ round trip has passed since. As numbers are kept on a resend, order is the order
 the counter of the newest datagram that brought a packet: that tells without doubt which sending arrived, and when.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import nsmallest
+from itertools import islice
 from typing import Any
 
 from triack.base.delivery import Delivery
@@ -178,13 +180,32 @@ class SendWindow:
         return max(0, min(limit - len(self._packets), span))
 
     def push(
-        self, delivery: Delivery, content: bytes, context: object, *, asks: bool, size_bytes: int
-    ) -> SessionPacket:
-        """Number a packet and queue it. The caller has looked at ``room``."""
-        sent = SessionPacket(self.next_number, delivery, content, context, asks, size_bytes)
-        self.next_number += 1
-        self._packets[sent.number] = sent
-        return sent
+        self,
+        delivery: Delivery,
+        contents: Sequence[bytes],
+        contexts: Sequence[object],
+        asks: Sequence[bool],
+        header_bytes: int,
+    ) -> list[SessionPacket]:
+        """Number packets and queue them. The caller has looked at ``room``.
+
+        Args:
+            delivery: their class.
+            contents: of each.
+            contexts: of each.
+            asks: which of them want their acks at once.
+            header_bytes: what a datagram has beside a content.
+        """
+        pushed = [
+            SessionPacket(number, delivery, content, context, asked, len(content) + header_bytes)
+            for number, (content, context, asked) in enumerate(
+                zip(contents, contexts, asks, strict=True), self.next_number
+            )
+        ]
+        self.next_number += len(pushed)
+        for sent in pushed:
+            self._packets[sent.number] = sent
+        return pushed
 
     def peek(self) -> SessionPacket | None:
         """The packet that goes next: lost ones first, or None."""
@@ -232,9 +253,55 @@ class SendWindow:
         sent.order = self._next_order
         sent.sent_at_ns = now_ns
         self._sendings[counter] = (sent.order, now_ns)
-        if len(self._sendings) > SENDINGS_WINDOWS * self._window:
-            del self._sendings[next(iter(self._sendings))]
+        self._forget_sendings()
         self._next_order += 1
+
+    def next_run(self, most_bytes: int) -> list[SessionPacket]:
+        """The packet that ``peek`` gives, and those behind it that may leave at once, all for the first time.
+
+        Args:
+            most_bytes: one more follows as long as those before it have fewer.
+        """
+        packets, number = self._packets, self.highest_sent + 1
+        congestion, is_first = self.congestion, not self._in_flight
+        room_bytes = most_bytes if congestion is None else congestion.window_bytes - self.in_flight_bytes
+        run: list[SessionPacket] = []
+        run_bytes = 0
+        while run_bytes < most_bytes and (sent := packets.get(number)) is not None:
+            run_bytes += sent.size_bytes
+            if run_bytes > room_bytes and not is_first and congestion is not None:
+                break
+            run.append(sent)
+            number += 1
+            is_first = False
+        return run
+
+    def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> None:
+        """The packets of ``next_run`` are on their way, in the datagrams from that counter on."""
+        congestion, order, in_flight_bytes = self.congestion, self._next_order, self.in_flight_bytes
+        state = TRANSITIONS[PacketState.QUEUED][PacketEvent.SENT]
+        for sent in run:
+            sent.state = state
+            if congestion is not None:
+                sent.sending = congestion.handle_sent(sent.size_bytes, in_flight_bytes, now_ns)
+            in_flight_bytes += sent.size_bytes
+            sent.sends = 1
+            sent.order = order
+            sent.sent_at_ns = now_ns
+            self._in_flight[sent.number] = sent
+            self._sendings[counter] = (order, now_ns)
+            order += 1
+            counter += 1
+        self.highest_sent = run[-1].number
+        self.in_flight_bytes = in_flight_bytes
+        self._next_order = order
+        self._forget_sendings()
+
+    def _forget_sendings(self) -> None:
+        excess = len(self._sendings) - SENDINGS_WINDOWS * self._window
+        if excess > 0:
+            for counter in list(islice(self._sendings, excess)):
+                del self._sendings[counter]
 
     def oldest_unacked(self, most: int) -> list[SessionPacket]:
         """What probes should carry: the lowest numbers that were sent and not acknowledged."""
@@ -251,26 +318,29 @@ class SendWindow:
         highest = ranges[-1][1] if ranges else cumulative
         if highest > self.highest_sent:
             raise ProtocolError(DropReason.ACK_OF_UNSENT, f"{highest} of {self.highest_sent}")
-        acked: list[SessionPacket] = []
-        for number in range(self.cumulative + 1, cumulative + 1):
-            self._take(number, acked)
+        acked = self._take(range(self.cumulative + 1, cumulative + 1))
         self.cumulative = max(self.cumulative, cumulative)
         for first, last in ranges:
-            for number in range(max(first, self.cumulative + 1), last + 1):
-                self._take(number, acked)
+            acked += self._take(range(max(first, self.cumulative + 1), last + 1))
         sampled = self._sample(echo, delay_ns, now_ns)
         if self.congestion is not None:
             self._grow(self.congestion, acked, self._rtt.latest_ns if sampled else 0, now_ns)
         return acked
 
-    def _take(self, number: int, acked: list[SessionPacket]) -> None:
-        sent = self._packets.pop(number, None)
-        if sent is None:
-            return
-        self._move(sent, PacketEvent.ACKED)
-        # It is not sent again, and may wait for its store ack for long.
-        sent.content = b""
-        acked.append(sent)
+    def _take(self, numbers: range) -> list[SessionPacket]:
+        packets, in_flight = self._packets, self._in_flight
+        acked: list[SessionPacket] = []
+        for number in numbers:
+            sent = packets.pop(number, None)
+            if sent is None:
+                continue
+            if in_flight.pop(number, None) is not None:
+                self.in_flight_bytes -= sent.size_bytes
+            sent.state = TRANSITIONS[sent.state][PacketEvent.ACKED]
+            # It is not sent again, and may wait for its store ack for long.
+            sent.content = b""
+            acked.append(sent)
+        return acked
 
     def _move(self, packet: SessionPacket, event: PacketEvent) -> None:
         before, after = packet.state, TRANSITIONS[packet.state][event]

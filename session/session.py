@@ -14,13 +14,14 @@ the introductions and the marks, means nothing to it. It is put together from ma
     states        the life of the session, and why it ends       opening       what is said before it is open
     policy        what both ends agree on                        answering     which acks leave with which datagram
     sending       the window, and what counts as lost            session_ack   what arrived
+    departing     which packets leave now
     probing       asking for acks that do not come               store_ack     what is on our disk
     bbr           how much the network takes, and how fast       store_wait    what is not yet on the peer's
     pacing        how fast it takes it                           idle          when there was nothing for too long
     rtt           how long it takes                              timers        every timer, by name
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from triack.base.ack_trigger import longest_delay_ns
@@ -31,6 +32,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import in_ns
 from triack.session import frames as wire
 from triack.session.answering import Answering
+from triack.session.departing import Departing
 from triack.session.events import (
     AcksRequested,
     Event,
@@ -42,6 +44,7 @@ from triack.session.events import (
     SessionOpened,
     Transmit,
     TransmitKind,
+    TransmitRun,
 )
 from triack.session.frames import Hello
 from triack.session.idle import Idle
@@ -82,6 +85,7 @@ class Session:
         peer_mark: the greatest mark that came from the peer.
         policy: what is in force; before the peer has spoken, what this end would like.
         answering: the acks that this end owes, and when they are due.
+        idle: how long there has been nothing to do.
     """
 
     def __init__(
@@ -106,16 +110,19 @@ class Session:
         self._settings = settings
         self._overhead_bytes = overhead_bytes
         self._datagram_bytes = settings.max_datagram_bytes
-        self._share = NetworkShare(settings, session_id ^ connection_id, now_ns) if shares_network else None
-        congestion = None if self._share is None else self._share.window
+        share = NetworkShare(settings, session_id ^ connection_id, now_ns) if shares_network else None
+        congestion = None if share is None else share.window
         self.window = SendWindow(settings.max_unacked_packet, self.rtt, congestion)
         self._opening = Opening(replace(own, policy=self.policy), peer)
         span = SPAN_WINDOWS * settings.max_unacked_packet
         self.answering = Answering(settings.max_unacked_packet, self.policy, span)
         self._store_wait = StoreWait(self.policy)
         self._probing = Probing()
-        self._idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
+        self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
+        self._departing = Departing(
+            self.window, share, self._probing, self.answering, self.rtt, self._timers, overhead_bytes
+        )
         self._events: list[Event] = []
         self._counter = 0
         self._goodbye: CloseReason | None = None
@@ -170,10 +177,16 @@ class Session:
         Raises:
             ValueError: no datagram at all can hold the content.
         """
-        size_bytes = len(content) + wire.PACKET_HEADER_BYTES + self._overhead_bytes
-        if size_bytes > DATAGRAM_MAX_BYTES:
-            raise ValueError(f"a content of {len(content)} bytes does not fit the datagram")
-        return self.window.push(delivery, content, context, asks=asks, size_bytes=size_bytes).number
+        return self.send_packets(delivery, (content,), (context,), (asks,))
+
+    def send_packets(
+        self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[bool]
+    ) -> int:
+        """``send_packet`` for each of several. Returns the session's number of the first."""
+        header_bytes, longest_bytes = wire.PACKET_HEADER_BYTES + self._overhead_bytes, max(map(len, contents))
+        if longest_bytes + header_bytes > DATAGRAM_MAX_BYTES:
+            raise ValueError(f"a content of {longest_bytes} bytes does not fit the datagram")
+        return self.window.push(delivery, contents, contexts, asks, header_bytes)[0].number
 
     def ping(self) -> None:
         """Ask the peer for every ack that it owes."""
@@ -316,6 +329,20 @@ class Session:
             return None
         return self._transmit_hello(now_ns)
 
+    def poll_run(self, now_ns: int) -> TransmitRun | None:
+        """The next datagrams to send that hold one packet each and nothing else; None: ``poll_transmit`` says what."""
+        run = self._departing.next_run(now_ns) if self.state in (State.OPEN, State.DRAINING) else []
+        if not run:
+            return None
+        connection_id, counter = self.take_counter()
+        self._counter += len(run) - 1
+        asks = self._departing.handle_run_sent(run, counter, now_ns)
+        self._handle_departed(run, now_ns)
+        payloads = [wire.encode_packet(sent.number, sent.delivery, sent.asks, sent.content, self.mark) for sent in run]
+        if asks and not run[-1].asks:
+            payloads[-1] = wire.encode_packet(run[-1].number, run[-1].delivery, asks, run[-1].content, self.mark)
+        return TransmitRun(connection_id, counter, payloads, run)
+
     # ---- sending
 
     def _transmit_goodbye(self, reason: CloseReason, now_ns: int) -> Transmit:
@@ -342,7 +369,7 @@ class Session:
         return Transmit(kind, *self.take_counter(), hello.encode())
 
     def _transmit_frames(self, now_ns: int) -> Transmit | None:
-        sent = self._next_packet(now_ns)
+        sent = self._departing.next_packet(now_ns)
         answering, probing = self.answering, self._probing
         ack, store_ack = answering.leaving(now_ns, with_packet=sent is not None)
         if sent is None and not ack and not store_ack and not probing.ping_due:
@@ -369,51 +396,21 @@ class Session:
         transmit.payload = b"".join(frames)
         return transmit
 
-    def _next_packet(self, now_ns: int) -> SessionPacket | None:
-        probe = self._probing.peek()
-        if probe is not None:
-            # Neither congestion window nor pacer hold back a probe (RFC 9002 6.2.4, 7.5).
-            return probe
-        sent = self.window.next_with_credit()
-        if sent is not None and self._share is not None:
-            ready_at_ns = self._share.ready_at_ns(self.rtt, now_ns)
-            if ready_at_ns > now_ns:
-                self._timers.start(Timer.PACING, ready_at_ns)
-                return None
-        return sent
-
     def _send(self, sent: SessionPacket, now_ns: int) -> bytes:
-        probes = self._probing.handle_sent(sent)
-        window = self.window
-        window.handle_sent(sent, self._counter, now_ns)
-        share, terms = self._share, self.answering.terms
-        spent = share is not None and share.handle_sent(sent.size_bytes, terms, spare_bytes=window.spare_bytes)
-        waits = spent or self._stands_still
-        asks = sent.asks or probes or sent.sends > 1 or (waits and not self._peer_acks)
-        self._probing.last_asked = asks
-        self._idle.handle_packet(now_ns)
-        if sent.delivery in DURABLE and sent.sends == 1:
-            self._store_wait.add(sent)
+        asks = self._departing.handle_sent(sent, self._counter, now_ns)
+        self._handle_departed([sent], now_ns)
+        return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.mark)
+
+    def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
+        self.idle.handle_packet(now_ns)
+        durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1]
+        if durable:
+            self._store_wait.add(durable)
             if not self._timers.runs(Timer.STORE_ACK_LIMIT):
                 self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
         if not self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         self._arm_probe(now_ns)
-        return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.mark)
-
-    @property
-    def _stands_still(self) -> bool:
-        """Whether no packet may leave before something is acknowledged: a window is closed."""
-        following = self.window.peek()
-        return not self.window.room if following is None else not self.window.has_credit(following)
-
-    @property
-    def _peer_acks(self) -> bool:
-        """Whether so much is on its way that the peer acknowledges some of it at once, without being asked."""
-        window = self.window
-        header_bytes = wire.PACKET_HEADER_BYTES + self._overhead_bytes
-        content_bytes = window.in_flight_bytes - window.in_flight * header_bytes
-        return self.answering.terms.reached(window.in_flight, content_bytes)
 
     # ---- receiving
 
@@ -428,7 +425,7 @@ class Session:
         self.answering.agree(self.policy, self._opening.round_trip_ns(now_ns))
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
-        self._idle.handle_packet(now_ns)
+        self.idle.handle_packet(now_ns)
         self._events.append(SessionOpened())
 
     def _hear(self, now_ns: int) -> None:
@@ -445,13 +442,13 @@ class Session:
         self.peer_mark = max(self.peer_mark, frame.mark)
         event = self.answering.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
-            self._idle.handle_packet(now_ns)
+            self.idle.handle_packet(now_ns)
         self._events.append(event)
 
     def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
         self._hear(now_ns)
         self.peer_mark = max(self.peer_mark, run.mark)
-        self._idle.handle_packet(now_ns)
+        self.idle.handle_packet(now_ns)
         self._events.append(self.answering.handle_run(run, counter, now_ns))
         self.answering.arm(self._timers)
 
@@ -470,7 +467,7 @@ class Session:
         self._detect_losses(now_ns)
         if acked or not self._timers.runs(Timer.PROBE):
             self._arm_probe(now_ns)
-        if acked and window.in_flight and not self._probing.last_asked and self._stands_still and not self._peer_acks:
+        if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
             # A window that has become smaller is closed by what the peer need not acknowledge yet.
             self._probing.ping_due = True
         if not window.unacked:
@@ -518,7 +515,7 @@ class Session:
     def _arm_probe(self, now_ns: int) -> None:
         if self.window.in_flight:
             first_ns = self.rtt.probe_ns
-            if not self._probing.last_asked and not self._peer_acks:
+            if not self._probing.last_asked and not self._departing.peer_acks:
                 first_ns += self.answering.terms.delay_ns
         elif self._store_wait:
             first_ns = self._store_wait.probe_ns
@@ -551,8 +548,8 @@ class Session:
         self._probing.handle_timer(oldest, awaits_store=bool(self._store_wait))
         if not oldest:
             self._arm_probe(now_ns)
-        elif self._probing.is_persistent and self._share is not None:
-            self._share.window.handle_persistent_congestion()
+        elif self._probing.is_persistent and self.window.congestion is not None:
+            self.window.congestion.handle_persistent_congestion()
 
     def _on_ack_limit(self, _now_ns: int) -> None:
         if self.window.unacked:
@@ -564,10 +561,10 @@ class Session:
 
     def _on_cleanup(self, now_ns: int) -> None:
         waits = self.window.unacked or self._store_wait or self.state is not State.OPEN
-        if self._idle.is_over(now_ns) and not waits:
+        if self.idle.is_over(now_ns) and not waits:
             self.close(CloseReason.IDLE)
         else:
-            self._timers.start(Timer.CLEANUP, self._idle.look_again_ns(now_ns))
+            self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
 
     def _on_pacing(self, _now_ns: int) -> None:
         """Nothing to do: ``poll_transmit`` looks at the pacer itself."""
@@ -592,14 +589,14 @@ class Session:
         if timer is Timer.LOSS:
             self.window.expire()
         elif timer is Timer.CLEANUP:
-            self._idle.expire()
+            self.idle.expire()
         else:
             self.answering.expire(timer)
 
     def refresh(self, now_ns: int) -> None:
         """Whatever a timer looks back to was just now."""
         self.window.refresh(now_ns)
-        self._idle.refresh(now_ns)
+        self.idle.refresh(now_ns)
 
     def normalize(self, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
         """Bring a session that rests into the form in which it is compared with others.

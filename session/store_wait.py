@@ -52,9 +52,10 @@ class StoreWait:
         policy, adaptive_ns = self._policy, TIMEOUT_PROBES * self._delay.probe_ns
         return min(max(adaptive_ns, policy.store_ack_timeout_min_ns), policy.store_ack_timeout_max_ns)
 
-    def add(self, packet: SessionPacket) -> None:
-        """A durable packet was sent for the first time."""
-        self._packets[packet.number] = packet
+    def add(self, packets: list[SessionPacket]) -> None:
+        """Durable packets were sent for the first time."""
+        for packet in packets:
+            self._packets[packet.number] = packet
 
     def forget(self, numbers: list[int]) -> None:
         """Nobody wants to hear of these any more."""

@@ -12,7 +12,7 @@ Pure: the clock is an argument.
 
 from cryptography.exceptions import InvalidTag
 
-from triack.base.datagram import HEADER_BYTES, Header, Kind
+from triack.base.datagram import HEADER_BYTES, Kind, encode_header
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -70,18 +70,28 @@ class SealingKeys:
         self._epoch = 0
         self._use(key, now_ns)
 
-    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
-        """Return the whole datagram. Raises UsageError for a counter that is not above all before it."""
-        if not self._last < counter < NONCE_MAX:
+    def seal(self, kind: Kind, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """Return whole datagrams, whose counters follow the first one.
+
+        Raises UsageError for a counter that is not above all before it.
+        """
+        if not self._last < counter <= NONCE_MAX - len(payloads):
             # With the same counter twice, AES-GCM would tell the world how to forge. Never, whoever made the mistake.
             raise UsageError(f"seal datagram {counter}: {self._last} was sealed before it")
-        if now_ns >= self._until_ns or not self._left:
-            self._epoch = (self._epoch + 1) & _EPOCH_MASK
-            self._use(next_key(self._suite, self._key), now_ns)
-        self._last = counter
-        self._left -= 1
-        header = Header(kind, connection_id, counter, self._epoch).encode()
-        return header + self._aead.encrypt(self._nonce(counter), payload, header)
+        sealed: list[bytes] = []
+        while payloads:
+            if now_ns >= self._until_ns or not self._left:
+                self._epoch = (self._epoch + 1) & _EPOCH_MASK
+                self._use(next_key(self._suite, self._key), now_ns)
+            some, payloads = payloads[: self._left], payloads[self._left :]
+            self._left -= len(some)
+            encrypt, nonce, epoch = self._aead.encrypt, self._nonce, self._epoch
+            for payload in some:
+                header = encode_header(kind, connection_id, counter, epoch)
+                sealed.append(header + encrypt(nonce(counter), payload, header))
+                counter += 1
+        self._last = counter - 1
+        return sealed
 
     def _use(self, key: bytes, now_ns: int) -> None:
         self._key = key
@@ -129,8 +139,8 @@ class OpeningKeys:
         self._look_ns = self._expiry_ns
         self._ahead: list[tuple[bytes, Aead]] = []
 
-    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
-        """Return the payload.
+    def open(self, datagram: bytes, counter: int, epoch: int, now_ns: int) -> bytes:
+        """Return the payload of a datagram whose header has that counter and that epoch.
 
         Raises:
             ProtocolError: ``too-short``, ``replayed``, ``key-expired``, ``bad-tag``, ``too-many-forgeries``; only the
@@ -138,11 +148,11 @@ class OpeningKeys:
         """
         if len(datagram) < OVERHEAD_BYTES:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
-        counter, steps, aead = header.counter, 0, self._aead
+        steps, aead = 0, self._aead
         if self._window.has(counter):
             raise ProtocolError(DropReason.REPLAYED, str(counter))
-        if header.epoch != self._epoch or now_ns >= self._look_ns:
-            steps, aead = self._look(header.epoch, now_ns)
+        if epoch != self._epoch or now_ns >= self._look_ns:
+            steps, aead = self._look(epoch, now_ns)
         try:
             payload = aead.decrypt(self._nonce(counter), datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
         except InvalidTag:

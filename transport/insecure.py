@@ -5,7 +5,7 @@ header (20 bytes), payload, digest (16 bytes)
 
 from hashlib import blake2b
 
-from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind
+from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, Opened, encode_header, open_each
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
@@ -29,10 +29,15 @@ class InsecureChannel:
 
     def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, _now_ns: int) -> bytes:
         """Return header, payload and their BLAKE2b digest (RFC 7693)."""
-        header = Header(kind, connection_id, counter).encode()
+        header = encode_header(kind, connection_id, counter)
         digest = blake2b(header, digest_size=DIGEST_BYTES)
         digest.update(payload)
         return b"".join((header, payload, digest.digest()))
+
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """The same for data that leaves together."""
+        run = enumerate(payloads, counter)
+        return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
 
     def open(self, datagram: bytes, _header: Header, _now_ns: int) -> bytes:
         """Return the payload.
@@ -45,6 +50,10 @@ class InsecureChannel:
         if blake2b(memoryview(datagram)[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest() != datagram[-DIGEST_BYTES:]:
             raise ProtocolError(DropReason.BAD_TAG)
         return datagram[HEADER_BYTES:-DIGEST_BYTES]
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        """The same for data that came together."""
+        return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters)
 
 
 _CHANNEL = InsecureChannel()

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind
+from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, Opened, open_each
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.peers import Directory, Peer
 from triack.base.reasons import DropReason
@@ -239,14 +239,27 @@ class _Secured:
         """Header and tag."""
         return OVERHEAD_BYTES
 
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """Return whole datagrams of data. Raises UsageError when there are no keys yet, or none any more."""
+        if self._sealing is None:
+            raise self._refuse(_DATA.name, "the handshake is not over")
+        return self._sealing.seal(_DATA, connection_id, counter, payloads, now_ns)
+
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
         """Return the payload of a datagram. Raises ProtocolError: see ``Channel``, and ``not-open`` without keys."""
         kind = header.kind
         if kind is _DATA or kind is _CHALLENGE or kind is _RESPONSE:
             if self._opening is None:
                 raise ProtocolError(DropReason.NOT_OPEN)
-            return self._opening.open(datagram, header, now_ns)
+            return self._opening.open(datagram, header.counter, header.epoch, now_ns)
         return self._open_hello(datagram, header, now_ns)
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        """Return the payloads of data that came together."""
+        opening, epoch = self._opening, header.epoch
+        if opening is None:
+            return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters)
+        return open_each(lambda datagram, counter: opening.open(datagram, counter, epoch, now_ns), datagrams, counters)
 
     def _open_hello(self, _datagram: bytes, header: Header, _now_ns: int) -> bytes:
         raise ProtocolError(DropReason.UNEXPECTED_ACCEPT, header.kind.name)
@@ -293,10 +306,19 @@ class _Caller(_Secured):
             return self._connect(connection_id, counter, payload, now_ns)
         if self._sealing is None:
             raise self._refuse(kind.name, "no accept has been opened")
+        self._talk()
+        return self._sealing.seal(kind, connection_id, counter, [payload], now_ns)[0]
+
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """Return whole datagrams of data. Raises UsageError as ``seal``."""
+        sealed = super().seal_run(connection_id, counter, payloads, now_ns)
+        self._talk()
+        return sealed
+
+    def _talk(self) -> None:
         if not self._is_talking:
             self._is_talking = True
             self._attempts.clear()
-        return self._sealing.seal(kind, connection_id, counter, payload, now_ns)
 
     def end(self) -> None:
         """Seal and open nothing any more, accepts neither."""
@@ -379,7 +401,7 @@ class _Answerer(_Secured):
             return self._accept(connection_id, counter, payload, now_ns)
         if self._sealing is None:
             raise self._refuse(kind.name, "the accept has not been sealed")
-        return self._sealing.seal(kind, connection_id, counter, payload, now_ns)
+        return self._sealing.seal(kind, connection_id, counter, [payload], now_ns)[0]
 
     def end(self) -> None:
         """Seal and open nothing any more, and no accept."""

@@ -21,7 +21,7 @@ from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageErro
 from triack.base.reasons import DropReason
 from triack.node.consumer import BATCH_MESSAGES, AckMode
 from triack.node.control import handover
-from triack.node.control.client_receipts import ClientReceipt, ClientReceipts
+from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, settled
 from triack.node.control.frames import VERSION, Header, Link, cut
 from triack.node.enrolling import EnrolledPeer
 from triack.node.message import Holder, Message, way_back
@@ -34,6 +34,7 @@ from triack.queues.browse import BrowsedMessage, Position
 from triack.queues.mailbox import Lease, QueuedPacket
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.queues.redelivery import Redelivery
+from triack.queues.stages import Stage
 
 __all__ = ["Client", "ClientConsumer", "ClientInvitation", "ClientTransaction", "connect_to"]
 
@@ -187,15 +188,17 @@ class Client:
         body: bytes,
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | str | None = None,
+        timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> ClientReceipt:
         """Let the node accept a message for sending; see ``Node.send``."""
+        name = _name_of(destination, delivery)
+        check_until(until, delivery, timeout)
         body = as_bytes(destination, body)
         check_size(destination, body)
-        header, _ = await self.call(
-            "send", body, destination=destination, delivery=_name_of(destination, delivery), properties=properties
-        )
-        return ClientReceipt(self, header)
+        header, _ = await self.call("send", body, destination=destination, delivery=name, properties=properties)
+        return await settled(ClientReceipt(self, header), until, timeout)
 
     async def send_many(
         self,
@@ -203,17 +206,20 @@ class Client:
         bodies: Iterable[bytes],
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
+        until: Stage | str | None = None,
+        timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> ClientReceipts:
         """Let the node accept messages for sending, in order; see ``Node.send_many``."""
         name = _name_of(destination, delivery)
+        check_until(until, delivery, timeout)
         headers: list[Header] = []
         for body, sizes in _frames_of(destination, bodies):
             header, _ = await self.call(
                 "send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
             )
             headers.append(header)
-        return ClientReceipts(self, headers)
+        return await settled(ClientReceipts(self, headers), until, timeout)
 
     async def request(
         self,

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from triack.base.checks import check_timeout
+from triack.base.delivery import Delivery
 from triack.base.errors import WaitTimeout
 from triack.node.control.frames import Header
-from triack.node.receipt import MessageWaits, Waits
+from triack.node.receipt import MessageWaits, Waits, check_stage
 from triack.queues.stages import Stage
 
-__all__ = ["Caller", "ClientReceipt", "ClientReceipts"]
+__all__ = ["Caller", "ClientReceipt", "ClientReceipts", "check_until", "settled"]
+
+_R = TypeVar("_R", bound=Waits)
 
 
 class Caller(Protocol):
@@ -77,6 +80,19 @@ class ClientReceipts(Waits, Sequence[ClientReceipt]):
         except WaitTimeout:
             name = _name_of(stage)
             raise WaitTimeout(f"{len(self)} messages not all {name} after {timeout} s") from None
+
+
+def check_until(until: Stage | str | None, delivery: Delivery, timeout: float | None) -> None:
+    """What a call that sends is to wait for. Raises UsageError when its messages have no such stage."""
+    if until is not None:
+        check_stage(until, delivery, timeout)
+
+
+async def settled(receipt: _R, until: Stage | str | None, timeout: float | None) -> _R:
+    """The same, as soon as its messages have come that far; None: at once."""
+    if until is not None:
+        await receipt.reached(until, timeout)
+    return receipt
 
 
 async def _wait(client: Caller, number: int, at: int | None, stage: Stage | str, timeout: float | None) -> None:

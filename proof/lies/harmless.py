@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from proof.lies.mutate import Lie, Log, Record
 from triack.tools.replay.incoming_check import DEAD_LETTER_LANE
-from triack.tools.replay.schema import FOR_EVER
+from triack.tools.replay.schema import EXPRESS, FOR_EVER
 
 __all__ = ["HARMLESS", "Kind", "reason_for"]
 
 ACKS_IN = ("ack_received", "store_ack_received", "order_ack_received")
 ACKS_OUT = ("ack_sent", "store_ack_sent", "order_ack_sent")
 SETTINGS = ("ack_threshold", "congestion", "idle_ack_delay_ns", "max_unacked_packet", "unacked", "window")
+CHANGES = ("raise", "lower", "other")
 ENDS = ("drop", "lost", "shift")
 
 
@@ -58,24 +59,70 @@ def _covered(ack: Record) -> set[int]:
     return {packet for first, last in spans for packet in range(first, last + 1)}
 
 
-def _arrived(lie: Lie, log: Log, packet: int) -> tuple[object, ...]:
-    """Which packet of which stream a packet of the session was."""
-    arrivals = (it for it in log[lie.start] if it["event"] == "packet_received" and "lane" in it)
-    for it in arrivals:
-        if it["session"] == lie.said["session"] and 0 <= packet - it["packet"] < it["packets"]:
-            return _place({**it, "number": it["number"] + packet - it["packet"]})
+def _arrived(lie: Lie, log: Log, packet: int) -> tuple[object, ...] | str:
+    """Which packet of which stream a packet of the session was, or that it was of class express."""
+    for it in log[lie.start]:
+        mine = it["event"] == "packet_received" and it["session"] == lie.said["session"]
+        if mine and 0 <= packet - it["packet"] < it["packets"]:
+            return EXPRESS if it["class"] == EXPRESS else _place({**it, "number": it["number"] + packet - it["packet"]})
     return ()
 
 
+def _came(lie: Lie, log: Log) -> bool:
+    """Whether any of these packets arrived anywhere, or an ack of them."""
+    packets = range(lie.truth["packet"], lie.truth["packet"] + lie.truth["packets"])
+    known: set[int] = set()
+    for it in (it for some in log.values() for it in some if it.get("session") == lie.truth["session"]):
+        is_own = it["node"] == lie.start[0]
+        if it["event"] == "packet_received" and not is_own:
+            known.update(range(it["packet"], it["packet"] + it["packets"]))
+        elif it["event"].endswith("ack_received") and is_own:
+            known.update(packet for first, last in it["ranges"] for packet in range(first, last + 1))
+    return not known.isdisjoint(packets)
+
+
+def _is_given_up(lie: Lie, log: Log) -> bool:
+    """Whether what a commit says too much had been given up by its origin."""
+    removed = (
+        it for some in log.values() for it in some if it["event"] == "removed" and _stream(it) == _stream(lie.truth)
+    )
+    return any(it["first"] <= lie.said["last"] <= it["last"] for it in removed)
+
+
+def _order_refused(lie: Lie, log: Log) -> bool:
+    """Whether an order ack only says more of packets that were refused for ever."""
+    refused = {_place(it) for it in log[lie.start] if it["event"] == "rejected" and it["reason"] in FOR_EVER}
+    numbers = range(lie.truth["number"] + 1, lie.said["number"] + 1)
+    return lie.kind == "raise" and all((*_stream(lie.truth), number) in refused for number in numbers)
+
+
+def _is_empty(lie: Lie, log: Log) -> bool:
+    """Whether nothing happened in the session of a record but that it opened and closed."""
+    session = lie.truth["session"]
+    events = {it["event"] for some in log.values() for it in some if it.get("session") == session}
+    return not any("packet" in event for event in events)
+
+
 def _is_on_disk(lie: Lie, log: Log) -> bool:
-    """Whether what a store ack says too much was refused before as a duplicate: it was on the disk by then."""
-    top = _arrived(lie, log, max([lie.said["cumulative"], *(last for _, last in lie.said["ranges"])]))
-    before = (it for it in log[lie.start][: lie.at] if it["event"] == "rejected" and it["reason"] == "duplicate")
-    return any(_place(it) == top for it in before)
+    """Whether what a store ack says too much was on the disk by then, or never will be: express packets are passed."""
+    news = {_arrived(lie, log, packet) for packet in _covered(lie.said) - _covered(lie.truth)}
+    before = [it for it in log[lie.start][: lie.at] if "lane" in it]
+    there = {_place(it) for it in before if it["event"] == "rejected" and it["reason"] == "duplicate"}
+    there |= {
+        (it["origin"], it["lane"], it["sequence"], number)
+        for it in before
+        if it["event"] == "committed"
+        for number in range(it["first"], it["last"] + 1)
+    }
+    return news <= there | {EXPRESS}
+
+
+def _stream(record: Record) -> tuple[object, ...]:
+    return record["origin"], record["lane"], record["sequence"]
 
 
 def _place(record: Record) -> tuple[object, ...]:
-    return record["origin"], record["lane"], record["sequence"], record["number"]
+    return *_stream(record), record["number"]
 
 
 def _killed(lie: Lie, log: Log) -> bool:
@@ -138,7 +185,7 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.event in (*ACKS_IN, *ACKS_OUT) and lie.kind == "repeat",
     ),
     "on-disk": Kind(
-        "A store ack of what was on the disk already; it might have said so.",
+        "A store ack of what was on the disk already, or is never put there; it might have said so.",
         lambda lie, log: (lie.event, lie.kind) == ("store_ack_sent", "raise") and _is_on_disk(lie, log),
     ),
     "given": Kind(
@@ -165,13 +212,15 @@ HARMLESS: dict[str, Kind] = {
         "A copy more or less on the wire, of what arrives again or leaves again anyway.",
         lambda lie, _: (
             lie.event in ("packet_sent", "packet_received")
-            and (lie.kind in ("drop", "repeat") or lie.field == "packet")
+            and (lie.kind in ("drop", "repeat") or lie.field in ("packet", "packets"))
             and bool(lie.truth.get("resend") or lie.truth.get("duplicate") or lie.kind == "drop")
         ),
     ),
     "waiting": Kind(
         "It may still wait: for its reader, its packet for the next attempt, its end for the dead-letter queue.",
-        lambda lie, _: lie.kind in ("drop", "lower", "raise") and lie.event in ("handed", "removed", "queued"),
+        lambda lie, _: (
+            lie.kind in ("drop", "lower", "raise") and lie.event in ("handed", "removed", "queued", "expired")
+        ),
     ),
     "resend": Kind(
         "A resend tier that sends fewer packets than it might, or whose first attempt is known by its packets alone.",
@@ -197,9 +246,29 @@ HARMLESS: dict[str, Kind] = {
         "Dead letters are in no stream; their lane promises no order and no count.",
         lambda lie, _: lie.truth.get("lane") == DEAD_LETTER_LANE,
     ),
+    "on-its-way": Kind(
+        "Of a packet that reached nobody only its sender knows what was in it.",
+        lambda lie, log: (
+            lie.event == "packet_sent"
+            and lie.field in ("number", "previous", "sequence", "counts")
+            and not _came(lie, log)
+        ),
+    ),
+    "given-up": Kind(
+        "A commit may go past what its origin has given up.",
+        lambda lie, log: (lie.event, lie.field, lie.kind) == ("committed", "last", "raise") and _is_given_up(lie, log),
+    ),
+    "empty": Kind(
+        "A session in which nothing happened may as well not have opened, or with another policy.",
+        lambda lie, log: lie.event == "session_opened" and lie.kind in ("drop", *CHANGES) and _is_empty(lie, log),
+    ),
     "refusal": Kind(
-        "Which packets a node refuses, and why, frees nothing, nor does a store ack of them; a false duplicate shows.",
-        lambda lie, log: lie.event == "rejected" or (lie.event == "store_ack_sent" and _refuses(lie, log)),
+        "Which packets a node refuses, and why, frees nothing, nor does an ack of them; a false duplicate shows.",
+        lambda lie, log: (
+            lie.event == "rejected"
+            or (lie.event == "store_ack_sent" and _refuses(lie, log))
+            or (lie.event == "order_ack_sent" and lie.field == "number" and _order_refused(lie, log))
+        ),
     ),
     "unknown-before": Kind(
         "Of a stream of which nothing was known to be on disk, nothing need be found there.",

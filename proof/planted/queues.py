@@ -163,7 +163,7 @@ def _state_missing(patch: Patch) -> None:
     set_state = Engine.set_state
 
     def forgetful(self: Engine, key: str, value: bytes | None) -> None:
-        if value is None or len(self._jobs.group.commit.state) % 2:
+        if value is None or len(self.jobs.group.commit.state) % 2:
             set_state(self, key, value)
 
     patch.setattr(Engine, "set_state", forgetful)

@@ -17,9 +17,11 @@ EVERY = 50
 def _nonce(patch: Patch) -> None:
     seal = SealingKeys.seal
 
-    def careless(self: SealingKeys, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
+    def careless(
+        self: SealingKeys, kind: Kind, connection_id: int, counter: int, payloads: list[bytes], now_ns: int
+    ) -> list[bytes]:
         self._last = -1
-        return seal(self, kind, connection_id, counter - (counter % EVERY == 0), payload, now_ns)
+        return seal(self, kind, connection_id, counter - (counter % EVERY == 0), payloads, now_ns)
 
     patch.setattr(SealingKeys, "seal", careless)
 

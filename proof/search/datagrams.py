@@ -7,7 +7,16 @@ datagram.
 
 from dataclasses import dataclass
 
-from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, read_header
+from triack.base.datagram import (
+    HEADER_BYTES,
+    Answer,
+    Channel,
+    Header,
+    Kind,
+    Opened,
+    open_each,
+    read_header,
+)
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.queues.packing import unpack
@@ -39,9 +48,18 @@ class Bare:
         """Header and payload."""
         return Header(kind, connection_id, counter).encode() + payload
 
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        """The same for data that leaves together."""
+        run = enumerate(payloads, counter)
+        return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
+
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:  # noqa: ARG002
         """The payload."""
         return datagram[HEADER_BYTES:]
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        """The same for data that came together."""
+        return open_each(lambda datagram, _: self.open(datagram, header, now_ns), datagrams, counters)
 
 
 class BareChannels:

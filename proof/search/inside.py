@@ -57,6 +57,8 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
     for number, link in enumerate(engine.outbox.links.values()):
         if link.conversation is None and link.busy and link.retry_at_ns and not engine.draining:
             yield ("connect", number, "retry")
+    if engine.jobs.next_deadline() is not None:
+        yield ("commit", 0, "lazy")
 
 
 def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
@@ -72,6 +74,8 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
         for outgoing in engine.outbox.queues:
             if outgoing.lane == owner:
                 outgoing.sequence.tier.expire(now_ns)
+    elif kind == "commit":
+        engine.jobs.expire(now_ns)
     else:
         link = list(engine.outbox.links.values())[owner]
         link.retry_at_ns = now_ns

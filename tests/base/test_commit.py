@@ -31,3 +31,16 @@ def test_every_field_alone_makes_a_commit(name: str) -> None:
     else:
         held.append((1, 2))
     assert commit
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Commit) if field.name != "serial"])
+def test_what_only_takes_out_adds_nothing(name: str) -> None:
+    """Everything else does, so that somebody may wait for it."""
+    commit = Commit()
+    held = getattr(commit, name)
+    if isinstance(held, dict):
+        held[b"x"] = PeerRow(b"x", 1, 1)
+    else:
+        held.append((1, 2))
+    taking_out = {"outgoing_deletes", "message_deletes", "progress", "queue_deletes"}
+    assert commit.adds == (name not in taking_out)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
+from triack.base.datagram import HEADER_BYTES, Header, Kind, counters_of, read_header
 from triack.base.errors import ProtocolError
 
 ID_MAX = 2**64 - 1
@@ -24,6 +24,15 @@ def test_a_header_reads_back(kind: Kind, connection_id: int, counter: int, epoch
     header = Header(kind, connection_id, counter, epoch)
     assert read_header(header.encode() + rest) == header
     assert len(header.encode()) == HEADER_BYTES == 20
+
+
+def test_datagrams_are_alike_that_differ_in_the_counter_alone() -> None:
+    """Up to the first of another kind, connection or epoch, or one that has no counter."""
+    alike = [Header(Kind.DATA, 7, counter, 3).encode() + b"x" for counter in (5, 4, 9)]
+    others = [Header(Kind.DATA, 7, 6, 4), Header(Kind.DATA, 8, 6, 3), Header(Kind.CHALLENGE, 7, 6, 3)]
+    for other in [*(header.encode() for header in others), alike[0][: HEADER_BYTES - 1]]:
+        assert counters_of([*alike, other, *alike]) == [5, 4, 9]
+    assert counters_of(alike) == [5, 4, 9]
 
 
 def test_the_layout_is_as_documented() -> None:

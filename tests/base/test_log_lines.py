@@ -73,6 +73,23 @@ def test_a_full_segment_is_followed_by_one_that_needs_nothing_of_it(monkeypatch:
     assert [record["first"] for record in read(b"".join(parts))] == list(range(12))
 
 
+def test_each_segment_says_by_which_settings_its_node_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has the third one alone can judge what begins in it."""
+    monkeypatch.setattr(log_lines, "SEGMENT_BYTES", 300)
+    writer = LineWriter(NODE, 1, 0)
+    writer.add("node_started", 0, {"name": "a", "seq_resend_13_ns": 7, "address": "udp://127.0.0.1:7801"})
+    parts = [writer.take()]
+    for number in range(12):
+        writer.add("committed", number, {**STREAM, "first": number, "last": number, "count": 1, "queue": "q"})
+        parts.append(writer.take())
+    later = [read(part)[0] for part in parts[1:] if part.startswith(SEGMENT_BEGIN)]
+    assert len(later) > 2
+    assert {(it["event"], it["name"], it["seq_resend_13_ns"], "address" in it) for it in later} == {
+        ("node_continued", "a", 7, False)
+    }
+    assert [record["n"] for record in read(b"".join(parts))] == list(range(1, 14 + len(later)))
+
+
 def test_what_is_shared_is_forgotten_before_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node with ever new sessions remembers no more of them; what it writes stays readable."""
     monkeypatch.setattr(log_lines, "GROUPS_MAX", 3)

@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import triack
 from tests.node.nodes import SCHEMES, WAIT, make, quick, until
 from triack import AckEvent, AckKind
 from triack.node.node import port_of
+from triack.tools.replay.files import find_logs, read_records
 
 
 async def take(events: triack.Acknowledgements, up_to: int) -> list[int]:
@@ -152,3 +155,57 @@ async def test_what_cannot_be_is_refused() -> None:
             a.acknowledgements("nobody/q")
         with pytest.raises(triack.UsageError, match="ack_now must be True or False, not 1"):
             await a.send("q", b"x", ack_now=1)  # type: ignore[arg-type]
+
+
+AMPS_CASES = [
+    ({3}, [2, -3, 5]),
+    ({1}, [-1, 5]),
+    ({5}, [4, -5]),
+    ({2, 3}, [1, -2, -3, 5]),
+    ({1, 2, 3, 4, 5}, [-1, -2, -3, -4, -5]),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+@pytest.mark.parametrize(("late", "expected"), AMPS_CASES)
+async def test_a_failure_splits_the_interval_of_amps(late: set[int], expected: list[int], scheme: str) -> None:
+    """Five messages over real sockets, of which some are too late: by number, and no event goes back."""
+    amps = replace(triack.policies.amps(ack_conflation_s=0.2, logon_ack_conflation_s=0.2), close_timeout_s=0.5)
+    async with make("a", settings=amps) as a:
+        async with make("b", scheme=scheme, settings=amps) as b:
+            to = f"{b.address}/q"
+        events = a.acknowledgements(to)
+        for number in range(1, 6):
+            await a.send(to, b"%d" % number, time_to_reach_queue=0.05 if number in late else 60)
+        await until(lambda: a.queue_lengths().get("dead-letter") == len(late))
+        listen = to.rpartition("/")[0]
+        async with triack.open("b", data=None, listen=listen, insecure=True, settings=amps) as b:
+            assert await take(events, 5) == expected
+            assert b.queue_lengths().get("q", 0) == 5 - len(late)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("window", "packets", "scheme", "trigger"),
+    [(50, 16, "udp", "count"), (50, 16, "tcp", "count"), (50, 3, "udp", "delay"), (255, 85, "tcp", "count")],
+)
+async def test_solace_acknowledges_its_numbers_over_real_sockets(
+    window: int, packets: int, scheme: str, trigger: str, tmp_path: Path
+) -> None:
+    """A third of the window makes one session ack and one store ack due, and three messages wait for a second."""
+    solace = replace(triack.policies.solace(window=window), close_timeout_s=0.5)
+    logs = tmp_path / "logs"
+    async with (
+        make("b", tmp_path / "b", scheme, settings=solace, log=logs) as b,
+        make("a", tmp_path / "a", settings=solace) as a,
+    ):
+        await (await a.send(f"{b.address}/q", b"opens")).ordered(WAIT)
+        await asyncio.sleep(1.3)  # what the opening owes has been said
+        began_ns = time.monotonic_ns()
+        await a.send_many(f"{b.address}/q", [b"x"] * packets)
+        await until(lambda: a.stats().outgoing[0].messages == 0)
+    acks = [record for log in find_logs([logs]) for record in read_records(log) if record["at_ns"] > began_ns]
+    for event in ("ack_sent", "store_ack_sent"):
+        first = next(record for record in acks if record["event"] == event)
+        assert (first["trigger"], first["pending"]) == (trigger, packets), event

@@ -66,7 +66,7 @@ class StreamPair:
     def append(self, packets: int) -> None:
         """The application sends."""
         for _ in range(packets):
-            self.out.append(make_entry(self.out.next_number))
+            self.out.append([make_entry(self.out.next_number)])
         self.drain()
 
     def new_session(self) -> None:
@@ -87,7 +87,7 @@ class StreamPair:
         """The disk has every packet that was not freed, and the next number."""
         again = OutgoingSequence(Delivery.TRANSACTIONAL, self.out.sequence, self.out.next_number, self.settings)
         for number in self.out.entries:
-            again.append(make_entry(number))
+            again.append([make_entry(number)])
         self.out = again
         self.new_session()
 
@@ -101,7 +101,7 @@ class StreamPair:
         while (entry := self.out.peek()) is not None:
             previous = self.out.previous_of(entry)
             header = make_header(entry.number, previous, self.out.sequence, asks=self.out.poll_ask(entry))
-            self.out.handle_sent(entry, self.now_ns)
+            self.out.handle_sent([entry], self.now_ns)
             self.sent.append((self.now_ns, entry.number, previous))
             self._carry(header.encode(), entry)
         if self.incoming.ack.due and self.incoming.committed == self.incoming.position:
@@ -159,8 +159,8 @@ class StreamPair:
     def _acknowledge(self, place: bytes, _sender: str) -> None:
         session, entry = self._on_the_way[int(place)]
         if session == self._session:
-            self.out.handle_session_ack(entry)
-            self.out.handle_store_ack(entry)
+            self.out.handle_session_ack([entry])
+            self.out.handle_store_ack([entry])
 
     def _free(self, datagram: bytes, _sender: str) -> None:
         sequence, number = map(int, datagram.split())

@@ -88,7 +88,7 @@ def test_with_a_real_sender_nothing_wanted_is_taken_for_a_duplicate(steps: list[
     """Packets are sent in any order and any number of times, and freed when the receiver has them: each passes once."""
     out = OutgoingSequence(Delivery.RECOVERABLE, 1, 1, OrderSettings())
     for number in range(1, 21):
-        out.append(make_entry(number))
+        out.append([make_entry(number)])
     seen, passed = DuplicateFilter(), list[int]()
     late = []
     for number, freed in [*steps, *((number, True) for number in range(1, 21))]:
@@ -97,7 +97,7 @@ def test_with_a_real_sender_nothing_wanted_is_taken_for_a_duplicate(steps: list[
             late.append(header)
             passed += [number] if seen.handle_packet(header) else []
             if freed:
-                assert out.handle_store_ack(out.entries[number])
+                assert out.handle_store_ack([out.entries[number]])
     passed += [header.number for header in late if seen.handle_packet(header)]
     assert sorted(passed) == list(range(1, 21))
 

@@ -240,7 +240,7 @@ def test_expired_packets_leave_no_false_gap(steps: list[tuple[str, int]]) -> Non
     """
     out = OutgoingSequence(Delivery.TRANSACTIONAL, 1, 1, SETTINGS)
     for number in range(1, 11):
-        out.append(make_entry(number))
+        out.append([make_entry(number)])
     incoming = at(0, 0)
     under_way: list[SequenceHeader] = []
     output: list[int] = []
@@ -253,7 +253,7 @@ def test_expired_packets_leave_no_false_gap(steps: list[tuple[str, int]]) -> Non
         entry = out.peek()
         if entry is not None:
             under_way.append(make_header(entry.number, out.previous_of(entry)))
-            out.handle_sent(entry, 0)
+            out.handle_sent([entry], 0)
 
     for step, value in steps:
         if step == "send":

@@ -20,17 +20,35 @@ TRANSACTIONAL = Delivery.TRANSACTIONAL
 def make(packets: int, delivery: Delivery = TRANSACTIONAL, settings: OrderSettings | None = None) -> OutgoingSequence:
     out = OutgoingSequence(delivery, 5, 1, settings or OrderSettings())
     for number in range(1, packets + 1):
-        out.append(make_entry(number))
+        out.append([make_entry(number)])
     return out
 
 
 def send(out: OutgoingSequence, now_ns: int = 0, most: int = 1_000) -> list[tuple[int, int]]:
     """Let go what waits; returns numbers with their previous."""
     told: list[tuple[int, int]] = []
-    while len(told) < most and (entry := out.peek()) is not None:
-        told.append((entry.number, out.previous_of(entry)))
-        out.handle_sent(entry, now_ns)
+    while len(told) < most and (run := out.peek_run(most - len(told))):
+        assert run[0] is out.peek()
+        previous = [out.previous_of(entry) for entry in run]
+        assert out.previous_of_run(run) == previous
+        told += zip([entry.number for entry in run], previous, strict=True)
+        out.handle_sent(run, now_ns)
     return told
+
+
+def test_a_run_ends_where_something_has_to_be_looked_at() -> None:
+    """At a gap, at a body that is only on the disk, and with the first packet of a stream that goes slowly."""
+    out = make(9)
+    out.remove(out.entries[4])
+    out.entries[7].body = None
+    runs = []
+    while run := out.peek_run(3):
+        runs.append([entry.number for entry in run])
+        out.handle_sent(run, 0, packet=run[0].number + 10)
+    assert runs == [[1, 2, 3], [5, 6], [7, 8, 9]]
+    assert [entry.packet for entry in out.entries.values()] == [11, 12, 13, 15, 16, 17, 18, 19]
+    out.handle_session_closed(untaken=True)
+    assert [entry.number for entry in out.peek_run(3)] == [1]
 
 
 def states(out: OutgoingSequence) -> dict[int, EntryState]:
@@ -40,9 +58,9 @@ def states(out: OutgoingSequence) -> dict[int, EntryState]:
 def acknowledge(entry: Entry, out: OutgoingSequence, ack: Ack) -> bool:
     """Bring one of the three acks; whether it freed the packet."""
     if ack is Ack.SESSION:
-        return bool(out.handle_session_ack(entry))
+        return bool(out.handle_session_ack([entry]))
     if ack is Ack.STORE:
-        return bool(out.handle_store_ack(entry))
+        return bool(out.handle_store_ack([entry]))
     return bool(out.handle_order_ack(out.sequence, entry.number, 0))
 
 
@@ -83,7 +101,7 @@ def test_a_session_ack_moves_to_the_next_wait(delivery: Delivery, state: EntrySt
     """The packet is at the next hop; that is not yet enough."""
     out = make(1, delivery)
     send(out)
-    out.handle_session_ack(out.entries[1])
+    out.handle_session_ack([out.entries[1]])
     assert states(out) == {1: state}
     assert out.entries[1].received
     assert not out.entries[1].stored
@@ -94,7 +112,7 @@ def test_a_late_session_ack_does_not_recall_what_waits_to_be_sent_again() -> Non
     out = make(1)
     send(out)
     out.handle_session_closed()
-    out.handle_session_ack(out.entries[1])
+    out.handle_session_ack([out.entries[1]])
     assert send(out) == [(1, 0)]
 
 
@@ -105,7 +123,7 @@ def test_an_order_ack_is_cumulative() -> None:
     """Everything up to its number is freed, in order, whether a session ack had come or not."""
     out = make(5)
     send(out)
-    out.handle_session_ack(out.entries[2])
+    out.handle_session_ack([out.entries[2]])
     freed = out.handle_order_ack(5, 3, 0)
     assert [entry.number for entry in freed] == [1, 2, 3]
     assert all(entry.received and entry.stored and entry.state is EntryState.DONE for entry in freed)
@@ -140,10 +158,10 @@ def test_asks_every_so_many_packets_and_on_every_resend() -> None:
         entry = out.peek()
         assert entry is not None
         asked.append(out.poll_ask(entry))
-        out.handle_sent(entry, 0)
+        out.handle_sent([entry], 0)
     assert asked == [False, False, True, False, False, True, False]
     assert out.poll_ask(out.entries[7])
-    out.append(make_entry(8))
+    out.append([make_entry(8)])
     assert not out.poll_ask(out.entries[8])
 
 
@@ -164,7 +182,7 @@ def test_only_what_has_a_session_ack_and_lacks_the_order_ack_is_resent() -> None
     out = make(6)
     send(out, now_ns=7, most=5)
     for number in (1, 2, 4):
-        out.handle_session_ack(out.entries[number])
+        out.handle_session_ack([out.entries[number]])
     out.handle_order_ack(5, 1, 7)
     assert out.handle_timer(7 + 30 * SECOND - 1) == []
     assert [entry.number for entry in out.handle_timer(7 + 30 * SECOND)] == [2, 4]
@@ -180,7 +198,7 @@ def test_resends_and_what_waits_already_go_out_in_one_order() -> None:
         out = make(5)
         send(out)
         for entry in out.entries.values():
-            out.handle_session_ack(entry)
+            out.handle_session_ack([entry])
         out.remove(out.entries[2])
         if tier:
             out.handle_timer(30 * SECOND)
@@ -205,8 +223,8 @@ def test_a_lost_session_sends_everything_again_in_order() -> None:
     """Whatever state it was in, under its own number."""
     out = make(5)
     send(out, most=4)
-    out.handle_session_ack(out.entries[1])
-    out.handle_session_ack(out.entries[3])
+    out.handle_session_ack([out.entries[1]])
+    out.handle_session_ack([out.entries[3]])
     out.handle_session_closed()
     assert set(states(out).values()) == {EntryState.WAITING_TO_SEND}
     assert send(out) == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4)]
@@ -222,11 +240,11 @@ def test_a_new_session_with_nothing_sent_starts_no_timer() -> None:
 def test_after_a_restart_numbers_go_on() -> None:
     """What the disk has is appended with its own numbers; the next one is above all of them, used or not."""
     out = OutgoingSequence(TRANSACTIONAL, 5, 9, OrderSettings())
-    out.append(make_entry(4))
-    out.append(make_entry(7))
+    out.append([make_entry(4)])
+    out.append([make_entry(7)])
     assert out.next_number == 9
     assert send(out) == [(4, 0), (7, 4)]
-    out.append(make_entry(9))
+    out.append([make_entry(9)])
     assert out.next_number == 10
 
 
@@ -306,7 +324,7 @@ def test_giving_up_twice_or_after_the_ack_does_nothing() -> None:
     out.remove(second)
     out.remove(second)
     assert list(out.entries) == [3]
-    assert not out.handle_session_ack(second)
+    assert not out.handle_session_ack([second])
     assert second.state is EntryState.DONE
 
 
@@ -315,14 +333,14 @@ def test_after_giving_up_the_last_packet_the_next_one_starts_at_the_first_tier()
     out, now_ns = make(1), 0
     send(out)
     while out.tier.attempt < 10:
-        out.handle_session_ack(out.entries[1])
+        out.handle_session_ack([out.entries[1]])
         assert out.tier.deadline_ns is not None
         now_ns = out.tier.deadline_ns
         out.handle_timer(now_ns)
         send(out, now_ns)
     out.remove(out.entries[1])
     assert out.tier.deadline_ns is None
-    out.append(make_entry(2))
+    out.append([make_entry(2)])
     send(out, now_ns + 1)
     assert out.tier.deadline_ns == now_ns + 1 + 30 * SECOND
 
@@ -351,7 +369,7 @@ def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten
         entries = list(out.entries.values())
         chosen = entries[value % len(entries)] if entries else None
         if step == "append":
-            out.append(make_entry(out.next_number))
+            out.append([make_entry(out.next_number)])
         elif step == "send":
             sent = [number for number, _ in send(out, now_ns, most=value % 4)]
             assert sent == sorted(sent)
@@ -361,7 +379,7 @@ def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten
             now_ns += 6 * 3_600 * SECOND
             assert all(entry.state is EntryState.WAITING_TO_SEND for entry in out.handle_timer(now_ns))
         elif chosen is not None and step == "session-ack":
-            assert not out.handle_session_ack(chosen)
+            assert not out.handle_session_ack([chosen])
         elif chosen is not None and step == "order-ack":
             out.handle_order_ack(5, chosen.number, now_ns)
         elif chosen is not None:
@@ -379,7 +397,7 @@ def test_a_packets_number_in_a_session_ends_with_the_session() -> None:
     for number in (7, 8):
         entry = out.peek()
         assert entry is not None
-        out.handle_sent(entry, 0, packet=number)
+        out.handle_sent([entry], 0, packet=number)
     out.handle_session_closed()
     assert [entry.packet for entry in out.handle_order_ack(out.sequence, 2, 0)] == [0, 0]
 
@@ -434,7 +452,7 @@ def make_large(delivery: Delivery = Delivery.TRANSACTIONAL) -> OutgoingSequence:
     """A message, one in three fragments, and one more; all are sent."""
     out = OutgoingSequence(delivery, 5, 1, OrderSettings())
     for number, messages in ((1, 1), (2, 0), (3, 0), (4, 1), (5, 1)):
-        out.append(replace(make_entry(number), messages=messages))
+        out.append([replace(make_entry(number), messages=messages)])
     send(out)
     return out
 
@@ -444,7 +462,7 @@ def freed_by(out: OutgoingSequence, number: int) -> list[int]:
     if FREED_BY[out.delivery] is Ack.ORDER:
         return [entry.number for entry in out.handle_order_ack(5, number, 0)]
     handle = out.handle_store_ack if FREED_BY[out.delivery] is Ack.STORE else out.handle_session_ack
-    return [entry.number for entry in handle(out.entries[number])]
+    return [entry.number for entry in handle([out.entries[number]])]
 
 
 @pytest.mark.parametrize("delivery", list(Delivery))
@@ -490,7 +508,7 @@ def test_an_ack_of_what_was_rejected_says_nothing_of_it(delivery: Delivery) -> N
     send(out)
     entry = out.entries[1]
     out.reject([entry])
-    assert out.handle_session_ack(entry) == out.handle_store_ack(entry) == []
+    assert out.handle_session_ack([entry]) == out.handle_store_ack([entry]) == []
     assert not entry.received
     assert not entry.stored
 
@@ -513,7 +531,7 @@ def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:
     send(out)
     entry = out.entries[1]
     assert not out.awaits_order_ack
-    out.handle_session_ack(entry)
+    out.handle_session_ack([entry])
     assert out.awaits_order_ack
     for _ in range(4):
         out.tier.handle_expired(0, resends=True)

@@ -6,7 +6,7 @@ connect: header, key of the caller (8 bytes), nonce (8 bytes), payload, tag. All
 from hashlib import blake2b
 from itertools import count
 
-from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind
+from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, Opened, open_each
 from triack.base.errors import ProtocolError
 from triack.base.peers import Directory, Peer
 from triack.base.reasons import DropReason
@@ -45,6 +45,10 @@ class Keyed:
             self.nonces.clear()
         return self.tag(said + payload, nonce)
 
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        run = enumerate(payloads, counter)
+        return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
+
     @staticmethod
     def tag(said: bytes, nonce: bytes) -> bytes:
         return said + blake2b(said, key=nonce, digest_size=TAG_BYTES).digest()
@@ -57,6 +61,9 @@ class Keyed:
             raise ProtocolError(DropReason.BAD_TAG)
         self.nonce = nonce
         return datagram[HEADER_BYTES:-TAG_BYTES]
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        return open_each(lambda datagram, _: self.open(datagram, header, now_ns), datagrams, counters)
 
 
 class KeyedChannels:

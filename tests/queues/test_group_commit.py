@@ -29,6 +29,21 @@ def test_each_of_these_is_something_to_do(what: str) -> None:
     else:
         group.waiters.append(lambda error: None)
     assert group
+    assert group.is_awaited
+
+
+def test_what_is_done_with_is_awaited_by_nobody() -> None:
+    """But whoever waits for the commit itself waits for that, too, and so does who is told of a dead letter."""
+    for what in ("outgoing_deletes", "message_deletes"):
+        group = GroupCommit()
+        getattr(group.commit, what).append((1, 1))
+        assert group
+        assert not group.is_awaited
+        group.waiters.append(lambda error: None)
+        assert group.is_awaited
+    group = GroupCommit()
+    group.departures.dead_lettered.append((object(), [], "purged"))  # type: ignore[arg-type]
+    assert group.is_awaited
 
 
 def test_store_acks_are_kept_by_conversation() -> None:

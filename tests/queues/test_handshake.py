@@ -10,7 +10,7 @@ import pytest
 from tests.queues.hostile import Hostile, make_connect, make_hello, open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.world import PlainWorld, SimNode, World
-from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, read_header
+from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, Opened, open_each, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
@@ -348,10 +348,17 @@ class Keyed:
         said = Header(kind, connection_id, counter).encode() + (self.key if kind is Kind.CONNECT else b"") + payload
         return said + blake2b(said, key=self.key, digest_size=20).digest()
 
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        run = enumerate(payloads, counter)
+        return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
+
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
         if blake2b(datagram[:-20], key=self.key, digest_size=20).digest() != datagram[-20:]:
             raise ProtocolError(DropReason.BAD_TAG)
         return datagram[HEADER_BYTES + (8 if header.kind is Kind.CONNECT else 0) : -20]
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        return open_each(lambda datagram, _: self.open(datagram, header, now_ns), datagrams, counters)
 
 
 class KeyedChannels:

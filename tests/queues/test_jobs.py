@@ -1,10 +1,12 @@
 """What the store is given to do: one thing at a time, commits and reads in turns."""
 
-from tests.queues.bare import Bare
+from tests.queues.bare import Bare, rest
+from tests.queues.world import World
 from triack.base.errors import NodeClosed, StoreFailed
+from triack.base.units import SECOND
 from triack.queues.effects import StartJob
 from triack.queues.group_commit import GroupCommit
-from triack.queues.jobs import Look
+from triack.queues.jobs import LAZY_NS, Look
 
 
 def started(node: Bare) -> list[StartJob]:
@@ -27,6 +29,118 @@ def test_there_is_one_job_at_a_time() -> None:
     node.finish_job()
     assert started(node) == []
     assert not node.engine.busy_storing
+
+
+def read_one(node: Bare) -> None:
+    """Hand out a message of ``q``, and acknowledge it."""
+    mailbox = node.engine.inbox.mailboxes["q"]
+    lease = node.engine.take(mailbox, node.now_ns)
+    assert lease is not None
+    mailbox.acknowledge(lease)
+
+
+def with_messages() -> Bare:
+    """A node with three messages in its queue, and nothing in hand."""
+    node = Bare()
+    node.submit("", b"1", b"2", b"3")
+    node.poll()
+    node.finish_job()
+    return node
+
+
+def test_what_is_done_with_goes_with_the_next_commit() -> None:
+    """A sync of its own would only be in the way of the next message."""
+    node = with_messages()
+    read_one(node)
+    read_one(node)
+    assert started(node) == []
+    assert node.engine.busy_storing
+    node.submit("", b"4")
+    (effect,) = started(node)
+    assert isinstance(effect.job, GroupCommit)
+    assert (len(effect.job.commit.messages), len(effect.job.commit.progress)) == (1, 1)
+
+
+def test_what_is_done_with_waits_for_nobody_for_long() -> None:
+    """The first decides: however much follows, so long after it all of it goes to the disk."""
+    node = with_messages()
+    read_one(node)
+    assert started(node) == []
+    due_ns = node.now_ns + LAZY_NS
+    assert node.engine.next_deadline() == due_ns
+    node.now_ns += LAZY_NS - 1
+    read_one(node)
+    assert started(node) == []
+    assert node.engine.next_deadline() == due_ns
+    node.now_ns += 1
+    assert len(started(node)) == 1
+    assert node.engine.next_deadline() != due_ns
+    node.finish_job()
+    assert not node.engine.busy_storing
+
+
+def test_who_flushes_or_closes_does_not_wait_for_company() -> None:
+    """An application that wants its acknowledgements on the disk has them there with one sync."""
+    node = with_messages()
+    read_one(node)
+    node.engine.await_commit(lambda _: None)
+    assert len(started(node)) == 1
+    node.finish_job()
+    read_one(node)
+    assert started(node) == []
+    node.engine.drain(node.now_ns)
+    assert len(started(node)) == 1
+
+
+def test_an_order_ack_has_no_commit_of_its_own() -> None:
+    """The packets that it frees leave the disk with the next ones that are sent."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"1")
+    rest(a, b)
+    outgoing = a.submit(b.address, b"2")
+    (first,) = started(a)
+    a.finish_job()
+    b.hear(a.poll(), a)
+    b.poll()
+    b.finish_job()
+    b.engine.drain(b.now_ns)
+    a.hear(b.poll(), b)
+    assert not outgoing.sequence.entries
+    assert started(a) == []
+    a.submit(b.address, b"3")
+    (effect,) = started(a)
+    assert isinstance(first.job, GroupCommit)
+    assert isinstance(effect.job, GroupCommit)
+    key = first.job.commit.outgoing[0].key
+    assert effect.job.commit.outgoing_deletes == [(key, key)]
+
+
+def test_a_crash_that_takes_it_costs_work_and_no_promise() -> None:
+    """What was done with is found to be done with again: sent again and known, handed out again and marked so."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"0")
+    world.run(5 * SECOND)
+    b.read("q")
+    world.run(SECOND)
+    (outgoing, _) = a.send(b, "q", b"1")
+    assert world.run(SECOND, lambda: b.length("q") == 1 and not outgoing.sequence.entries)
+    assert a.busy
+    assert a.job is None
+    a.restart()
+    assert [len(again.sequence.entries) for again in a.outbox.queues] == [1]
+    assert b.read("q") == 1
+    assert b.job is None
+    b.restart()
+    assert b.length("q") == 1
+    assert world.run(20 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"0", b"1"]
+    assert b.redelivered == 1
+    assert world.run(SECOND, lambda: not b.busy)
+    a.restart()
+    b.restart()
+    assert not a.busy
+    assert not b.length("q")
 
 
 def test_who_waits_is_told_when_the_commit_returns_or_the_store_ends() -> None:

@@ -51,7 +51,7 @@ def give(link: Link, most: int) -> list[OutgoingQueue]:
         assert 1 <= left <= QUEUE_TURN_PACKETS
         entry = outgoing.sequence.peek()
         assert entry is not None
-        outgoing.sequence.handle_sent(entry, 0)
+        outgoing.sequence.handle_sent([entry], 0)
         link.handle_given(outgoing)
         given.append(outgoing)
     return given

@@ -70,6 +70,33 @@ def bodies(handed: list[Lease]) -> list[bytes]:
     return [one.body for one in handed]
 
 
+def test_what_is_acknowledged_together_counts_as_one_by_one() -> None:
+    """Express and durable packets, some of them in part, some twice: lengths, quotas, what the next commit holds."""
+    boxes = [Box(), Box()]
+    for box in boxes:
+        for delivery in (Delivery.EXPRESS, Delivery.TRANSACTIONAL, Delivery.EXPRESS):
+            box.put(*[b"%d" % number for number in range(200)], delivery=delivery)
+        box.put(b"large" * 1_000)
+    single, together = boxes
+    taken = [box.take_all() for box in boxes]
+    assert [len(leases) for leases in taken] == [601, 601]
+    for leases in (slice(0, 150), slice(100, 350), slice(340, 601)):
+        for lease in taken[0][leases]:
+            single.box.acknowledge_many([(lease.packet, 1 << lease.index)])
+        together.box.acknowledge_many([(lease.packet, 1 << lease.index) for lease in taken[1][leases]])
+        assert state(single) == state(together)
+    assert together.box.length == together.notices.express.total_bytes == together.notices.disk.total_bytes == 0
+
+
+def state(box: Box) -> list[object]:
+    """What is left, and what it counts for."""
+    inner, notices = box.box, box.notices
+    changed, orphans = inner.take_changes()
+    fill = (inner.fill.messages.value, inner.fill.bytes.value, inner.fill.is_full)
+    accounts = (notices.express.total_bytes, notices.disk.total_bytes)
+    return [inner.length, inner.size_bytes, fill, accounts, [packet.place for packet in changed], orphans]
+
+
 def test_messages_come_in_the_order_in_which_they_were_put() -> None:
     """Over packets and within them, each once."""
     box = Box()

@@ -83,7 +83,7 @@ def test_a_lane_is_busy_until_everything_is_freed() -> None:
     entries = outgoing.poll_packets(1)
     outgoing.start(entries)
     assert outgoing.busy
-    outgoing.sequence.handle_sent(entries[0], 0)
+    outgoing.sequence.handle_sent(entries[:1], 0)
     assert outgoing.sequence.handle_order_ack(1, 1, 0) == entries
     assert not outgoing.busy
 

@@ -11,14 +11,22 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
 from triack.base.session_log import POLICY
 from triack.base.units import MS, SECOND
+from triack.ordering.outgoing import Entry
+from triack.ordering.settings import OrderSettings
+from triack.queues.outbox import PacketContext
+from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.recorder import Recorder
 from triack.queues.settings import NodeSettings
+from triack.session.events import Transmit, TransmitKind
+from triack.session.sending import SessionPacket
 from triack.session.settings import SessionSettings
 from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
 from triack.tools.sim.faults import Faults
 
+TRANSACTIONAL = Delivery.TRANSACTIONAL
+SIZES: dict[str, Any] = {"content_bytes": 1_000, "settings": OrderSettings()}
 ALWAYS = {"v": int, "event": str, "node": str, "incarnation": int, "n": int, "at_ns": int, "wall_ns": int}
 STREAM = {"class", "origin", "lane", "sequence"}
 PACKET = {"session", "packet", "packets", "class", "size"}
@@ -305,6 +313,24 @@ def test_packets_of_a_burst_are_one_record() -> None:
     (handed,) = [record for record in other if record["event"] == "handed"]
     assert (handed["number"], handed["place"], messages(handed)) == (1, 0, 40)
     assert sum(packets for packets, _ in handed["counts"]) == packets
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 6])
+def test_packets_that_leave_by_the_run_are_recorded_as_those_that_leave_alone(cut: int) -> None:
+    """Whatever their streams are, and wherever their numbers follow each other and where not."""
+    streams = [OutgoingQueue(lane, "b", "q", TRANSACTIONAL, sequence=1, next_number=1, **SIZES) for lane in (1, 2)]
+    numbers = [(0, 1, 0), (0, 2, 1), (0, 3, 2), (0, 5, 3), (1, 1, 0), (1, 2, 1)]
+    packets: list[SessionPacket] = []
+    for packet, (stream, number, previous) in enumerate(numbers, 1):
+        context = PacketContext(streams[stream], Entry(number, b"", 0, 1 + number % 2, 0, 1), previous)
+        packets.append(SessionPacket(packet, TRANSACTIONAL, b"", context, False, 100, sends=1))
+    packets.append(SessionPacket(7, Delivery.EXPRESS, b"", None, False, 60, sends=1))
+    single, by_run = Recorder(bytes(16), 1, 0, 0), Recorder(bytes(16), 1, 0, 0)
+    for sent in packets:
+        single.add_transmit("s", Transmit(TransmitKind.DATA, 1, sent.number, b"", sent), 9)
+    by_run.add_run_sent("s", packets[:cut], 9)
+    by_run.add_run_sent("s", packets[cut:], 9)
+    assert by_run.take() == single.take()
 
 
 def test_what_is_purged_is_no_message_left_behind() -> None:

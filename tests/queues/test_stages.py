@@ -17,7 +17,7 @@ class Book:
         self.book = StageTracker()
         self.entries = [Entry(at + 1, b"", 0, tickets, at * tickets, tickets) for at in range(packets)]
         for entry in self.entries:
-            self.book.add(entry)
+            self.book.add([entry])
         self.book.handle_queued(packets * tickets)
 
     def wait(self, ticket: int, stage: Stage = Stage.ORDERED) -> list[str | None]:
@@ -80,7 +80,7 @@ def test_a_large_message_is_there_with_its_last_fragment() -> None:
     book = StageTracker()
     entries = [Entry(number, b"", 0, int(number == 3), 0, 1) for number in (1, 2, 3)]
     for entry in entries:
-        book.add(entry)
+        book.add([entry])
     book.handle_queued(1)
     said: list[str | None] = []
     assert book.wait(0, Stage.ORDERED, said.append) == entries[::-1]
@@ -101,11 +101,11 @@ def test_who_no_longer_waits_hears_nothing() -> None:
     book.book.wait(0, Stage.ORDERED, waiter)
     book.book.forget(0, waiter)
     book.book.forget(7, waiter)
-    assert book.book.awaits(book.entries[0])
+    assert book.book.awaits(book.entries[0], book.entries[0])
     book.finish(0)
     assert (said, other) == ([None], [None])
     assert len(gone) == 1
-    assert not book.book.awaits(book.entries[0])
+    assert not book.book.awaits(book.entries[0], book.entries[0])
 
 
 def test_what_was_given_up_never_counts_as_delivered() -> None:
@@ -161,7 +161,7 @@ def test_packets_someone_waits_for_are_known() -> None:
     """So that they can ask for their acks."""
     book = Book(3, tickets=4)
     book.wait(5)
-    assert [book.book.awaits(entry) for entry in book.entries] == [False, True, False]
+    assert [book.book.awaits(entry, entry) for entry in book.entries] == [False, True, False]
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -179,7 +179,7 @@ def test_a_large_message_is_looked_at_once_for_each_of_its_packets(
     book = StageTracker()
     fragments = [Entry(number, b"", 0, int(number == 500), 0, 1) for number in range(1, 501)]
     for fragment in fragments:
-        book.add(fragment)
+        book.add([fragment])
     book.handle_queued(1)
     said: list[str | None] = []
     book.wait(0, Stage.RECEIVED, said.append)

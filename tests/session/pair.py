@@ -1,7 +1,7 @@
 """Two sessions and a bad network between them, under a clock that jumps straight to whatever happens next."""
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
@@ -52,7 +52,10 @@ def make_session(
 
 
 class Pair:
-    """Initiator ``a`` and acceptor ``b``. All that ``b`` gets of a durable class is committed ``store_ns`` later."""
+    """Initiator ``a`` and acceptor ``b``. All that ``b`` gets of a durable class is committed ``store_ns`` later.
+
+    With ``by_run`` packets leave by the run where they can; ``longest_run`` tells how many at most.
+    """
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class Pair:
         udp: bool = True,
         store_ns: int | None = 0,
         lose: Lose | None = None,
+        by_run: bool = False,
     ) -> None:
         self.world = World(seed, 0)
         self.network = Network(self.world, weather)
@@ -71,13 +75,14 @@ class Pair:
             self.network.attach(_address(name), self._port(name))
         self.store_ns = store_ns
         self.lose = lose
+        self.by_run = by_run
         self.a = make_session(1, settings, udp=udp)
         self.ends: dict[str, Session] = {"a": self.a}
         self.events: dict[str, list[Event]] = {"a": [], "b": []}
         self.sent: dict[str, list[tuple[int, Transmit]]] = {"a": [], "b": []}
         self.backlog: dict[str, deque[tuple[Delivery, bytes]]] = {"a": deque(), "b": deque()}
         self.unacked: dict[str, set[int]] = {"a": set(), "b": set()}
-        self.most_unacked = 0
+        self.most_unacked = self.longest_run = 0
         self.drops: Counter[str] = Counter()
         self._peer_settings = peer_settings or settings
         self._udp = udp
@@ -134,13 +139,26 @@ class Pair:
                 session.send_packet(*waiting.popleft(), None)
             while (event := session.poll_event()) is not None:
                 self._take(name, event)
-            while (transmit := session.poll_transmit(self.now_ns)) is not None:
+            for transmit in self._transmits(session):
                 assert transmit.payload, "an empty datagram"
                 self.sent[name].append((self.now_ns, transmit))
                 if transmit.packet is not None:
                     self.unacked[name].add(transmit.packet.number)
                     self.most_unacked = max(self.most_unacked, len(self.unacked[name]))
                 self._carry(name, transmit)
+
+    def _transmits(self, session: Session) -> Iterator[Transmit]:
+        """Yield what a session sends now, in order; what leaves by the run first, as long as there is any."""
+        while True:
+            while self.by_run and (run := session.poll_run(self.now_ns)) is not None:
+                self.longest_run = max(self.longest_run, len(run.packets))
+                each = enumerate(zip(run.payloads, run.packets, strict=True), run.counter)
+                for counter, (payload, packet) in each:
+                    yield Transmit(TransmitKind.DATA, run.connection_id, counter, payload, packet)
+            transmit = session.poll_transmit(self.now_ns)
+            if transmit is None:
+                return
+            yield transmit
 
     def step(self, until_ns: int) -> bool:
         """Jump to the next thing that happens; False when that is later than ``until_ns`` or never."""

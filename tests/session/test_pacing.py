@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import pytest
+
 from triack.base.ack_trigger import AckTerms
 from triack.base.units import MS, SECOND
 from triack.session.pacing import NetworkShare, Pacer
@@ -95,6 +97,25 @@ def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
     for _ in range(100):
         assert share.ready_at_ns(RoundTrip(), 7) == 7
         share.handle_sent(DATAGRAM, TERMS)
+
+
+@pytest.mark.parametrize("window", [4, 30, 80])
+def test_what_goes_by_the_run_is_what_the_pacer_lets_go_one_by_one(window: int) -> None:
+    """As many at a time, and the ask for an ack with the same packets."""
+    single, by_run = NetworkShare(SessionSettings(), 0, 0), NetworkShare(SessionSettings(), 0, 0)
+    rtt, sent, asked = measured(20 * MS), [0, 0], [list[int](), list[int]()]
+    for share in (single, by_run):
+        share.window.window_bytes = window * DATAGRAM
+    for now_ns in range(0, 40 * MS, MS // 2):
+        while single.ready_at_ns(rtt, now_ns) <= now_ns:
+            sent[0] += 1
+            asked[0] += [sent[0]] * single.handle_sent(DATAGRAM, TERMS)
+        while room_bytes := by_run.run_bytes(rtt, now_ns):
+            packets = -(-room_bytes // DATAGRAM)
+            sent[1] += packets
+            asked[1] += [sent[1]] * by_run.handle_sent(DATAGRAM, TERMS, before_bytes=(packets - 1) * DATAGRAM)
+        assert sent[0] == sent[1]
+    assert asked[0] == asked[1] != []
 
 
 def test_a_share_is_paced_by_its_own_window() -> None:

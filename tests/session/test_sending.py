@@ -21,7 +21,7 @@ def make(window: int = 8, congestion: NewReno | None = None) -> SendWindow:
 
 
 def push(window: SendWindow, packets: int) -> list[SessionPacket]:
-    return [window.push(Delivery.EXPRESS, b"", None, asks=False, size_bytes=100) for _ in range(packets)]
+    return window.push(Delivery.EXPRESS, [b""] * packets, [None] * packets, [False] * packets, 100)
 
 
 def transmit(window: SendWindow, sent: SessionPacket, now_ns: int) -> None:
@@ -267,6 +267,28 @@ def test_what_is_left_of_the_congestion_window_is_spare_when_nothing_waits() -> 
     assert window.spare_bytes == 800
     push(window, 1)
     assert (window.spare_bytes, make().spare_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("waiting", [1, 7, 30])
+def test_a_run_ends_with_the_credit(waiting: int) -> None:
+    """And what is known of its packets afterwards is what it would be had they left one by one."""
+    single, by_run = make(64, NewReno(100)), make(64, NewReno(100))
+    push(single, waiting)
+    counter = 50
+    while (sent := single.next_with_credit()) is not None:
+        single.handle_sent(sent, counter, 9)
+        counter += 1
+    push(by_run, waiting)
+    by_run.handle_run_sent(by_run.next_run(3 * 100), 50, 9)
+    while run := by_run.next_run(1_000_000):
+        by_run.handle_run_sent(run, 50 + by_run.highest_sent, 9)
+    assert snapshot(by_run) == snapshot(single)
+    assert by_run.in_flight == min(waiting, 10)
+
+
+def snapshot(window: SendWindow) -> list[object]:
+    """All that it has."""
+    return [getattr(window, name) for name in SendWindow.__slots__ if name not in ("congestion", "_rtt", "undecided")]
 
 
 def test_losses_of_one_ack_halve_the_congestion_window_once() -> None:

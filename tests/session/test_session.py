@@ -355,9 +355,8 @@ def test_three_probe_times_in_a_row_shrink_the_congestion_window() -> None:
     pair = Pair.opened()
     cut(pair)
     pair.send("a", 5, asks=True)
-    share = pair.a._share  # noqa: SLF001
-    assert share is not None
-    reno = share.window
+    reno = pair.a.window.congestion
+    assert reno is not None
     for sent in (7, 9, 11):
         assert reno.window_bytes == 12_000
         pair.run_until(lambda sent=sent: len(pair.packets("a")) >= sent)  # type: ignore[misc]
@@ -368,9 +367,9 @@ def test_three_probe_times_in_a_row_shrink_the_congestion_window() -> None:
 def test_the_pacer_spreads_a_large_window() -> None:
     """After the burst, packets leave one by one, at the times the session asks to be woken."""
     pair = Pair.opened(rtt_ns=100 * MS)
-    share = pair.a._share  # noqa: SLF001
-    assert share is not None
-    share.window.window_bytes = 40 * 1_200
+    congestion = pair.a.window.congestion
+    assert congestion is not None
+    congestion.window_bytes = 40 * 1_200
     content = bytes(content_limit_bytes(1_200, OVERHEAD_BYTES))
     start_ns = pair.now_ns
     for _ in range(30):

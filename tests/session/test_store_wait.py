@@ -19,7 +19,7 @@ def sent(number: int, at_ns: int = 0, sends: int = 1) -> SessionPacket:
 def waiting(*packets: SessionPacket, settings: SessionSettings | None = None) -> StoreWait:
     wait = StoreWait(Policy.of(settings or SessionSettings()))
     for packet in packets:
-        wait.add(packet)
+        wait.add([packet])
     return wait
 
 

@@ -139,6 +139,23 @@ def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
     assert store.load(b"n" * 16, 1).state == {}
 
 
+def test_what_is_gone_may_be_deleted_again(tmp_path: Path) -> None:
+    """Nodes delete late, and after a crash once more: the rows are counted once, and the store stays sound."""
+    store = Store(tmp_path)
+    store.load(b"n" * 16, 1)
+    store.apply(full_commit())
+    forget = Commit(message_deletes=[(1, 1)], outgoing_deletes=[(1, 1)])
+    store.apply(forget)
+    store.apply(forget)
+    # In one commit a packet may be read in part, and then to its end.
+    store.apply(Commit(messages=[MessageRow(2, ORIGIN, 1, 1, 2, BODY)]))
+    store.apply(Commit(progress={2: b"half"}, message_deletes=[(2, 2), (2, 2)]))
+    store, content = reopen(store, tmp_path)
+    assert not content.messages
+    assert not content.outgoing
+    store.close()
+
+
 def test_a_commit_is_all_or_nothing(tmp_path: Path) -> None:
     """A row that cannot be written takes the whole commit with it, and the store is finished."""
     folder = tmp_path / "data"

@@ -35,10 +35,11 @@ class Direction:
         self.counter = count()
 
     def seal(self, payload: bytes = b"data", now_ns: int = START_NS) -> bytes:
-        return self.sealing.seal(Kind.DATA, 7, next(self.counter), payload, now_ns)
+        return self.sealing.seal(Kind.DATA, 7, next(self.counter), [payload], now_ns)[0]
 
     def open(self, datagram: bytes, now_ns: int = START_NS) -> bytes:
-        return self.opening.open(datagram, read_header(datagram), now_ns)
+        header = read_header(datagram)
+        return self.opening.open(datagram, header.counter, header.epoch, now_ns)
 
     def refusal(self, datagram: bytes, now_ns: int = START_NS) -> str:
         """Why it is not opened; nothing has changed then."""
@@ -72,7 +73,7 @@ def test_what_was_sealed_comes_out(suite: Suite, payload: bytes) -> None:
 def test_both_ciphers_put_the_counter_into_the_nonce_as_noise_does() -> None:
     """The same bytes as the cipher itself makes, under the key of the handshake: section 11.4."""
     for suite in (AESGCM_SHA256, CHACHAPOLY_BLAKE2S):
-        datagram = SealingKeys(suite, KEY, 0).seal(Kind.DATA, 7, 0x0102, b"data", 0)
+        datagram = SealingKeys(suite, KEY, 0).seal(Kind.DATA, 7, 0x0102, [b"data"], 0)[0]
         assert datagram[20:] == suite.aead(KEY).encrypt(suite.nonce(0x0102), b"data", datagram[:20])
 
 
@@ -80,9 +81,23 @@ def test_both_ciphers_put_the_counter_into_the_nonce_as_noise_does() -> None:
 def test_no_counter_is_sealed_twice(again: int) -> None:
     """That would give the key away: it is refused, whoever made the mistake. The last one of all is Noise's own."""
     keys = SealingKeys(AESGCM_SHA256, KEY, 0)
-    keys.seal(Kind.DATA, 7, 5, b"", 0)
+    keys.seal(Kind.DATA, 7, 4, [b"", b""], 0)
     with pytest.raises(UsageError, match="5 was sealed before it"):
-        keys.seal(Kind.DATA, 7, again, b"", 0)
+        keys.seal(Kind.DATA, 7, again, [b""], 0)
+
+
+def test_a_run_is_sealed_as_its_datagrams_are_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next key begins in the middle of it, where it would have begun."""
+    monkeypatch.setattr(data_keys, "REKEY_DATAGRAMS", 5)
+    single, by_run = (SealingKeys(AESGCM_SHA256, KEY, START_NS) for _ in range(2))
+    payloads = [b"%d" % number for number in range(13)]
+    datagrams = by_run.seal(Kind.DATA, 7, 3, payloads, START_NS)
+    assert datagrams == [
+        single.seal(Kind.DATA, 7, counter, [payload], START_NS)[0] for counter, payload in enumerate(payloads, 3)
+    ]
+    assert [epoch(datagram) for datagram in datagrams] == [0] * 5 + [1] * 5 + [2] * 3
+    with pytest.raises(UsageError, match="15 was sealed before it"):
+        by_run.seal(Kind.DATA, 7, 15, payloads, START_NS)
 
 
 def test_a_key_seals_for_two_minutes() -> None:
@@ -162,7 +177,8 @@ def test_epochs_that_were_lost_are_skipped() -> None:
 def test_a_forged_epoch_moves_nothing() -> None:
     """A key is followed when its tag is good, and not before; the keys that were tried are made once."""
     way, other = Direction(), SealingKeys(AESGCM_SHA256, bytes(32), START_NS)
-    false = [other.seal(Kind.DATA, 7, number, b"", START_NS + number * REKEY_NS) for number in range(AHEAD_MAX + 1)]
+    ages = [(number, START_NS + number * REKEY_NS) for number in range(AHEAD_MAX + 1)]
+    false = [other.seal(Kind.DATA, 7, number, [b""], at_ns)[0] for number, at_ns in ages]
     assert [way.refusal(datagram) for datagram in false] == ["bad-tag"] * (AHEAD_MAX + 1)
     made = list(way.opening._ahead)  # noqa: SLF001 - what a forgery may cost is the question
     assert way.refusal(false[AHEAD_MAX]) == "bad-tag"

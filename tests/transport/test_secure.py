@@ -12,6 +12,7 @@ from tests.transport.ends import (
     A_ADDRESS,
     A_ID,
     A_KEY,
+    B_ID,
     B_KEY,
     FOREIGN_KEY,
     NOW_NS,
@@ -25,7 +26,15 @@ from tests.transport.ends import (
     take,
 )
 from tests.transport.snapshots import snapshot
-from triack.base.datagram import HEADER_BYTES, Channel, Channels, Header, Kind, read_header
+from triack.base.datagram import (
+    HEADER_BYTES,
+    Channel,
+    Channels,
+    Header,
+    Kind,
+    counters_of,
+    read_header,
+)
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
@@ -172,6 +181,39 @@ def test_what_cannot_be_sealed_now_is_our_own_mistake() -> None:
     ends.seal("a", ends.caller)
     with pytest.raises(UsageError, match="data has been sealed"):
         ends.connect()
+
+
+def test_data_that_comes_together_is_opened_as_one_by_one() -> None:
+    """What was damaged, cut short or came before is told of, and keeps nobody from what is behind it."""
+    ends = Ends()
+    caller, answerer = ends.open()
+    sealed = caller.seal_run(B_ID, ends.counter("a"), [b"%d" % number for number in range(6)], NOW_NS)
+    sealed[1] = sealed[1][:-1] + bytes([sealed[1][-1] ^ 1])
+    sealed[3] = sealed[0]
+    sealed[4] = sealed[4][: HEADER_BYTES + 3]
+    header, counters = read_header(sealed[0]), counters_of(sealed)
+    opened = answerer.open_run(sealed, counters, header, NOW_NS)
+    assert (opened.payloads, opened.counters) == ([b"0", b"2", b"5"], [header.counter + step for step in (0, 2, 5)])
+    assert [error.reason for error in opened.errors] == ["bad-tag", "replayed", "too-short"]
+    again = answerer.open_run(sealed, counters, header, NOW_NS)
+    assert [error.reason for error in again.errors] == [refusal(ends.b, answerer, datagram) for datagram in sealed]
+    assert again.payloads == []
+
+
+def test_a_run_before_there_are_keys_is_neither_sealed_nor_opened() -> None:
+    """On either side; and who could not seal has not begun to talk."""
+    ends, other = Ends(), Ends()
+    foreign, _ = other.open()
+    data = [other.seal("a", foreign)]
+    connect = ends.connect()
+    answer = ends.answer(connect)
+    assert answer.channel is not None
+    for channel in (ends.caller, answer.channel):
+        with pytest.raises(UsageError, match="the handshake is not over"):
+            channel.seal_run(B_ID, 9, [b"x"], NOW_NS)
+        opened = channel.open_run(data, counters_of(data), read_header(data[0]), NOW_NS)
+        assert ([error.reason for error in opened.errors], opened.payloads) == (["not-open"], [])
+    assert take(ends.caller, ends.accept(answer, connect)) == b"hello yourself"
 
 
 def test_data_before_there_are_keys_is_not_opened() -> None:

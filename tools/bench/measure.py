@@ -10,7 +10,7 @@ from triack.tools.bench.figures import Result
 from triack.tools.bench.idle import measure_idle
 from triack.tools.bench.link import measure_link
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.policies import measure_policies
+from triack.tools.bench.policy_nodes import measure_policies
 from triack.tools.bench.replaying import measure_replay
 from triack.tools.bench.rows import Row
 from triack.tools.bench.run import Outcome, run_once

@@ -23,6 +23,7 @@ class Options:
         versus: the peer to measure in turns, or "".
         congestion: how Triack shares the network; None for what the row says.
         quick: whether rows of many runs make only some of them.
+        simulated: whether policies are compared on simulated links, and not on real nodes.
     """
 
     folder: Path
@@ -33,6 +34,7 @@ class Options:
     versus: str = ""
     congestion: str | None = None
     quick: bool = False
+    simulated: bool = False
 
     def shaped(self, work: Work) -> Work:
         """The work of a row, as the user wants it."""

@@ -8,7 +8,10 @@ from triack.tools.replay.schema import Violation
 
 __all__ = ["IN_TIME", "judge_logs"]
 
-IN_TIME = ("idle_delay", "half_window", "order_ack_late", "resend_tiers", "silence")
+IN_TIME = (
+    "at_once", "half_window", "idle_delay", "idle_open", "order_ack_late", "resend_tiers", "silence", "store_ack_late",
+    "store_silence",
+)  # fmt: skip
 """What a process that stands still, or wakes late, cannot keep; all else it can."""
 
 

@@ -120,6 +120,12 @@ CHECKS: Final[dict[str, Check]] = {
         "session/store_ack.py",
         "the packets",
     ),
+    "store_ack_late": Check(
+        "A store ack leaves within its agreed delay of the commit, at once when so many packets are on the disk.",
+        "Withheld, it keeps recoverable messages on the origin's disk, and at last closes a healthy session.",
+        "MS-MQQB 3.1.2.5; session/store_ack.py",
+        "how many packets, how long it took, what is allowed",
+    ),
     "store_ack_unsent": Check(
         "No store ack leaves for a packet that had not arrived.",
         "It would free a packet that is still on its way.",
@@ -152,16 +158,22 @@ CHECKS: Final[dict[str, Check]] = {
         "both numbers",
     ),
     "half_window": Check(
-        "An ack leaves as soon as the threshold of new packets is reached.",
+        "An ack leaves as soon as the threshold of new packets, or of their bytes, is reached.",
         "Later, and the sender stands still at a full window.",
         "MS-MQQB 3.1.1.6.1",
         "how many packets came in how many later moments, and when the ack left",
     ),
     "idle_delay": Check(
-        "An ack leaves within the idle delay of the first packet it covers.",
+        "An ack leaves within the idle delay of the first packet it covers, and the agreed quiet time of the last.",
         "Later, and the sender takes the silence for a dead link.",
         "MSMQ IdleAckDelay",
         "how long it took, the delay in force, and the tolerance",
+    ),
+    "at_once": Check(
+        "An ack leaves at once when a packet is missing before one that came, or when one comes again, if so agreed.",
+        "A sender that hears late of a loss mends it late.",
+        "RFC 9000 13.2.1",
+        "what happened, how many later moments brought packets, and when the ack left",
     ),
     "policy": Check(
         "Both ends of a session have the initiator's policy in force, and hold no ack back beyond half of a timeout.",
@@ -199,6 +211,25 @@ CHECKS: Final[dict[str, Check]] = {
         "A sender that waits for ever on a dead link never sends what it has by another session.",
         "MSMQ AckTimeout",
         "how long it heard nothing, the timeout in force, and the tolerance",
+    ),
+    "store_silence": Check(
+        "A session with packets not known to be on its peer's disk gets a store ack within the longest timeout, or "
+        "closes.",
+        "A sender that waits for ever on a peer whose disk hangs never sends what it has by another session.",
+        "MSMQ StoreAckTimeout",
+        "how long no store ack came, the timeout in force, and the tolerance",
+    ),
+    "idle_close": Check(
+        "A session closes as idle only when one of its ends had no packet for its cleanup interval.",
+        "Too early, and each pause costs a handshake.",
+        "MSMQ CleanupInterval; MS-MQQB 3.1.6.2",
+        "how long after the last packet, and the interval",
+    ),
+    "idle_open": Check(
+        "A session in which nothing waits closes when it had no packet for the cleanup interval of either end.",
+        "Sessions that nobody needs fill the memory of both ends.",
+        "MSMQ CleanupInterval; MS-MQQB 3.1.6.2",
+        "how long it has been open without a packet, and the interval",
     ),
     "close_without_full_resend": Check(
         "After a failed session the next one carries every unacknowledged packet of its lanes, none skipped.",
@@ -247,7 +278,7 @@ CHECKS: Final[dict[str, Check]] = {
 """All checks, in the order in which the report shows them."""
 
 MACHINES: Final[dict[str, tuple[str, ...]]] = {
-    "base/ack_debt": ("half_window", "idle_delay", "order_ack_late"),
+    "base/ack_debt": ("half_window", "idle_delay", "at_once", "store_ack_late", "order_ack_late"),
     "base/delivery": ("lost", "forgotten"),
     "ordering/duplicates": ("duplicates_delivered", "express_twice", "rejected"),
     "ordering/hold": ("rejected", "gaps"),
@@ -260,12 +291,13 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/expiry": ("expired",),
     "queues/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
     "session/sending": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
-    "session/store_wait": ("ack_timeout",),
+    "session/idle": ("idle_close", "idle_open"),
+    "session/store_wait": ("ack_timeout", "store_silence"),
     "session/session": ("silent_end", "ack_from_nowhere"),
     "session/policy": ("policy",),
     "session/session_ack": ("ack_unsent", "ack_taken_back"),
     "session/states": ("silent_end",),
-    "session/store_ack": ("store_ack_unsent", "ack_taken_back"),
+    "session/store_ack": ("store_ack_unsent", "ack_taken_back", "store_ack_late"),
     "node/life": ("node_life",),
 }
 """The machines that make a promise, and the checks that watch them."""

@@ -43,7 +43,7 @@ def save(path: Path, state: object) -> None:
     Raises:
         ReplayError: it cannot be written.
     """
-    data = pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL)
+    data = freeze(state)
     try:
         handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)
         try:
@@ -84,11 +84,32 @@ def load(path: Path, kind: type[State]) -> State | None:
     if hashlib.sha256(data).digest() != digest:
         raise ReplayError(f"{path} is damaged: delete it, and everything is judged again")
     try:
+        return revive(data, kind)
+    except ValueError as error:
+        raise ReplayError(f"{path} is no checkpoint of triack replay: {error}") from error
+
+
+def freeze(state: object) -> bytes:
+    """Return a state as bytes."""
+    return pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def revive(data: bytes, kind: type[State]) -> State:
+    """Return the state that ``freeze`` made bytes of.
+
+    Args:
+        data: the bytes.
+        kind: what the state is.
+
+    Raises:
+        ValueError: it is something else, or there is in it what does not belong there.
+    """
+    try:
         state = _Reader(io.BytesIO(data)).load()
     except pickle.UnpicklingError as error:
-        raise ReplayError(f"{path} is no checkpoint of triack replay: {error}") from error
+        raise ValueError(str(error)) from error
     if not isinstance(state, kind):
-        raise ReplayError(f"{path} is no checkpoint of triack replay")
+        raise ValueError(f"a {type(state).__name__}, and no {kind.__name__}")  # noqa: TRY004 - of the data
     return state
 
 

@@ -6,10 +6,12 @@ import json
 import re
 import signal
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.markup import escape
@@ -19,7 +21,7 @@ from triack.base.errors import ReplayError
 from triack.tools.commands.common import console_on
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.follow import follow
-from triack.tools.replay.run import ENGINES, replay, write_page
+from triack.tools.replay.run import ENGINES, follow_on_spark, replay, write_page
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 if TYPE_CHECKING:
@@ -58,8 +60,8 @@ _NUMBERS: Final = (
 @click.option(
     "--checkpoint",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep what was judged while following, and go on from there.",
+    type=click.Path(path_type=Path),
+    help="Keep what was judged while following, and go on from there; with Spark, a directory.",
 )
 def command(
     directories: tuple[str, ...],
@@ -79,13 +81,11 @@ def command(
     """
     if not live and (until_idle, checkpoint) != (None, None):
         raise click.UsageError("--until-idle and --checkpoint go with --follow")
-    if live and engine == "spark":
-        raise click.UsageError("--follow goes with the local engine")
+    on_spark = engine == "spark" or (engine == "auto" and master is not None)
     try:
         if live:
-            verdict = _follow([Path(directory) for directory in directories], until_idle, checkpoint)
-            if report is not None:
-                write_page(verdict, directories, report, verdict.findings)
+            follower = partial(follow_on_spark, master=master) if on_spark else _follow_here
+            verdict = _follow(directories, until_idle, checkpoint, report, follower)
         else:
             verdict = replay(list(directories), engine=engine, master=master, report=report)
     except ReplayError as error:
@@ -98,7 +98,22 @@ def command(
     sys.exit(_EXITS[verdict.verdict])
 
 
-def _follow(directories: list[Path], until_idle_s: float | None, checkpoint: Path | None) -> Verdict:
+def _follow_here(
+    directories: tuple[str, ...], tell: Callable[[Violation, Timeline], None], *, report: Path | None, **how: Any
+) -> Verdict:
+    verdict = follow([Path(directory) for directory in directories], tell, **how)
+    if report is not None:
+        write_page(verdict, directories, report, verdict.findings)
+    return verdict
+
+
+def _follow(
+    directories: tuple[str, ...],
+    until_idle_s: float | None,
+    checkpoint: Path | None,
+    report: Path | None,
+    engine: Callable[..., Verdict],
+) -> Verdict:
     """Print violations as they turn up, until there is nothing more, or Ctrl-C."""
     console, stop = console_on(), Event()
 
@@ -113,7 +128,7 @@ def _follow(directories: list[Path], until_idle_s: float | None, checkpoint: Pat
 
     signal.signal(signal.SIGINT, end)
     click.echo("triack replay: following the logs, Ctrl-C ends it with the verdict", err=True)
-    return follow(directories, tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop)
+    return engine(directories, tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop, report=report)
 
 
 def show(verdict: Verdict, console: Console) -> None:

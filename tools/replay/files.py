@@ -183,17 +183,24 @@ class Tail:
         # The last line, by which the file is known again.
         self._last = b""
 
-    def read(self) -> Iterator[Record]:
+    def read(self, until_bytes: int | None = None) -> Iterator[Record]:
         """Return the records that were not read before, as today's version has them, without a torn last line.
+
+        Args:
+            until_bytes: no line that ends behind so much of the file; None for all of it.
 
         Raises:
             ReplayError: a line that does not parse, or is not as the schema says.
         """
-        return self._lines.records(self.path, self._whole_lines())
+        return self._lines.records(self.path, self._whole_lines(until_bytes))
 
-    def is_torn(self) -> bool:
-        """Whether something stands behind the last whole line."""
-        return _size_bytes(self.path) > self._at_bytes
+    def is_torn(self, size: int | None = None) -> bool:
+        """Whether something stands behind the last whole line.
+
+        Args:
+            size: how much of the file is looked at, in bytes; None for all of it.
+        """
+        return (size_bytes(self.path) if size is None else size) > self._at_bytes
 
     def find(self) -> bool:
         """Look for the file, which may have been renamed; return whether it has what was read of it."""
@@ -206,12 +213,14 @@ class Tail:
         except OSError:
             return False
 
-    def _whole_lines(self) -> Iterator[bytes]:
+    def _whole_lines(self, until_bytes: int | None) -> Iterator[bytes]:
         try:
             with self.path.open("rb", buffering=1 << 20) as file:
                 file.seek(self._at_bytes)
                 for line in file:
-                    if not line.endswith(b"\n"):
+                    if not line.endswith(b"\n") or (
+                        until_bytes is not None and self._at_bytes + len(line) > until_bytes
+                    ):
                         break
                     self._at_bytes += len(line)
                     self._last = line
@@ -322,10 +331,10 @@ def segments_of(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise ReplayError(f"no such directory: {path}")
-    return sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and _size_bytes(file))
+    return sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and size_bytes(file))
 
 
-def _size_bytes(path: Path) -> int:
+def size_bytes(path: Path) -> int:
     """Return how large a file is; 0 if it was renamed since it was listed."""
     try:
         return path.stat().st_size

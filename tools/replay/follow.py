@@ -15,7 +15,7 @@ from typing import Final
 from triack.base.errors import ReplayError
 from triack.tools.replay.checkpoint import load, save
 from triack.tools.replay.conclusion import place
-from triack.tools.replay.files import OPEN_SUFFIX, Tail, find_logs, segments_of
+from triack.tools.replay.files import OPEN_SUFFIX, PARQUET_SUFFIX, Tail, find_logs, segments_of
 from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.journal import Journal
 from triack.tools.replay.judge import Judge
@@ -55,7 +55,7 @@ class Follower:
         """Read what is new, and return whether there was anything.
 
         Raises:
-            ReplayError: a path does not exist, or a log is damaged.
+            ReplayError: a path does not exist, a log is damaged, or is Parquet.
         """
         try:
             # Of no path everything is taken again: a generator within any() would stop at the first with news.
@@ -77,6 +77,8 @@ class Follower:
             return False
 
     def _tail_of(self, path: Path) -> tuple[Tail, Journal]:
+        if path.name.endswith(PARQUET_SUFFIX):
+            raise ReplayError(f"cannot follow {path}: Parquet is made of logs that are complete; leave out --follow")
         name = path.resolve()
         name = name.with_name(name.name.removesuffix(OPEN_SUFFIX))
         known = self._tails.get(name)

@@ -12,6 +12,7 @@ from triack.tools.replay.findings import LATE_NS, Due, Output, Record
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, packets_of
 from triack.tools.replay.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
+from triack.tools.replay.store_ack_check import StoreAcks
 from triack.tools.replay.weights import Weights
 
 DEAD_LETTER_LANE: Final = 0
@@ -28,9 +29,10 @@ class HandedOut:
         marked: packet -> messages that were handed out as redelivered.
         removed: packet -> messages that were taken out by hand, or expired.
         expired: packet -> messages that expired in this life of the process.
+        taken: packet -> messages that were taken out by hand, or expired, in this life.
     """
 
-    __slots__ = ("any", "expired", "marked", "parts", "removed", "whole")
+    __slots__ = ("any", "expired", "marked", "parts", "removed", "taken", "whole")
 
     def __init__(self) -> None:
         self.any = RangeSet()
@@ -39,6 +41,7 @@ class HandedOut:
         self.marked: dict[int, RangeSet] = {}
         self.removed: dict[int, RangeSet] = {}
         self.expired: dict[int, RangeSet] = {}
+        self.taken: dict[int, RangeSet] = {}
 
 
 class Receiver:
@@ -99,6 +102,12 @@ class Incoming:
         node: whose.
         origin, lane: which lane.
         out: takes what is found.
+
+    Attributes:
+        sequences: what is known of each.
+        store_acks: judges when store acks leave.
+        early_store_acks: those that nothing committed stands behind.
+        holes: numbers that commits went past; what the origin had given up is no fault.
     """
 
     def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
@@ -107,6 +116,7 @@ class Incoming:
         self._lane = lane
         self._out = out
         self.sequences: dict[int, Receiver] = {}
+        self.store_acks = StoreAcks(origin, lane, out)
         self._top = (-1, -1)
         self._ack_top = (0, 0)
         self._handed_at: dict[str, tuple[int, int, int]] = {}
@@ -114,8 +124,8 @@ class Incoming:
         self._life: Record = {}
         # The first commit that no order ack has covered, and the session peer that it came from.
         self._unanswered: Record | None = None
-        self._early: list[tuple[Record, Span]] = []
-        self._holes: list[tuple[Record, int, int]] = []
+        self.early_store_acks: list[tuple[Record, Span]] = []
+        self.holes: list[tuple[Record, int, int]] = []
 
     def _at(self, record: Record, check: str, evidence: str, *dues: Due, sequence: int, **more: int | str) -> None:
         self._out.report(
@@ -140,8 +150,10 @@ class Incoming:
         self._end_recovery(record)
         self._found = {}
         self._unanswered = None
+        self.store_acks.handle_started()
         for receiver in self.sequences.values():
             receiver.out.expired.clear()
+            receiver.out.taken.clear()
             receiver.express = RangeSet()
             receiver.unanswered.clear()
             # What is on disk of it is in what is recovered.
@@ -203,12 +215,14 @@ class Incoming:
     def handle_received(self, record: Record) -> None:
         """Packets arrived."""
         receiver = self._sequence(record)
+        self.store_acks.handle_record()
         receiver.cls = record["class"]
         for begin, end, packet in packets_of(record):
             first, last = packet.number, packet.number + end - begin
             receiver.counts.put(first, last, packet.messages)
             known = list(receiver.arrived.overlap(first, last))
             receiver.arrived.add(first, last)
+            self.store_acks.handle_arrived(record, first, last, known)
             for number in _keys_within(receiver.rejections, first, last):
                 del receiver.rejections[number]
             for number in _keys_within(receiver.kept, first, last):
@@ -285,6 +299,7 @@ class Incoming:
         receiver.settled.add(first, last)
         if record["class"] != EXPRESS:
             receiver.on_disk.add(first, last)
+            self.store_acks.handle_committed(record)
 
     def _judge_place(self, record: Record, receiver: Receiver) -> None:
         """Judge where in its sequence a commit is."""
@@ -295,7 +310,7 @@ class Incoming:
             evidence = f"committed {first}..{last} after {self._top[0]}/{self._top[1]}"
             self._at(record, "order", evidence, sequence=sequence, number=first)
         if first > before + 1:
-            self._holes.append((record, before + 1, first - 1))
+            self.holes.append((record, before + 1, first - 1))
         self._top = max(self._top, (sequence, last))
         if self._unanswered is None and self.node != self._origin:
             self._unanswered = record
@@ -341,13 +356,14 @@ class Incoming:
             self._at(waiting, "order_ack_late", evidence, due, sequence=waiting["sequence"], number=waiting["first"])
 
     def handle_store_acked(self, record: Record) -> None:
-        """A store ack left that covers packets of the lane; forwarders are not known yet."""
+        """A store ack left that covers packets of the lane."""
+        self.store_acks.handle_store_acked(record)
         if record["class"] == EXPRESS:
             return
         receiver = self._sequence(record)
         for span in receiver.settled.missing(record["first"], record["last"]):
             for unheld in receiver.held_back.missing(*span):
-                self._early += [(record, early) for early in receiver.refused.missing(*unheld)]
+                self.early_store_acks += [(record, early) for early in receiver.refused.missing(*unheld)]
 
     # ---- handing out
 
@@ -397,8 +413,14 @@ class Incoming:
         for low, high in receiver.settled.missing(spans[0][0], spans[-1][0]):
             evidence = f"{record['event']} but not committed"
             self._at(record, "queue", evidence, sequence=sequence, number=low, last=high)
+        taken = receiver.out.taken
         for number, first, last in spans:
-            for removed in kept:
+            if list(taken.get(number, RangeSet()).overlap(first, last)):
+                self._at(
+                    record, "claims", f"{record['event']}, and was not there any more", sequence=sequence, number=number
+                )
+            self._judge_messages(record, receiver, number, first, last)
+            for removed in (*kept, taken):
                 removed.setdefault(number, RangeSet()).add(first, last)
 
     def _judge_expired(self, record: Record, expired: dict[int, RangeSet]) -> None:
@@ -422,12 +444,17 @@ class Incoming:
         )
         return not any(number in parts for number in range(first, last + 1)) if parts else True
 
-    def _judge_marks(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> None:
-        sequence = record["sequence"]
+    def _judge_messages(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> int | None:
+        """See that a packet has these messages; return how many it has, if that is known."""
         count = receiver.counts.get(number)
         if last < first or (count is not None and last >= max(count, 1)):
             evidence = f"messages {first}..{last} of a packet with {count}"
-            self._at(record, "claims", evidence, sequence=sequence, number=number)
+            self._at(record, "claims", evidence, sequence=record["sequence"], number=number)
+        return count
+
+    def _judge_marks(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> None:
+        sequence = record["sequence"]
+        count = self._judge_messages(record, receiver, number, first, last)
         if record["redelivered"]:
             receiver.out.marked.setdefault(number, RangeSet()).add(first, last)
             return
@@ -484,6 +511,7 @@ class Incoming:
         for sequence, receiver in self.sequences.items():
             if receiver.cls != EXPRESS:
                 self._judge_unread(sequence, receiver, removed(sequence))
+        self.store_acks.finish()
 
     def _judge_unread(self, sequence: int, receiver: Receiver, removed: RangeSet) -> None:
         """Report messages that were passed over when those of a later commit were handed out."""
@@ -518,14 +546,6 @@ class Incoming:
         while receiver.counts.get(number) == 0 and number in receiver.settled:
             number -= 1
         return number > 0 and number not in receiver.settled
-
-    def holes(self) -> list[tuple[Record, int, int]]:
-        """Numbers that commits went past: what the origin had given up is no fault."""
-        return self._holes
-
-    def early_store_acks(self) -> list[tuple[Record, Span]]:
-        """Store acks that nothing committed stands behind; a node that passes packets on writes no commits."""
-        return self._early
 
 
 def _messages_of(record: Record) -> Iterator[tuple[int, int, int]]:

@@ -16,7 +16,7 @@ from triack.tools.replay.report_charts import Charts
 
 Unit = tuple[str, ...]
 """Whom a record goes to: ``("session", id)`` or ``("lane", origin, lane)``."""
-RECOVERY: Final = ("node_started", "position_recovered", "queued")
+RECOVERY: Final = ("node_started", "node_continued", "position_recovered", "queued")
 """With these records a start says what it found on its disk."""
 
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
@@ -120,8 +120,8 @@ class Journal:
             if record["wall_ns"] - record["at_ns"] != self._first["wall_ns"] - self._first["at_ns"]:
                 evidence = f"the wall clock is {record['wall_ns'] - record['at_ns']} ns ahead"
                 self._out.report(record, "clock", f"{evidence}, before {last['wall_ns'] - last['at_ns']} ns")
-            if event == "node_started":
-                self._out.report(record, "node_life", "started again in the same start")
+            if event in ("node_started", "node_continued"):
+                self._out.report(record, "node_life", f"{event} in the midst of a segment")
         if self._stopped:
             self._out.report(record, "node_life", f"{event} after node_stopped")
         self._ready = self._ready or event not in RECOVERY or (event == "queued" and not record.get("recovered"))
@@ -131,7 +131,9 @@ class Journal:
     def _begin(self, record: Record) -> None:
         self._first = record
         common = ("node", "incarnation", "n", "at_ns", "wall_ns")
-        settings = record if record["event"] == "node_started" else {name: record[name] for name in common}
+        settings = (
+            record if record["event"] in ("node_started", "node_continued") else {name: record[name] for name in common}
+        )
         self._life = {**settings, "event": "life"}
 
 

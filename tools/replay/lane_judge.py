@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import ClassVar
 
+from triack.base.session_log import SETTINGS
 from triack.tools.replay.findings import DisorderError, Due, Output, Record
 from triack.tools.replay.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
 from triack.tools.replay.latencies import Latencies
@@ -105,8 +106,12 @@ class LaneJudge:
         before = self._starts.get(node)
         self._starts[node] = start
         if before == start:
-            # Only the first segment of a start tells the settings.
-            record = {**self._lives[node], **record}
+            # In older logs only the first segment of a start tells the settings.
+            known = self._lives[node]
+            for name in SETTINGS:
+                if name in record and name in known and record[name] != known[name]:
+                    self._at(record, "claims", f"{name} {record[name]}, and {known[name]} in an earlier segment", -1)
+            record = {**known, **record}
         self._lives[node] = record
         for side in sides:
             if before is not None and start > before + 1:
@@ -154,6 +159,9 @@ class LaneJudge:
             raise DisorderError
 
     def _on_sent(self, record: Record) -> None:
+        if record["node"] != self._origin:
+            self._at(record, "queue", "sent by another node", record["sequence"], number=record["number"])
+            return
         self._weigh(record)
         self._sender(record["node"]).handle_sent(record)
 
@@ -218,6 +226,12 @@ class LaneJudge:
     def _on_store_acked(self, record: Record) -> None:
         self._receiver(record["node"]).handle_store_acked(record)
 
+    def _on_taking(self, record: Record) -> None:
+        self._receiver(record["node"]).store_acks.handle_taking(record)
+
+    def _on_taken(self, record: Record) -> None:
+        self._receiver(record["node"]).store_acks.handle_taken(record)
+
     def _on_closed(self, record: Record) -> None:
         self._sender(record["node"]).handle_closed(record)
 
@@ -231,17 +245,16 @@ class LaneJudge:
         """Judge what only all records of all nodes show; more of them may follow."""
         if self._lane == DEAD_LETTER_LANE:
             return
-        passed_on = any(sender.passes_on for sender in self._senders.values())
         for node, sender in self._senders.items():
             sender.finish(self._later(node))
         for node, receiver in self._receivers.items():
             receiver.finish(self._later(node), lambda sequence: self._stories[sequence].given_up)
-            self._judge_receiver(receiver, forwards=node in self._senders and self._senders[node].passes_on)
+            self._judge_receiver(receiver)
         self._judge_names()
         self._judge_removals()
         self._judge_order_acks()
         for sequence, story in self._stories.items():
-            self._judge_story(sequence, story, passed_on=passed_on)
+            self._judge_story(sequence, story)
 
     def _judge_removals(self) -> None:
         """See that what was given up holds as many messages as its packets."""
@@ -255,7 +268,7 @@ class LaneJudge:
     def _later(self, node: str) -> Due:
         return Due("started", node, self._starts.get(node, 0), end_ns=1 << 62)
 
-    def _judge_receiver(self, receiver: Incoming, *, forwards: bool) -> None:
+    def _judge_receiver(self, receiver: Incoming) -> None:
         origin = Due("whole_log", self._origin)
         for sequence, known in receiver.sequences.items():
             story = self._stories[sequence]
@@ -266,13 +279,12 @@ class LaneJudge:
                 for low, high in story.queued.missing(first, last):
                     record = self._last[receiver.node]
                     self._at(record, "queue", "recovered but not queued", sequence, origin, number=low, last=high)
-        for record, first, last in receiver.holes():
+        for record, first, last in receiver.holes:
             self._judge_hole(record, first, last, receiver.sequences[record["sequence"]])
-        if not forwards:
-            for record, (low, high) in receiver.early_store_acks():
-                evidence = "store-acked before its commit"
-                more = {"session": record["session"], "number": low, "last": high}
-                self._at(record, "store_ack_before_commit", evidence, record["sequence"], **more)
+        for record, (low, high) in receiver.early_store_acks:
+            evidence = "store-acked before its commit"
+            more = {"session": record["session"], "number": low, "last": high}
+            self._at(record, "store_ack_before_commit", evidence, record["sequence"], **more)
 
     def _judge_arrived(self, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
         removed = story.given_up
@@ -344,7 +356,7 @@ class LaneJudge:
         senders = {node for node, _ in self._hops}
         return tuple(Due("has_log", peer) for peer in sorted({peer for _, peer in self._hops} - senders))
 
-    def _judge_story(self, sequence: int, story: Story, *, passed_on: bool) -> None:
+    def _judge_story(self, sequence: int, story: Story) -> None:
         """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost."""
         out = self._out
         self._judge_queued_counts(sequence, story)
@@ -360,7 +372,7 @@ class LaneJudge:
             sent += part.sent * weight
             delivered += part.delivered * weight
             out.count("unqueued", part.unqueued * weight)
-            if part.lost and not (story.cls == RECOVERABLE and passed_on):
+            if part.lost:
                 lost.append(span)
         out.count("sent", sent)
         out.count("delivered", delivered)
@@ -414,6 +426,8 @@ class LaneJudge:
         "~acked": _on_freed,
         "~stored": _on_freed,
         "~store_acked": _on_store_acked,
+        "~taking": _on_taking,
+        "~taken": _on_taken,
         "~closed": _on_closed,
         "~carried": _on_carried,
     }

@@ -1,11 +1,11 @@
 """What a node promises about the packets of a lane that it sends: queued first, none skipped, none forgotten.
 
-``Outgoing`` is one node's side of one lane, fed with its records in their order. Of packets that a node only passes on
-no record tells what it has, so only what leaves again is counted there.
+``Outgoing`` is one node's side of one lane, fed with its records in their order.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from triack.tools.replay.findings import Due, Output, Record
@@ -54,7 +54,9 @@ class Outgoing:
         # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
         self._carried: dict[str, dict[int, RangeSet]] = {}
         self._again: dict[int, RangeSet] | None = None
-        self._last_closed: Record | None = None
+        # The last session that failed, and by sequence what those that did have carried and no later one.
+        self._last_failed: Record | None = None
+        self._left: defaultdict[int, RangeSet] = defaultdict(RangeSet)
         # What the next hop had when a session ended as idle, by sequence: it waits for its resend tier.
         self._parked: dict[int, RangeSet] = {}
         self._idle = False
@@ -63,11 +65,6 @@ class Outgoing:
     def is_origin(self) -> bool:
         """Whether these are the node's own messages."""
         return self._node == self._origin
-
-    @property
-    def passes_on(self) -> bool:
-        """Whether the node sent packets of another one on."""
-        return not self.is_origin and bool(self.sequences)
 
     def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
         self._out.report(
@@ -95,7 +92,8 @@ class Outgoing:
         self._carried.clear()
         self._parked.clear()
         self._idle = False
-        self._last_closed = record
+        self._last_failed = None
+        self._left.clear()
         self._tiers.handle_restart()
         for sender in self.sequences.values():
             if sender.cls == EXPRESS:
@@ -189,6 +187,7 @@ class Outgoing:
             if self.is_origin:
                 self._judge_send(record, sender, packet, last, carried)
             carried.add(first, last)
+            self._left[sequence].take(first, last)
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_sent(record)
 
@@ -257,8 +256,15 @@ class Outgoing:
             parked = self._parked.setdefault(sequence, RangeSet())
             for first, last in numbers:
                 parked.add(first, last)
-        if record["reason"] in FAILURE_REASONS or self._last_closed is None:
-            self._last_closed = record
+        if record["reason"] in FAILURE_REASONS:
+            self._last_failed = record
+            for sequence, numbers in carried.items():
+                for first, last in numbers:
+                    self._left[sequence].add(first, last)
+                # The next one may have begun before the end of this one.
+                for others in self._carried.values():
+                    for first, last in others.get(sequence, ()):
+                        self._left[sequence].take(first, last)
 
     def finish_start(self, later: Due) -> None:
         """A later start, if there is one, did not queue any of this again."""
@@ -305,12 +311,12 @@ class Outgoing:
 
     def _judge_left_behind(self) -> None:
         """Report what was sent in a session that failed and never again, though a later one had all the time."""
-        closed = self._last_closed
-        if closed is None or "peer" not in closed or self._carried:
+        closed = self._last_failed
+        if closed is None or self._carried:
             return
         for sequence, sender in self.sequences.items():
             for first, last in sender.wanted:
-                for low, high in sender.sent.overlap(first, last):
+                for low, high in self._left[sequence].overlap(first, last):
                     # Express packets are gone with the process that had them.
                     again = "reopened_alive" if sender.cls == EXPRESS else "reopened"
                     due = Due(again, self._node, closed["incarnation"], closed["peer"], closed["at_ns"], RESEND_LATE_NS)

@@ -25,6 +25,8 @@ AGREED: Final = (
     "store_ack_bytes",
 )
 """What is the same at both ends. Delays may follow the round trip, of which each end has its own measure."""
+AT_ONCE: Final = ("ack_at_once", "ack_idle_ns")
+"""The same is true of these; logs of older nodes lack both."""
 BOUNDS: Final = (("idle_ack_delay_ns", "ack_timeout_min_ns"), ("store_ack_delay_ns", "store_ack_timeout_min_ns"))
 """Each delay, and the timeout of which it is at most the half ([MS-MQQB] 3.1.2.5)."""
 
@@ -86,7 +88,8 @@ def _judge_stated(session: str, opened: Record, life: Record, out: Output) -> No
 
 
 def _judge_agreed(session: str, opened: Record, other: Record, out: Output) -> None:
-    for name in AGREED:
-        if opened[name] != other[name]:
-            evidence = f"{name} {opened[name]}, and {other[name]} at the other end"
+    names = (*AGREED, *AT_ONCE) if "ack_at_once" in opened and "ack_at_once" in other else AGREED
+    for name in names:
+        if opened.get(name) != other.get(name):
+            evidence = f"{name} {opened.get(name)}, and {other.get(name)} at the other end"
             out.report(opened, "policy", evidence, Due("has_log", other["node"]), session=session)

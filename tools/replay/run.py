@@ -13,12 +13,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from threading import Event
+from typing import TYPE_CHECKING, Final
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.files import find_logs, segments_of
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Timeline, Verdict, Violation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ENGINES: Final = ("auto", "local", "spark")
 """The default first."""
@@ -61,7 +65,13 @@ def replay(
             write_page(verdict, given, report, violations)
 
     if engine == "spark":
-        return _on_spark(given, master, finish)
+
+        def work(spark: SparkSession) -> Verdict:
+            from triack.tools.replay.spark_engine import replay_spark
+
+            return replay_spark(spark, given, finish)
+
+        return _on_spark(master, work)
     verdict = replay_local(find_logs([_local(path) for path in given]))
     finish(verdict, verdict.findings)
     return verdict
@@ -108,12 +118,54 @@ def _is_small(paths: list[str]) -> bool:
     return sum(file.stat().st_size for file in files) < LOCAL_BYTES_MAX
 
 
-def _on_spark(paths: list[str], master: str | None, finish: Callable[[Verdict, Iterable[Violation]], None]) -> Verdict:
+def follow_on_spark(
+    paths: Iterable[str],
+    tell: Callable[[Violation, Timeline], None],
+    *,
+    master: str | None,
+    until_idle_s: float | None,
+    checkpoint: Path | None,
+    stop: Event,
+    report: Path | None,
+) -> Verdict:
+    """Follow growing logs with Spark.
+
+    Args:
+        paths: directories with logs, or single segments, of this machine or mounted on all that work.
+        tell: called once with each violation, and with how nodes are called.
+        master: as of ``replay``.
+        until_idle_s: as of ``follow``.
+        checkpoint: a directory, as of ``follow_spark``.
+        stop: ends it when it is set.
+        report: as of ``replay``.
+
+    Raises:
+        ReplayError: there are no logs, a log is damaged, the report cannot be written, or what Spark or the report
+            needs is not installed.
+    """
+    given = [str(_local(path)) for path in paths]
+    if _is_connect(master):
+        raise ReplayError("--follow on Spark needs a master, and not Spark Connect: what judges a batch runs here")
+
+    def follow(spark: SparkSession) -> Verdict:
+        from triack.tools.replay.spark_follow import follow_spark
+
+        def finish(verdict: Verdict, violations: Iterable[Violation]) -> None:
+            if report is not None:
+                write_page(verdict, given, report, violations)
+
+        return follow_spark(
+            spark, given, tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop, finish=finish
+        )
+
+    return _on_spark(master, follow)
+
+
+def _on_spark(master: str | None, work: Callable[[SparkSession], Verdict]) -> Verdict:
     require_spark(master)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from triack.tools.replay.spark_engine import replay_spark
     from triack.tools.replay.spark_session import open_spark
 
     # PySpark brings py4j along, and hands out its errors when the virtual machine dies, or those of its sockets.
@@ -126,7 +178,7 @@ def _on_spark(paths: list[str], master: str | None, finish: Callable[[Verdict, I
         if spark is None:
             with _quiet_start():
                 spark = open_spark(master)
-        return replay_spark(spark, paths, finish)
+        return work(spark)
     except (PySparkException, *died) as error:
         reason = str(error).strip().splitlines()[0]
         raise ReplayError(f"Spark failed: {reason}; --engine local needs no Spark") from error
@@ -145,7 +197,7 @@ def require_spark(master: str | None = None) -> None:
     """
     if importlib.util.find_spec("pyspark") is None:
         raise ReplayError("replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local")
-    if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
+    if _is_connect(master):
         if importlib.util.find_spec("grpc") is None:
             raise ReplayError("Spark Connect needs more of PySpark: pip install 'pyspark[connect]'")
         return
@@ -154,6 +206,10 @@ def require_spark(master: str | None = None) -> None:
     if not java:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
         raise ReplayError(f"replay on Spark needs Java 17 or later, and {where}: install it, or use --engine local")
+
+
+def _is_connect(master: str | None) -> bool:
+    return (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://")
 
 
 @contextlib.contextmanager

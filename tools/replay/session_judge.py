@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from triack.tools.replay.findings import LATE_MOMENTS, LATE_NS, Due, Opening, Output, Record
+from triack.tools.replay.answer_check import Answers
+from triack.tools.replay.findings import LATE_NS, Due, Opening, Output, Record
+from triack.tools.replay.idle_check import Quiet, judge_close, judge_open
 from triack.tools.replay.policy_check import judge_policy
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, Runs, packets_of
 from triack.tools.replay.schema import CLOSE_REASONS, EXPRESS, FAILURE_REASONS, RECOVERABLE
-from triack.tools.replay.silence_check import Silence, judge_patience, judge_timeout
+from triack.tools.replay.silence_check import Left, Silence, judge_patience, judge_store_patience, judge_timeout
 
 QUIET_AFTER_END: Final = ("session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received")
 """What only a session that is not over does; its last acks may leave with the goodbye."""
 OVER_NS: Final = 60_000_000_000
 """Whatever was on its way when a session ended has arrived after a minute, or never will."""
+ACK_RANGES_MAX: Final = 64
+"""An ack has room for so many ranges (``session/frames.py``); one that has as many may leave out later ones."""
 ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
 
 
@@ -43,44 +47,32 @@ class Given:
         return news
 
 
-class Waiting:
-    """New packets that no ack has covered yet, and when they came."""
-
-    __slots__ = ("count", "first", "first_record", "full_ns", "moments", "seen_ns")
-
-    def __init__(self, record: Record) -> None:
-        self.count = 0
-        self.first = record["packet"]
-        self.first_record = record
-        self.full_ns = 0
-        self.seen_ns = 0
-        # How many later moments brought packets since the threshold was reached.
-        self.moments = 0
-
-
 class End:
     """One end of one session."""
 
     __slots__ = (
         "acked",
+        "answers",
         "closed",
         "early",
         "first",
         "given",
         "incarnation",
         "lanes",
+        "left",
         "life",
         "opened",
+        "quiet",
         "received",
         "sent",
         "silence",
         "store_silence",
         "stored",
+        "takes",
         "unacked",
-        "waiting",
     )
 
-    def __init__(self, incarnation: int) -> None:
+    def __init__(self, incarnation: int, answers: Answers) -> None:
         self.incarnation = incarnation
         self.life: Record = {}
         self.opened: Record | None = None
@@ -89,16 +81,25 @@ class End:
         self.received = Runs()
         # Which lanes it carries, by origin and lane.
         self.lanes: set[tuple[str, int]] = set()
+        # And which ones it brings, while it is known when its store acks are due.
+        self.takes: set[tuple[str, int]] | None = set()
         self.acked = RangeSet()
         self.stored = RangeSet()
         self.given = {"ack": Given(), "store_ack": Given()}
         self.unacked = 0
         self.silence = Silence()
         self.store_silence = Silence()
-        self.waiting: Waiting | None = None
+        self.left = Left()
+        self.quiet = Quiet()
+        self.answers = answers
         self.first: Record | None = None
         # Sends before the window is known: (record, first and last packet, unacknowledged with them).
         self.early: list[tuple[Record, int, int, int]] = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether an ack or a store ack is awaited; what an order ack has freed seems to wait for ever."""
+        return bool(self.unacked or self.store_silence.waiting)
 
 
 class SessionJudge:
@@ -119,7 +120,7 @@ class SessionJudge:
         node, event = record["node"], record["event"]
         end = self.ends.get(node)
         if end is None:
-            end = End(record["incarnation"])
+            end = End(record["incarnation"], Answers(self._session, self._out))
             # By node, and not by who was heard first: engines hear them in different orders.
             self.ends = dict(sorted([*self.ends.items(), (node, end)]))
         if event != "life":
@@ -150,6 +151,8 @@ class SessionJudge:
                 self._report(record, "silent_end", "opened again")
             return
         end.opened = record
+        end.answers.handle_opened(record)
+        end.quiet.since_ns = record["at_ns"]
         if record["peer"] == record["node"] or record["role"] not in ("initiator", "acceptor"):
             self._report(record, "claims", f"{record['role']} of a session with {record['peer'] or 'nobody'}")
         if record["role"] == "initiator" and not end.silence.waiting:
@@ -185,8 +188,10 @@ class SessionJudge:
         if record["reason"] == "drained" and end.unacked:
             self._report(record, "claims", f"closed as drained with {end.unacked} packets unacknowledged")
         end.silence.end(record)
+        self._judge_quiet(end, record)
         self._judge_timeouts(end, record)
         self._tell_lanes(end, record)
+        self._end_taking(end, record)
 
     def _judge_timeouts(self, end: End, record: Record) -> None:
         assert end.opened is not None
@@ -205,6 +210,26 @@ class SessionJudge:
             peer, reason = end.opened["peer"], record["reason"]
             self._fact("~closed", record, origin, lane, session=self._session, peer=peer, reason=reason)
 
+    def _take_lane(self, end: End, record: Record) -> None:
+        """Tell a lane that this end brings when its store acks are due."""
+        origin, lane = record["origin"], record["lane"]
+        if end.opened is None or end.takes is None or (origin, lane) in end.takes:
+            return
+        if "store_ack_delay_ns" in end.opened:
+            end.takes.add((origin, lane))
+            terms = {"delay_ns": end.opened["store_ack_delay_ns"], "threshold": end.opened["store_ack_threshold"]}
+            self._fact("~taking", record, origin, lane, session=self._session, **terms)
+
+    def _end_taking(self, end: End, record: Record) -> None:
+        for origin, lane in sorted(end.takes or ()):
+            is_over = record["event"] == "session_closed"
+            self._fact("~taken", record, origin, lane, session=self._session, closed=is_over)
+        end.takes = None
+
+    def _judge_quiet(self, end: End, record: Record) -> None:
+        if end.opened is not None and not end.waits and (said := end.quiet.look(end.opened, record)):
+            self._report(record, "idle_open", said)
+
     def _fact(self, event: str, record: Record, origin: str, lane: int, **fields: object) -> None:
         common = {name: record[name] for name in ("node", "incarnation", "n", "at_ns", "wall_ns")}
         self._out.facts.append({"event": event, "origin": origin, "lane": lane, **common, **fields})
@@ -212,6 +237,8 @@ class SessionJudge:
     # ---- packets
 
     def _on_sent(self, end: End, record: Record) -> None:
+        self._judge_quiet(end, record)
+        end.quiet.since_ns = record["at_ns"]
         for first, last, carried in packets_of(record):
             known = list(end.sent.within(first, last))
             for low, high, before in known:
@@ -241,6 +268,7 @@ class SessionJudge:
             if early and early.firsts[0] <= last and early.lasts[-1] >= first:
                 self._free(record, fact, list(early.overlap(first, last)), end.sent)
         if carried.cls != EXPRESS:
+            end.left.put(first, last, record["at_ns"])
             end.store_silence.send(size(end.stored.missing(first, last)), record)
         waiting = size(end.acked.missing(first, last))
         end.silence.send(waiting, record)
@@ -262,6 +290,11 @@ class SessionJudge:
 
     def _on_received(self, end: End, record: Record) -> None:
         end.silence.hear(record)
+        self._judge_quiet(end, record)
+        end.quiet.since_ns = record["at_ns"]
+        if record.get("lane") is not None:
+            self._take_lane(end, record)
+        end.answers.handle_received(record, gap=record["packet"] != end.received.last + 1)
         for first, last, carried in packets_of(record):
             for low, high, before in end.received.within(first, last):
                 if not record["duplicate"]:
@@ -275,78 +308,18 @@ class SessionJudge:
         if record["duplicate"]:
             self._out.count("duplicates_on_wire", record["packets"])
             self._out.chart("duplicates", record["wall_ns"], record["packets"])
-        else:
-            self._await_ack(end, record)
-
-    def _await_ack(self, end: End, record: Record) -> None:
-        waiting = end.waiting
-        if waiting is None:
-            waiting = end.waiting = Waiting(record)
-        waiting.count += record["packets"]
-        waiting.first = min(waiting.first, record["packet"])
-        if not end.opened:
-            return
-        now_ns, threshold = record["at_ns"], end.opened["ack_threshold"]
-        if waiting.full_ns:
-            if now_ns > waiting.seen_ns:
-                waiting.moments += 1
-        elif threshold and waiting.count >= threshold:
-            waiting.full_ns = now_ns
-        waiting.seen_ns = now_ns
 
     # ---- acks that leave
 
     def _on_ack_sent(self, end: End, record: Record) -> None:
         self._give(end, "ack", "ack_unsent", record)
-        waiting, end.waiting = end.waiting, None
-        fresh = waiting.count if waiting is not None else 0
-        if record["pending"] != fresh:
-            self._report(record, "claims", f"an ack of {record['pending']} new packets, counted {fresh}")
-        self._judge_trigger(end, waiting, record)
-        if waiting is not None:
-            self._judge_wait(end, waiting, record)
-
-    def _judge_trigger(self, end: End, waiting: Waiting | None, record: Record) -> None:
-        trigger, opened = record["trigger"], end.opened
-        if trigger not in _TRIGGERS:
-            self._report(record, "claims", f"an ack for an unknown reason, {trigger!r}")
-        elif trigger == "count" and opened and (waiting is None or waiting.count < opened["ack_threshold"]):
-            evidence = f"an ack for its count, {waiting.count if waiting else 0} of {opened['ack_threshold']}"
-            self._report(record, "claims", evidence)
-        elif trigger == "delay" and opened and waiting is not None:
-            waited = record["at_ns"] - waiting.first_record["at_ns"]
-            if waited < opened["idle_ack_delay_ns"]:
-                self._report(record, "claims", f"an ack for the idle delay after {waited} ns")
-
-    def _judge_wait(self, end: End, waiting: Waiting, record: Record) -> None:
-        """Judge how long new packets waited for their ack."""
-        opened = end.opened
-        if opened is None:
-            return
-        now_ns = record["at_ns"]
-        if waiting.full_ns and (waiting.moments > LATE_MOMENTS or now_ns - waiting.full_ns > LATE_NS):
-            self._report_full(end, waiting, record, f"an ack {(now_ns - waiting.full_ns) // 1_000_000} ms later")
-        waited = now_ns - waiting.first_record["at_ns"]
-        if waited > opened["idle_ack_delay_ns"] + LATE_NS:
-            self._report_idle(end, waiting, f"acknowledged after {waited // 1_000_000} ms")
-
-    def _report_full(self, end: End, waiting: Waiting, record: Record, then: str, *dues: Due) -> None:
-        assert end.opened is not None
-        evidence = (
-            f"{waiting.count} new packets, the last ones at {waiting.moments} moments after the threshold of "
-            f"{end.opened['ack_threshold']} was reached, then {then}"
-        )
-        self._report(record, "half_window", evidence, *dues, number=waiting.first)
-
-    def _report_idle(self, end: End, waiting: Waiting, what: str, *dues: Due) -> None:
-        assert end.opened is not None
-        limit, late = end.opened["idle_ack_delay_ns"] // 1_000_000, LATE_NS // 1_000_000
-        evidence = f"{what}, {limit} ms and {late} ms for a busy machine are allowed"
-        self._report(waiting.first_record, "idle_delay", evidence, *dues, number=waiting.first)
+        end.answers.handle_sent(record)
 
     def _on_store_ack_sent(self, end: End, record: Record) -> None:
         for first, last in self._give(end, "store_ack", "store_ack_unsent", record):
             self._free(record, "~store_acked", [(first, last)], end.received)
+        if len(record["ranges"]) >= ACK_RANGES_MAX:
+            self._end_taking(end, record)
 
     def _give(self, end: End, kind: str, check: str, record: Record) -> list[Span]:
         given = end.given[kind]
@@ -379,19 +352,31 @@ class SessionJudge:
             self._free(record, "~acked", [(first, last)], end.sent)
         end.unacked -= acked
         end.silence.hear(record, acked=acked)
+        end.quiet.free_ns = record["at_ns"]
 
     def _on_store_ack_received(self, end: End, record: Record) -> None:
         end.silence.hear(record)
-        stored = 0
+        end.quiet.free_ns = record["at_ns"]
+        stored, left_ns = 0, None
         self._judge_ranges(record)
         for first, last in self._news(end.stored, record):
             for low, high in _lacking([(first, last)], end.sent):
                 self._report(record, "ack_unreceived", "store-acked but not sent before", number=low, last=high)
-            durable = ((low, high) for low, high, what in end.sent.within(first, last) if what.cls != EXPRESS)
+            durable = [(low, high) for low, high, what in end.sent.within(first, last) if what.cls != EXPRESS]
+            if durable and not stored:
+                left_ns = end.left.take(durable[0][0])
             stored += size(durable)
             self._free(record, "~stored", [(first, last)], end.sent)
         if stored:
+            self._judge_store_patience(end, left_ns, record)
             end.store_silence.hear(record, acked=stored)
+
+    def _judge_store_patience(self, end: End, left_ns: int | None, record: Record) -> None:
+        most_ns = (end.opened or {}).get("store_ack_timeout_max_ns")
+        if most_ns is not None and left_ns is not None:
+            said = judge_store_patience(end.store_silence, left_ns, record, most_ns)
+            if said:
+                self._report(record, "store_silence", said)
 
     def _news(self, covered: RangeSet, record: Record) -> list[Span]:
         """Add an ack's ranges to what is covered, and return what is new; all of it should be."""
@@ -433,6 +418,9 @@ class SessionJudge:
             peer = self.ends.get(end.opened["peer"]) if end.opened else None
             if end.opened:
                 self._join(end, end.opened["peer"], peer)
+                if end.closed and end.closed["reason"] == "idle":
+                    ends = [(it.opened, it.closed, it.quiet) for it in (end, peer) if it is not None and it.opened]
+                    judge_close(self._session, ends, end.opened["peer"], self._out)
                 self._judge_idle(end, peer)
                 self._judge_silence(end, peer)
         self._judge_roles()
@@ -454,15 +442,9 @@ class SessionJudge:
         if closed is None:
             due = Due("stopped", node, end.incarnation)
             self._report(opened, "silent_end", "open when its node stopped", due)
-        waiting = end.waiting
-        if waiting is None:
-            return
-        deadline = waiting.first_record["at_ns"] + opened["idle_ack_delay_ns"] + LATE_NS
-        if closed is None or closed["at_ns"] > deadline:
-            self._report_idle(end, waiting, "acknowledged never", Due("log", node, end.incarnation, end_ns=deadline))
-        if waiting.full_ns and (closed is None or closed["at_ns"] > waiting.full_ns + LATE_NS):
-            due = Due("log", node, end.incarnation, end_ns=waiting.full_ns + LATE_NS)
-            self._report_full(end, waiting, waiting.first_record, "no ack at all", due)
+        end.answers.finish(closed)
+        if closed is None and not end.waits:
+            judge_open(self._session, opened, end.quiet, self._out)
 
     def _report_unopened(self, end: End) -> None:
         if end.first is not None and end.first["event"] != "session_closed":
@@ -472,7 +454,7 @@ class SessionJudge:
         """Compare what arrived at an end with what the other end sent."""
         assert end.opened is not None
         due = Due("has_log", peer)
-        other = other or End(0)
+        other = other or End(0, Answers(self._session, self._out))
         for first, last, carried in end.received:
             for low, high in _unlike(first, last, carried, other.sent):
                 evidence = "arrived, but was not sent like that"
@@ -528,9 +510,6 @@ class SessionJudge:
         "store_ack_sent": _on_store_ack_sent,
         "store_ack_received": _on_store_ack_received,
     }
-
-
-_TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
 
 
 def _lacking(spans: list[Span], runs: Runs) -> Iterator[Span]:

@@ -7,12 +7,15 @@ wait for no store ack any more, so nothing is said of waiting too long for these
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 from triack.tools.replay.findings import LATE_NS, Record
 
 MS: Final = 1_000_000
 """Nanoseconds; evidence is told in milliseconds."""
+LEFT_MAX: Final = 4096
+"""Bursts of a session whose times are known; of older ones that still wait nothing is said."""
 
 
 class Silence:
@@ -63,6 +66,44 @@ class Silence:
     def lasted_ns(self, record: Record) -> int:
         """How long it has been silent."""
         return int(record["at_ns"]) - self.since_ns
+
+
+class Left:
+    """When durable packets of a session left for the first time, of those that no store ack has come for."""
+
+    __slots__ = ("_bursts",)
+
+    def __init__(self) -> None:
+        self._bursts: list[tuple[int, int, int]] = []
+
+    def put(self, first: int, last: int, at_ns: int) -> None:
+        """Packets left; numbers rise."""
+        if len(self._bursts) >= LEFT_MAX:
+            del self._bursts[: LEFT_MAX // 2]
+        self._bursts.append((last, first, at_ns))
+
+    def take(self, packet: int) -> int | None:
+        """When a packet left, if that is known; those before it are not asked for any more."""
+        del self._bursts[: bisect_left(self._bursts, (packet,))]
+        return self._bursts[0][2] if self._bursts and self._bursts[0][1] <= packet else None
+
+
+def judge_store_patience(silence: Silence, left_ns: int, record: Record, most_ns: int) -> str:
+    """Return what is wrong with a store ack that came now, or an empty string.
+
+    Whatever it covers was waited for since it left, and any store ack of something new before it began the wait anew.
+
+    Args:
+        silence: of the store acks.
+        left_ns: when the first packet that it covers left.
+        record: the store ack.
+        most_ns: the longest timeout in force.
+    """
+    waited_ns = record["at_ns"] - max(silence.since_ns, left_ns)
+    if waited_ns <= most_ns + LATE_NS:
+        return ""
+    allowed = f"{most_ns // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
+    return f"open for {waited_ns // MS} ms without a store ack of what had left, {allowed}"
 
 
 def judge_timeout(silence: Silence, closed: Record, least_ns: int, what: str) -> str:

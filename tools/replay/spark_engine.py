@@ -21,7 +21,7 @@ from triack.tools.replay.conclusion import World, accuse, decide, place, summari
 from triack.tools.replay.dealing import Chunk, deal, in_order, unpack_chunk
 from triack.tools.replay.files import read_content
 from triack.tools.replay.findings import Due, Finding, Life, Opening, Output, Record
-from triack.tools.replay.journal import Journal, Segment, join_segments
+from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
 from triack.tools.replay.judge import judge_of
 from triack.tools.replay.schema import Verdict, Violation
 from triack.tools.replay.series import Series
@@ -40,7 +40,7 @@ VIOLATIONS: Final = ", ".join(
     f"`{field.name}` {'bigint' if field.type == 'int' else 'string'}" for field in fields(Violation)
 )
 """A violation: the fields of ``schema.Violation``."""
-_IDENTITY: Final = [field.name for field in fields(Violation)[:7]]
+IDENTITY: Final = [field.name for field in fields(Violation)[:7]]
 """What makes two findings the same."""
 FIRST_OF_EACH: Final = 1_000
 """Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
@@ -68,7 +68,7 @@ def deal_files(files: DataFrame) -> DataFrame:
     Args:
         files: ``path`` and ``content`` of each segment.
     """
-    return files.select("path", "content").mapInArrow(_each(_deal_segments), DEALT)
+    return files.select("path", "content").mapInArrow(each(_deal_segments), DEALT)
 
 
 def deal_records(records: DataFrame) -> DataFrame:
@@ -88,13 +88,13 @@ def judge(dealt: DataFrame, kind: str, tasks: int) -> DataFrame:
     """
     mine = dealt.where(f.col("kind") == kind).repartition(tasks, "unit")
     ordered = mine.sortWithinPartitions("unit", "node", "incarnation", "n", "place")
-    return ordered.mapInArrow(_each(_judge_units), DEALT)
+    return ordered.mapInArrow(each(_judge_units), DEALT)
 
 
 # ---- what runs on the workers
 
 
-def _each(work: Callable[[Iterator[dict[str, Any]]], Iterator[Row]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def each(work: Callable[[Iterator[dict[str, Any]]], Iterator[Row]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Turn a function over rows into one over Arrow batches."""
     return _over(lambda batches: work(row for batch in batches for row in batch.to_pylist()))
 
@@ -130,7 +130,7 @@ def _deal_segments(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
     for row in rows:
         records, torn = read_content(row["path"], row["content"])
         yield from _deal_segment(row["path"], records)
-        yield _found("file", row["path"])
+        yield found_row("file", row["path"])
         if torn:
             yield "found", "number torn_lines", "", 0, 1, 0, b""
 
@@ -146,42 +146,49 @@ def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
 def _deal_segment(path: str, records: Iterable[Record]) -> Iterator[Row]:
     out = Output()
     journal = Journal(path, out)
-    yield from _rows(deal(journal.read(records)))
+    yield from rows_of(deal(journal.read(records)))
     segment = journal.segment()
     if segment is not None:
-        yield _found("segment", segment)
-    yield from _results(out)
+        yield found_row("segment", segment)
+    yield from results(out)
 
 
 def _judge_units(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
     for (kind, name), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"])):
         out = Output()
-        judge = judge_of((kind, *name.rsplit("/", 1)) if kind == "lane" else (kind, name), out)
-        for records in in_order(_opened(mine)):
+        judge = judge_of(unit_of(kind, name), out)
+        for records in in_order(opened(mine)):
             for record in records:
                 judge.see(record)
                 if len(out.facts) + len(out.findings) >= PENDING:
-                    yield from _told(out)
+                    yield from told(out)
         judge.finish()
-        yield from _told(out)
-        yield from _results(out)
+        yield from told(out)
+        yield from results(out)
 
 
-def _opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int], list[Record]]]:
+def unit_of(kind: str, name: str) -> Unit:
+    """Return the unit that a row names."""
+    return (kind, *name.rsplit("/", 1)) if kind == "lane" else (kind, name)
+
+
+def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int], list[Record]]]:
+    """Open the chunks in rows, for ``in_order``."""
     for row in rows:
         yield (row["node"], row["incarnation"], row["n"]), unpack_chunk(row["data"])
 
 
-def _told(out: Output) -> Iterator[Row]:
+def told(out: Output) -> Iterator[Row]:
     """Hand on what was found so far."""
-    yield from _rows(deal((("lane", fact["origin"], str(fact["lane"])), fact) for fact in out.facts))
+    yield from rows_of(deal((("lane", fact["origin"], str(fact["lane"])), fact) for fact in out.facts))
     for finding in out.findings:
-        yield _found("finding", (asdict(finding.violation), finding.dues))
+        yield found_row("finding", (asdict(finding.violation), finding.dues))
     out.facts.clear()
     out.findings.clear()
 
 
-def _rows(chunks: Iterable[Chunk]) -> Iterator[Row]:
+def rows_of(chunks: Iterable[Chunk]) -> Iterator[Row]:
+    """Yield chunks as rows."""
     for at, chunk in enumerate(chunks):
         unit = chunk.unit
         yield unit[0], "/".join(unit[1:]), chunk.node, chunk.incarnation, chunk.n, at, chunk.data
@@ -190,19 +197,20 @@ def _rows(chunks: Iterable[Chunk]) -> Iterator[Row]:
 _encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
-def _found(what: str, value: object) -> Row:
+def found_row(what: str, value: object) -> Row:
+    """Return something that was found as a row."""
     return "found", what, "", 0, 0, 0, _encode(value).encode()
 
 
-def _results(out: Output) -> Iterator[Row]:
+def results(out: Output) -> Iterator[Row]:
     """Yield what was found as rows."""
-    yield from _told(out)
+    yield from told(out)
     for opening in out.openings:
-        yield _found("opening", opening)
+        yield found_row("opening", opening)
     for name, value in out.numbers.items():
         yield "found", f"number {name}", "", 0, value, 0, b""
     for name, series in out.series.items():
-        yield _found("series", (name, series.mode, series.bits, list(series.buckets.items())))
+        yield found_row("series", (name, series.mode, series.bits, list(series.buckets.items())))
     if out.begin_ns:
         yield "found", "begin", "", 0, out.begin_ns, 0, b""
     if out.end_ns:
@@ -231,7 +239,7 @@ class Found:
         self.segments: list[Segment] = _collect(gathered, "segment")
         self.world = World(join_segments(self.segments, joining), _collect(gathered, "opening"))
         findings = rows.where("unit = 'finding'").select("data")
-        more = [[_found("finding", (asdict(it.violation), it.dues))[-1]] for it in joining.findings]
+        more = [[found_row("finding", (asdict(it.violation), it.dues))[-1]] for it in joining.findings]
         if more:
             findings = findings.unionByName(rows.sparkSession.createDataFrame(more, "data binary"))
         self.any = bool(more) or any(row["unit"] == "finding" for row in gathered)
@@ -272,9 +280,9 @@ def decided(findings: DataFrame, world: World, segments: list[Segment]) -> DataF
             yield pa.RecordBatch.from_pylist([asdict(it) for it in violations], schema=_violation_schema())
 
     held = findings.mapInArrow(decide_each, VIOLATIONS)
-    others = [field.name for field in fields(Violation)[len(_IDENTITY) :]]
-    best = held.groupBy(*_IDENTITY).agg(f.min(f.struct(*others)).alias("best"))
-    return best.select(*_IDENTITY, *(f.col(f"best.{name}").alias(name) for name in others))
+    others = [field.name for field in fields(Violation)[len(IDENTITY) :]]
+    best = held.groupBy(*IDENTITY).agg(f.min(f.struct(*others)).alias("best"))
+    return best.select(*IDENTITY, *(f.col(f"best.{name}").alias(name) for name in others))
 
 
 def _violation_schema() -> pa.Schema:
@@ -323,7 +331,7 @@ def judge_dealt(
     try:
         found = Found(keep_found(dealt, kept))
         require_files(paths, found.files())
-        return _conclude(found, kept, finish)
+        return conclude_found(found, kept, finish)
     except Exception as error:
         raise explain(error) from error
     finally:
@@ -349,9 +357,16 @@ def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
     return found
 
 
-def _conclude(
+def conclude_found(
     found: Found, kept: list[DataFrame], finish: Callable[[Verdict, Iterable[Violation]], None] | None
 ) -> Verdict:
+    """Return the verdict over what was found.
+
+    Args:
+        found: that.
+        kept: takes the frames that are in Spark's cache from now on.
+        finish: as of ``replay_spark``.
+    """
     verdict = Verdict(engine="spark")
     found.summarize(verdict)
     violations = found.violations

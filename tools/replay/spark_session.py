@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -51,7 +53,12 @@ def open_spark(master: str | None) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    # PySpark takes Ctrl-C for itself, in the main thread.
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    spark = builder.getOrCreate()
+    if current_thread() is main_thread():
+        signal.signal(signal.SIGINT, on_interrupt)
+    return spark
 
 
 def settings_for(master: str | None, environ: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 import triack
 from tests.node.nodes import SOON, WAIT, make
 from triack.node.control.frames import Header
+from triack.queues.stages import Stage
 
 
 async def test_lists_of_a_client_are_those_of_the_node(tmp_path: Path) -> None:
@@ -78,3 +79,19 @@ async def test_of_a_clients_lists_just_what_was_taken_is_acknowledged(tmp_path: 
     async with make("a", tmp_path / "a") as node, node.receive("q") as reader:
         again = [int(message.body) for message in await reader.get_many(timeout=WAIT)]
         assert again == [number for number in range(30, 100) if number != 34]
+
+
+async def test_a_client_waits_for_the_stage_that_it_names(tmp_path: Path) -> None:
+    """Or as long as it says; a stage that its messages do not have is refused before anything is sent."""
+    async with make("b", scheme="udp") as b, make("a", tmp_path / "a"), triack.connect(tmp_path / "a") as client:
+        await client.send(f"{b.address}/q", b"1", until="ordered", timeout=WAIT)
+        await client.send_many(f"{b.address}/q", [b"2", b"3"], until=Stage.ORDERED, timeout=WAIT)
+        assert b.queue_lengths()["q"] == 3
+        with pytest.raises(triack.WaitTimeout, match=r"not received after 0\.2 s"):
+            await client.send("udp://127.0.0.1:9/q", b"x", until="received", timeout=SOON)
+        for until, delivery in (("stored", triack.EXPRESS), ("delivered", triack.TRANSACTIONAL)):
+            with pytest.raises(triack.UsageError, match=f"wait for '?{until}'?: "):
+                await client.send(f"{b.address}/q", b"x", delivery=delivery, until=until)
+            with pytest.raises(triack.UsageError):
+                await client.send_many(f"{b.address}/q", [b"x"], delivery=delivery, until=until)
+        assert b.queue_lengths()["q"] == 3

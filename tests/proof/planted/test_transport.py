@@ -21,5 +21,5 @@ def test_two_datagrams_have_one_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
     """Now and then, under one key."""
     changes_of(bug_named("a nonce is used twice"), monkeypatch)
     keys = SealingKeys(AESGCM_SHA256, bytes(32), 0)
-    sealed = [keys.seal(Kind.DATA, 1, counter, b"x", 0) for counter in range(EVERY - 2, EVERY + 2)]
+    sealed = [keys.seal(Kind.DATA, 1, counter, [b"x"], 0)[0] for counter in range(EVERY - 2, EVERY + 2)]
     assert [read_header(datagram).counter for datagram in sealed] == [EVERY - 2, EVERY - 1, EVERY - 1, EVERY + 1]

@@ -7,10 +7,11 @@ from itertools import count, islice
 
 import pytest
 
+from tests.tools.replay.ack_faults import ACK_FAULTS
 from tests.tools.replay.builder import World, brief
-from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.faults import FAULTS, TX, ready
 from tests.tools.replay.harmless import HARMLESS
-from tests.tools.replay.rule_faults import RULE_FAULTS, TX, restarted
+from tests.tools.replay.judging import PLANTED, plant
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST
 from triack.tools.chaos.run import run_plan
@@ -27,21 +28,17 @@ def logs_of(world: World) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("name", [*FAULTS, *RULE_FAULTS])
+@pytest.mark.parametrize("name", PLANTED)
 def test_every_known_fault_is_found(name: str) -> None:
     """Whoever is responsible finds it: the local engine, or a rule."""
-    world = ready() if name in FAULTS else restarted()
-    expected = (FAULTS | RULE_FAULTS)[name](world)
-    world.number(lacking=name == "records_missing")
+    world, expected = plant(name)
     assert brief(judge_logs(logs_of(world))) >= expected
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", [*FAULTS, *ACK_FAULTS])
 def test_the_late_are_excused_for_being_late_only(name: str) -> None:
     """A process that stood still acknowledges late, and breaks no other promise."""
-    world = ready()
-    expected = FAULTS[name](world)
-    world.number(lacking=name == "records_missing")
+    world, expected = plant(name)
     found = brief(judge_logs(logs_of(world), late=["alpha", "beta"]))
     assert found >= {it for it in expected if it[0] not in IN_TIME}
     assert not [it for it in found if it[0] in IN_TIME]

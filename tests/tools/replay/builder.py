@@ -103,7 +103,8 @@ AGREED = {
     "ack_share": "1/2", "ack_count": 0, "store_ack_share": "1/2", "store_ack_count": 0,
     "ack_bytes": 0, "store_ack_delay_ns": 500 * MS, "store_ack_threshold": 32, "store_ack_bytes": 0,
     "ack_timeout_min_ns": 2000 * MS, "ack_timeout_max_ns": 120_000 * MS, "store_ack_timeout_min_ns": 10_000 * MS,
-    "store_ack_timeout_max_ns": 120_000 * MS,
+    "store_ack_timeout_max_ns": 120_000 * MS, "ack_at_once": "gap duplicate request",
+    "cleanup_interval_ns": 300_000 * MS,
 }  # fmt: skip
 """What both ends of a session have in force, beside what every story changes."""
 

@@ -428,6 +428,21 @@ def handed_out_after_it_expired(world: World) -> Expected:
 
 
 @fault
+def expired_twice(world: World) -> Expected:
+    """Packet 1 expires, and again in the same life; of packet 2 a message that it does not have."""
+    numbers = world.queue(TX, 2)
+    world.ack(world.send(TX, numbers))
+    world.commit(TX, numbers)
+    world.order_ack(2)
+    for number, at in ((1, 0), (1, 0), (2, 1)):
+        world.beta.write(
+            "expired", queue="orders", **place(TX), number=number, cls=TX, place=at, counts=[[1, PER_PACKET]],
+            receive_by_ms=1_700_000_000_000,
+        )  # fmt: skip
+    return {("claims", LANE, SEQUENCE, number) for number in numbers}
+
+
+@fault
 def one_ack_for_62(world: World) -> Expected:
     """The threshold is 32, and 62 packets come one after the other before an ack leaves."""
     world.ack(world.send("express", world.queue("express", 62)), store=False)

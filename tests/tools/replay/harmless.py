@@ -12,7 +12,7 @@ from tests.tools.replay.builder import (
     place,
     scheduled,
 )
-from tests.tools.replay.faults import TX, opened, ready, recover
+from tests.tools.replay.faults import TX, ready, recover
 
 # What is unusual but right; each of them must pass.
 HARMLESS: dict[str, Callable[[], World]] = {"healthy": healthy}
@@ -21,24 +21,6 @@ HARMLESS: dict[str, Callable[[], World]] = {"healthy": healthy}
 def harmless(build: Callable[[], World]) -> Callable[[], World]:
     HARMLESS[build.__name__] = build
     return build
-
-
-@harmless
-def forwarded() -> World:
-    """Beta passes packets on: it stores them without a record of its own, and alpha forgets the recoverable ones."""
-    world = ready()
-    onward = 0
-    opened(world.beta, "ff" * 8, peer="cc" * 16)
-    for cls in (TX, "recoverable"):
-        numbers = world.queue(cls, 3)
-        world.ack(world.send(cls, numbers))
-        for number in numbers:
-            onward += 1
-            world.beta.write(
-                "packet_sent", session="ff" * 8, packet=onward, cls=cls, size=9, **place(cls),
-                number=number, previous=number - 1, count=PER_PACKET, resend=False,
-            )  # fmt: skip
-    return world
 
 
 @harmless
@@ -93,20 +75,6 @@ def freed_before_the_session_failed() -> World:
     world.open()
     for cls in CLASS_LANES:
         world.send(cls, world.queue(cls, 1))
-    return world
-
-
-@harmless
-def passed_on_before_the_session_failed() -> World:
-    """A node that only passes packets on may forget them when the next one has stored them."""
-    world = ready()
-    log = world.alpha
-    for session, number in (("f1" * 8, 1), ("f2" * 8, 2)):
-        opened(log, session, peer="dd" * 16)
-        packet = {**place(TX), "origin": "cc" * 16, "number": number, "previous": number - 1, "count": PER_PACKET}
-        log.write("packet_sent", session=session, packet=1, cls=TX, size=9, resend=False, **packet)
-        log.write("store_ack_received", session=session, ranges=[[1, 1]])
-        log.write("session_closed", session=session, peer="dd" * 16, peer_name="b", reason="path-lost", unacked=1)
     return world
 
 
@@ -344,4 +312,90 @@ def a_peer_that_asks_is_alive() -> World:
     world.clock.tick(130_000 * MS)
     world.close("ack-timeout")
     world.beta.records[-1]["unacked"] = 1
+    return world
+
+
+@harmless
+def gaps_that_are_not_told_at_once() -> World:
+    """Both ends agreed that neither a gap nor a copy makes an ack due; each waits for the idle delay."""
+    world = ready()
+    for log in (world.alpha, world.beta):
+        log.one("session_opened").update(ack_at_once="")
+    world.send("express", world.queue("express", 3), lost=(2,))
+    world.clock.tick(500 * MS)
+    world.beta.write("ack_sent", session=world.session, cumulative=1, ranges=[[3, 3]], trigger="delay", pending=2)
+    world.beta.repeat(world.beta.one("packet_received", packet=3), duplicate=True)
+    world.clock.tick(400 * MS)
+    world.close("path-lost")
+    return world
+
+
+@harmless
+def copy_of_the_last_moment() -> World:
+    """A copy arrives just before the session ends, so that no ack of it can leave."""
+    world = ready()
+    world.ack(world.send("express", world.queue("express", 1)), store=False)
+    world.send("express", range(1, 2), resend=True)
+    world.beta.records[-1]["duplicate"] = True
+    world.close()
+    return world
+
+
+@harmless
+def stored_just_in_time() -> World:
+    """A store ack may be as late as its delay and what a busy machine adds to it, counted from the commit."""
+    world = ready()
+    arrived = world.send("recoverable", world.queue("recoverable", 1))
+    world.ack(arrived, store=False)
+    world.clock.tick(900 * MS)
+    world.commit("recoverable", range(1, 2))
+    world.clock.tick(640 * MS)
+    world.beta.write("store_ack_sent", session=world.session, cumulative=1, ranges=[], trigger="delay", pending=1)
+    world.alpha.write("store_ack_received", session=world.session, ranges=[[1, 1]])
+    return world
+
+
+@harmless
+def came_by_two_sessions() -> World:
+    """What is on its way to the disk when it comes again by another session may be store-acked there, or not at all."""
+    world = ready()
+    numbers = world.queue("recoverable", 1)
+    world.ack(world.send("recoverable", numbers), store=False)
+    world.close("path-lost")
+    world.open()
+    world.ack(world.send("recoverable", numbers), store=False)
+    world.commit("recoverable", numbers)
+    world.clock.tick(10_000 * MS)
+    world.close()
+    return world
+
+
+@harmless
+def closed_as_idle() -> World:
+    """After five minutes without a packet, or after one by the end that wants it so; the other end hears of it."""
+    world = ready()
+    world.deliver(TX, 1)
+    world.clock.tick(300_000 * MS)
+    world.close("idle")
+    world.open()
+    world.beta.all("session_opened")[-1].update(cleanup_interval_ns=60_000 * MS)
+    world.deliver("express", 1)
+    world.clock.tick(60_000 * MS)
+    world.close("idle")
+    return world
+
+
+@harmless
+def not_idle_while_something_waits() -> World:
+    """What an order ack has freed may get no store ack, and seems to wait for one; and five minutes are not up."""
+    world = ready()
+    numbers = world.queue(TX, 1)
+    world.ack(world.send(TX, numbers), store=False)
+    world.commit(TX, numbers)
+    world.beta.write("store_ack_sent", session=world.session, cumulative=1, ranges=[], trigger="request", pending=1)
+    world.order_ack(1)
+    for log in (world.alpha, world.beta):
+        log.one("session_opened").update(cleanup_interval_ns=400_000 * MS)
+    world.clock.tick(390_000 * MS)
+    world.close("local-stop")
     return world

@@ -2,6 +2,7 @@
 
 from itertools import chain
 
+from tests.tools.replay.ack_faults import ACK_FAULTS
 from tests.tools.replay.builder import World, brief
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.rule_faults import RULE_FAULTS, restarted
@@ -10,13 +11,13 @@ from triack.tools.replay.local_engine import judge_records
 from triack.tools.replay.schema import Verdict
 from triack.tools.replay.version1 import modernize
 
-PLANTED = (*FAULTS, *RULE_FAULTS)
+PLANTED = (*FAULTS, *ACK_FAULTS, *RULE_FAULTS)
 
 
 def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
     """A world with a fault in it, and what must be found."""
-    world = ready() if name in FAULTS else restarted()
-    expected = (FAULTS | RULE_FAULTS)[name](world)
+    world = restarted() if name in RULE_FAULTS else ready()
+    expected = (FAULTS | ACK_FAULTS | RULE_FAULTS)[name](world)
     world.number(lacking=name == "records_missing")
     return world, expected
 

@@ -67,6 +67,15 @@ def sent_but_never_queued(world: World) -> Expected:
 
 
 @fault
+def sent_by_another_node(world: World) -> Expected:
+    """Beta sends what alpha had sent, as if it came from alpha; no node does that."""
+    sent = world.alpha.all("packet_sent", cls=KEPT)[-1]
+    whose = {name: world.beta.records[-1][name] for name in ("node", "incarnation")}
+    world.beta.repeat(world.beta.all("packet_received")[-1], **{**sent, **whose, "packet": 1})
+    return {("queue", KEPT_LANE, SEQUENCE, sent["number"])}
+
+
+@fault
 def sent_in_vain_and_never_queued(world: World) -> Expected:
     """The same with a packet that does not arrive."""
     world.send(FAST, range(9, 10), lost=(9,))

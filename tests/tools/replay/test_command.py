@@ -78,7 +78,7 @@ def test_nodes_and_queues_have_their_names() -> None:
     assert f"no log was given of node {'b' * 32}, which is called beta: what" in text
 
 
-@pytest.mark.parametrize("options", [["--until-idle", "1"], ["--follow", "--engine", "spark"]])
+@pytest.mark.parametrize("options", [["--until-idle", "1"], ["--checkpoint", "kept"]])
 def test_what_does_not_go_together_is_refused(tmp_path: Path, options: list[str]) -> None:
     assert CliRunner().invoke(command, [str(tmp_path), *options]).exit_code == 2
 

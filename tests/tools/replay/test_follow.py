@@ -241,3 +241,10 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "FAIL" in out
+
+
+def test_columns_are_not_followed(tmp_path: Path) -> None:
+    """They are made of logs that are complete: that is said, and not that they are damaged."""
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ReplayError, match=r"cannot follow .*a\.parquet: Parquet is made of logs that are complete"):
+        Follower([tmp_path]).read()

@@ -39,6 +39,19 @@ def test_records_go_to_who_judges_them() -> None:
     assert Journal("", out).segment() is None
 
 
+def test_what_begins_in_a_later_segment_is_judged_by_the_settings() -> None:
+    """A segment that goes on says them again; it does so first, and never otherwise."""
+    out = Output()
+    common = {"v": 2, "node": "n", "incarnation": 1, "at_ns": 5, "wall_ns": 6}
+    again = {**common, "event": "node_continued", "n": 7, "name": "alpha", "seq_resend_13_ns": 30}
+    acked = {**common, "event": "order_ack_received", "n": 8, "origin": "n", "lane": 1, "sequence": 1, "number": 1}
+    (_, life), _ = Journal("", out).read([again, acked])
+    assert (life["event"], life["seq_resend_13_ns"]) == ("life", 30)
+    assert out.findings == []
+    assert list(Journal("", out).read([{**again, "n": 6}, again])) == []
+    assert [it.violation.check for it in out.findings] == ["node_life"]
+
+
 def test_segments_are_joined_to_lives() -> None:
     """Two segments of one start follow each other; a gap between them is found."""
     first = Segment("n", 1, "a", 1, 5, 10, 20, 7, True, False, True, "name", 5)

@@ -6,7 +6,7 @@ from tests.tools.replay.judging import assert_found, breaking
 from triack.tools.replay.silence_check import MS, Silence, judge_patience, judge_timeout
 
 
-@pytest.mark.parametrize("name", breaking("silence", "ack_timeout"))
+@pytest.mark.parametrize("name", breaking("silence", "store_silence", "ack_timeout"))
 def test_a_planted_fault_is_found(name: str) -> None:
     """As what it is, and where it is."""
     assert_found(name)

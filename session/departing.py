@@ -1,0 +1,122 @@
+"""Which packets of a session leave now, and which of them ask for an ack.
+
+Promise: probes leave at once, everything else as the congestion window and the pacer allow; and nobody stands still
+waiting for an ack that the peer need not send yet.
+
+Packets that leave for the first time, with nothing else in their datagrams, go by the run: as many as would leave one
+by one at the same moment, and in the same way.
+"""
+
+from triack.session.answering import Answering
+from triack.session.frames import PACKET_HEADER_BYTES
+from triack.session.pacing import NetworkShare
+from triack.session.probing import Probing
+from triack.session.rtt import RoundTrip
+from triack.session.sending import PacketState, SendWindow, SessionPacket
+from triack.session.timers import Timer, Timers
+
+__all__ = ["Departing"]
+
+_UNBOUNDED = 1 << 62
+"""More bytes than any window holds."""
+
+
+class Departing:
+    """The way out of a session.
+
+    Args:
+        window: has the packets.
+        share: what the network allows; None on a network that looks after itself.
+        probing: may send packets again.
+        answering: has the acks that packets take along, and knows when the peer acknowledges.
+        rtt: of the session.
+        timers: of the session.
+        overhead_bytes: by how much the channel makes a datagram longer.
+    """
+
+    __slots__ = ("_answering", "_overhead_bytes", "_probing", "_rtt", "_share", "_timers", "_window")
+
+    def __init__(
+        self,
+        window: SendWindow,
+        share: NetworkShare | None,
+        probing: Probing,
+        answering: Answering,
+        rtt: RoundTrip,
+        timers: Timers,
+        overhead_bytes: int,
+    ) -> None:
+        self._window = window
+        self._share = share
+        self._probing = probing
+        self._answering = answering
+        self._rtt = rtt
+        self._timers = timers
+        self._overhead_bytes = overhead_bytes
+
+    def next_packet(self, now_ns: int) -> SessionPacket | None:
+        """The packet that leaves now, or None; the timer tells when to look again if it is the pacer that says no."""
+        probe = self._probing.peek()
+        if probe is not None:
+            # Neither congestion window nor pacer hold back a probe (RFC 9002 6.2.4, 7.5).
+            return probe
+        sent = self._window.next_with_credit()
+        if sent is not None and self._share is not None:
+            ready_at_ns = self._share.ready_at_ns(self._rtt, now_ns)
+            if ready_at_ns > now_ns:
+                self._timers.start(Timer.PACING, ready_at_ns)
+                return None
+        return sent
+
+    def next_run(self, now_ns: int) -> list[SessionPacket]:
+        """The packets that leave now by the run; none when ``next_packet`` is to be asked."""
+        probing, window, share = self._probing, self._window, self._share
+        if probing.ping_due or probing.peek() is not None or any(self._answering.leaving(now_ns, with_packet=True)):
+            return []
+        first = window.peek()
+        if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
+            return []
+        return window.next_run(_UNBOUNDED if share is None else share.run_bytes(self._rtt, now_ns))
+
+    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> bool:
+        """A packet leaves in the datagram with that counter. Returns whether it asks for an ack."""
+        probes = self._probing.handle_sent(sent)
+        self._window.handle_sent(sent, counter, now_ns)
+        return self._asks(sent, 0, probes=probes)
+
+    def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> bool:
+        """Those of ``next_run`` leave, in datagrams from that counter on. Returns whether the last asks for an ack.
+
+        Of the others those ask whose owner wants it: behind each there is one that may leave.
+        """
+        self._window.handle_run_sent(run, counter, now_ns)
+        return self._asks(run[-1], sum([sent.size_bytes for sent in run[:-1]]), probes=False)
+
+    def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> bool:
+        share, terms, spare_bytes = self._share, self._answering.terms, self._window.spare_bytes
+        spent = share is not None and share.handle_sent(
+            last.size_bytes, terms, before_bytes=before_bytes, spare_bytes=spare_bytes
+        )
+        waits = spent or self.stands_still
+        asks = last.asks or probes or last.sends > 1 or (waits and not self.peer_acks)
+        self._probing.last_asked = asks
+        return asks
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether no packet may leave before something is acknowledged: a window is closed."""
+        following = self._window.peek()
+        return not self._window.room if following is None else not self._window.has_credit(following)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it stands still, and the peer need not acknowledge anything yet."""
+        return self.stands_still and not self.peer_acks
+
+    @property
+    def peer_acks(self) -> bool:
+        """Whether so much is on its way that the peer acknowledges some of it at once, without being asked."""
+        window = self._window
+        header_bytes = PACKET_HEADER_BYTES + self._overhead_bytes
+        content_bytes = window.in_flight_bytes - window.in_flight * header_bytes
+        return self._answering.terms.reached(window.in_flight, content_bytes)

@@ -1,0 +1,84 @@
+"""The five policies side by side on real nodes, on small runs: what the link does, and what is counted."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tools.bench.measuring import measured
+from triack.base.units import MS
+from triack.node.policies import DEFAULT, SOLACE
+from triack.queues.settings import NodeSettings
+from triack.session.settings import SessionSettings
+from triack.tools.bench.pipe import LinkPlan
+from triack.tools.bench.policies import LINKS
+from triack.tools.bench.policy_nodes import Way, lose_session, pace, stream
+from triack.tools.bench.table import side_by_side
+
+NEAR = LINKS["LAN"]
+
+
+async def test_a_way_delays_what_the_link_delays() -> None:
+    """Half of the round trip, in order; not at all when it is shorter than a timer; nothing when it is cut."""
+    far, near = Way(LinkPlan(round_trip_ns=40 * MS), "far"), Way(NEAR, "near")
+    arrived, began_ns, over = list[tuple[bytes, int]](), time.monotonic_ns(), asyncio.Event()
+
+    def deliver(datagram: bytes) -> bool:
+        arrived.append((datagram, time.monotonic_ns() - began_ns))
+        if datagram == b"2":
+            over.set()
+        return True
+
+    far.pass_on(b"1", deliver)
+    far.pass_on(b"2", deliver)
+    near.pass_on(b"near", deliver)
+    near.is_cut = True
+    near.pass_on(b"cut", deliver)
+    await asyncio.wait_for(over.wait(), 5)
+    assert [datagram for datagram, _ in arrived] == [b"near", b"1", b"2"]
+    assert min(at_ns for datagram, at_ns in arrived if datagram != b"near") >= 20 * MS
+    assert (near.counters.dropped, near.pipe.offered, far.counters.forwarded) == (1, 2, 2)
+
+
+async def test_a_link_that_loses_all_by_chance_delivers_nothing() -> None:
+    way = Way(LinkPlan(loss=1.0), "there")
+    way.pass_on(b"x", lambda _datagram: pytest.fail("it was lost"))
+    assert way.counters.dropped == way.pipe.lost == 1
+
+
+@pytest.mark.slow
+async def test_acks_are_counted_and_told(tmp_path: Path) -> None:
+    """Solace: a third of the window is 16 messages, and at a hundred a second its ack comes within a second or so."""
+    rate, acks = await stream(SOLACE, NEAR, tmp_path / "stream", 160)
+    assert rate > 0
+    assert 10 / 160 <= acks < 0.5
+    delays_ns, held_bytes = await pace(SOLACE, NEAR, tmp_path / "pace", 50)
+    assert len(delays_ns) == 50
+    assert delays_ns[-1] < 10_000 * MS
+    assert held_bytes >= 100
+
+
+@pytest.mark.slow
+async def test_what_a_lost_session_brings_again_is_delivered_once(tmp_path: Path) -> None:
+    """Order acks wait for two seconds: some of the twenty that had arrived when the link was cut come again."""
+    order = replace(DEFAULT.order, order_ack_idle_s=2, seq_max_ack_delay_s=2)
+    settings = NodeSettings(session=SessionSettings(ack_timeout_s=1.0), order=order)
+    assert 0 < await lose_session(settings, NEAR, tmp_path, 40) <= 20
+
+
+@pytest.mark.slow
+async def test_all_of_it_has_a_table(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from triack.tools.bench.plots import draw
+
+    result = await measured("POLICIES", tmp_path, None)
+    ((title, plot),) = draw([result])
+    assert title.startswith("POLICIES: ")
+    assert all(f">{name}<" in plot for name in ("DEFAULT", "MSMQ", "SOLACE", "HORNETQ", "AMPS"))
+    lines = list(side_by_side(result))
+    assert len(lines) == 15
+    assert all((line[-1], "-" in line[:-1]) == ("-", False) for line in lines)
+    assert result.verified
+    assert any("no session was lost" in note for note in result.notes)

@@ -1,0 +1,175 @@
+"""Worlds with one fault in when acknowledgements leave, or in how long an end waits."""
+
+from tests.tools.replay.builder import CLASS_LANES, MS, SEQUENCE, World
+from tests.tools.replay.faults import TX, Expected, Fault
+
+ACK_FAULTS: dict[str, Fault] = {}
+KEPT = "recoverable"
+KEPT_LANE = CLASS_LANES[KEPT]
+
+
+def fault(plant: Fault) -> Fault:
+    ACK_FAULTS[plant.__name__] = plant
+    return plant
+
+
+def agree(world: World, **terms: object) -> None:
+    """Both ends of the session have this in force, too."""
+    for log in (world.alpha, world.beta):
+        log.one("session_opened").update(**terms)
+
+
+@fault
+def gap_told_late(world: World) -> Expected:
+    """Packet 2 of 3 is lost, and beta says so only after its idle delay."""
+    world.send("express", world.queue("express", 3), lost=(2,))
+    world.clock.tick(400 * MS)
+    world.beta.write("ack_sent", session=world.session, cumulative=1, ranges=[[3, 3]], trigger="delay", pending=2)
+    return {("at_once", -1, -1, 1)}
+
+
+@fault
+def hole_filled_and_told_late(world: World) -> Expected:
+    """The packet that was missing comes, out of order as well; its ack waits for company."""
+    world.send("express", world.queue("express", 3), lost=(2,))
+    world.beta.write("ack_sent", session=world.session, cumulative=1, ranges=[[3, 3]], trigger="gap", pending=2)
+    world.beta.write("packet_received", duplicate=False, **sent(world, 2))
+    world.clock.tick(400 * MS)
+    world.beta.write("ack_sent", session=world.session, cumulative=3, ranges=[], trigger="piggyback", pending=1)
+    return {("at_once", -1, -1, 2)}
+
+
+@fault
+def copies_never_answered(world: World) -> Expected:
+    """Alpha, whose ack was lost, sends again; beta says nothing while it runs on."""
+    world.ack(world.send("express", world.queue("express", 1)), store=False)
+    world.send("express", range(1, 2), resend=True)
+    world.beta.all("packet_received")[-1]["duplicate"] = True
+    world.clock.tick(200 * MS)
+    world.beta.write("dropped", reason="too-short", count=1)
+    return {("at_once", -1, -1, 1)}
+
+
+@fault
+def acks_for_no_reason(world: World) -> Expected:
+    """Beta gives a gap, a copy and so many bytes as the reasons of acks, and there was nothing of the kind."""
+    agree(world, ack_bytes=9_000)
+    for trigger in ("gap", "duplicate", "bytes"):
+        arrived = world.send("express", world.queue("express", 1))
+        world.ack(arrived, store=False)
+        world.beta.all("ack_sent")[-1].update(trigger=trigger)
+    return {("claims", -1, -1, -1)}
+
+
+@fault
+def ack_at_once_that_was_not_agreed(world: World) -> Expected:
+    """Both ends agreed that a gap makes nothing due, and beta says that it did."""
+    agree(world, ack_at_once="duplicate request")
+    world.send("express", world.queue("express", 3), lost=(2,))
+    world.beta.write("ack_sent", session=world.session, cumulative=1, ranges=[[3, 3]], trigger="gap", pending=2)
+    return {("claims", -1, -1, -1)}
+
+
+@fault
+def other_reasons_at_the_other_end(world: World) -> Expected:
+    """Beta does not answer gaps at once, where alpha thinks that it does."""
+    world.beta.one("session_opened").update(ack_at_once="duplicate request")
+    return {("policy", -1, -1, -1)}
+
+
+@fault
+def too_many_bytes(world: World) -> Expected:
+    """So many bytes make an ack due, and beta lets 300 ms pass."""
+    agree(world, ack_bytes=2_400)
+    arrived = world.send("express", world.queue("express", 2))
+    world.clock.tick(300 * MS)
+    world.ack(arrived, store=False)
+    return {("half_window", -1, -1, 1)}
+
+
+@fault
+def quiet_for_too_long(world: World) -> Expected:
+    """An ack is due 20 ms after the last packet; beta waits for 300 ms, though less than its idle delay."""
+    agree(world, ack_idle_ns=20 * MS)
+    arrived = world.send("express", world.queue("express", 1))
+    world.clock.tick(300 * MS)
+    world.ack(arrived, store=False)
+    return {("idle_delay", -1, -1, 1)}
+
+
+@fault
+def store_ack_late(world: World) -> Expected:
+    """Beta has packets on its disk for 700 ms before it says so; half a second was agreed."""
+    arrived = world.send(KEPT, world.queue(KEPT, 2))
+    world.commit(KEPT, range(1, 3))
+    world.clock.tick(700 * MS)
+    world.ack(arrived)
+    return {("store_ack_late", KEPT_LANE, SEQUENCE, 1)}
+
+
+@fault
+def store_ack_threshold_ignored(world: World) -> Expected:
+    """With 32 packets on the disk a store ack is due at once; beta waits for 300 ms."""
+    arrived = world.send(KEPT, world.queue(KEPT, 33))
+    world.commit(KEPT, range(1, 34))
+    world.clock.tick(300 * MS)
+    world.ack(arrived)
+    return {("store_ack_late", KEPT_LANE, SEQUENCE, 1)}
+
+
+@fault
+def store_ack_never(world: World) -> Expected:
+    """Beta never says that it has a packet on its disk: one that the session's end hides, one that nothing does."""
+    for _ in range(2):
+        arrived = world.send(TX, world.queue(TX, 1))
+        world.commit(TX, range(world.next[TX] - 1, world.next[TX]))
+        world.ack(arrived, store=False)
+        world.order_ack(world.next[TX] - 1)
+        world.clock.tick(700 * MS)
+        world.close()
+        world.open()
+    return {("store_ack_late", CLASS_LANES[TX], SEQUENCE, number) for number in (1, 2)}
+
+
+@fault
+def waits_for_a_store_ack_too_long(world: World) -> Expected:
+    """Beta acknowledges and does not store; alpha asks for 125 s, though it gives up after 120."""
+    arrived = world.send(KEPT, world.queue(KEPT, 1))
+    world.ack(arrived, store=False)
+    world.clock.tick(125_000 * MS)
+    world.commit(KEPT, range(1, 2))
+    world.ack(arrived)
+    world.beta.all("ack_sent")[-1].update(pending=0)
+    world.alpha.all("ack_received")[-1].update(ranges=[])
+    return {("store_silence", -1, -1, -1)}
+
+
+@fault
+def closed_as_idle_too_early(world: World) -> Expected:
+    """Alpha closes as idle a second after the last packet; its interval is five minutes, and so is beta's."""
+    world.deliver("express", 1)
+    world.clock.tick(1_000 * MS)
+    world.close("idle")
+    return {("idle_close", -1, -1, -1)}
+
+
+@fault
+def open_though_idle(world: World) -> Expected:
+    """Nothing happens for 301 s, and the session is open still: one goes on, one is closed by hand, one is left."""
+    for end in ("goes on", "closes", "stays"):
+        world.deliver("express", 1)
+        world.clock.tick(301_000 * MS)
+        if end == "goes on":
+            world.deliver("express", 1)
+        if end != "stays":
+            world.close("drained")
+            world.open()
+    world.beta.write("dropped", reason="too-short", count=1)
+    return {("idle_open", -1, -1, -1)}
+
+
+def sent(world: World, packet: int) -> dict[str, object]:
+    """What alpha sent as that packet of the session."""
+    record = world.alpha.one("packet_sent", packet=packet)
+    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "count", "previous")
+    return {"cls" if name == "class" else name: record[name] for name in kept}

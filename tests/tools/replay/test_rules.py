@@ -1,0 +1,80 @@
+"""Every rule that a machine has is watched by a check, or it is said why none can: the two lists are compared."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+
+from triack.base.reasons import RejectReason
+from triack.tools.replay.catalogue import CHECKS, MACHINES
+from triack.tools.replay.rules import RULES
+
+ROOT = Path(__file__).parents[3]
+ROOMS = ("base", "session", "ordering", "queues", "node")
+TABLES = ("TRANSITIONS", "MOVES", "_MOVES")
+
+
+def modules() -> Iterator[tuple[str, ModuleType]]:
+    for room in ROOMS:
+        for file in sorted((ROOT / room).glob("[a-z]*.py")):
+            yield f"{room}/{file.name}", importlib.import_module(f"triack.{room}.{file.stem}")
+
+
+def moves(table: dict[object, object]) -> set[str]:
+    """What can happen to a machine: beside each state in its table, or in its keys."""
+    found: set[str] = set()
+    for key, row in table.items():
+        happens = key[1:] if isinstance(key, tuple) else row
+        assert isinstance(happens, dict | frozenset | tuple)
+        found |= {it.name.lower() for it in happens if isinstance(it, Enum)}
+    return found
+
+
+def own_rules() -> dict[str, set[str]]:
+    """The rules as the machines have them."""
+    rules = {"base/reasons.py RejectReason": {reason.name.lower() for reason in RejectReason}}
+    for path, module in modules():
+        for name in TABLES:
+            if (table := vars(module).get(name)) and module.__name__ == where(module, name):
+                rules[path] = moves(table)
+        for name, kind in inspect.getmembers(module, dataclasses.is_dataclass):
+            if kind.__module__ == module.__name__ and is_settings(name, kind):
+                rules[f"{path} {name}"] = {field.name for field in dataclasses.fields(kind)}
+    return rules
+
+
+def where(module: ModuleType, name: str) -> str:
+    """The module that makes a table: others may have imported it."""
+    tree = ast.parse(inspect.getsource(module))
+    made = any(
+        isinstance(it, ast.AnnAssign) and isinstance(it.target, ast.Name) and it.target.id == name for it in tree.body
+    )
+    return module.__name__ if made else ""
+
+
+def is_settings(name: str, kind: object) -> bool:
+    """What a user can set is public and checks itself; so is what two ends agree on."""
+    return name == "Policy" or (hasattr(kind, "__post_init__") and "Settings" in name) or name in PARTS
+
+
+PARTS = {"AckTrigger", "Blocking", "Limits", "Reconnect", "Redelivery"}
+"""What settings are put together from."""
+
+
+def test_every_rule_of_a_machine_is_watched() -> None:
+    """Whoever adds a move, a reason or a setting names its check, or says why there is none."""
+    own = own_rules()
+    assert {machine: set(rules) for machine, rules in RULES.items()} == own
+    assert len(own) > 15
+
+
+def test_only_checks_watch() -> None:
+    watched = {check for rules in RULES.values() for it in rules.values() if isinstance(it, tuple) for check in it}
+    assert watched <= set(CHECKS)
+    assert all(it.endswith(".") for rules in RULES.values() for it in rules.values() if isinstance(it, str))
+    by_machine = {check for checks in MACHINES.values() for check in checks}
+    assert set(CHECKS) - watched - by_machine == {"clock", "log_gap"}, "a check of the log itself, or of no rule"

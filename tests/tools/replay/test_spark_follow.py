@@ -1,0 +1,160 @@
+"""Logs that grow, followed by Structured Streaming: the same is told and said as by the batch, after a restart too."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tools.replay.builder import healthy
+from tests.tools.replay.faults import rename
+from tests.tools.replay.harmless import HARMLESS
+from tests.tools.replay.judging import PLANTED, plant
+from tests.tools.replay.test_follow import growing
+from triack.base.errors import ReplayError
+from triack.tools.replay.run import replay
+from triack.tools.replay.schema import Timeline, Verdict, Violation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from triack.tools.replay.spark_follow import Stream
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+LATE_S = 30.0
+"""A violation is told within ten seconds of its record, where not all cores have other tests to run."""
+START_S = 240.0
+"""For Spark to start and judge something, there."""
+PARTS = 3
+"""In which the logs are written."""
+
+
+def all_growing(logs: Path) -> Iterator[object]:
+    """Write the logs of all planted worlds, part by part, each under ids of its own."""
+    writers = []
+    for at, name in enumerate((*PLANTED, *HARMLESS), start=1):
+        world = HARMLESS[name]() if name in HARMLESS else plant(name)[0]
+        if name in HARMLESS:
+            world.number()
+        records = len(world.alpha.records) + len(world.beta.records)
+        writers.append(growing(rename(world, f"{at:04x}"), logs / name, -(-records // PARTS)))
+    return zip_longest(*writers)
+
+
+class Ear:
+    """Hears what is told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def __call__(self, violation: Violation, timeline: Timeline) -> None:
+        assert timeline.names
+        self.told.append(violation.identity)
+
+    def listen(self, stream: "Stream") -> None:
+        stream.read()
+        stream.tell(self)
+        while stream.fresh:
+            stream.read()
+            stream.tell(self)
+
+
+def begin(spark: "SparkSession", logs: Path, kept: Path) -> "Stream":
+    from triack.tools.replay.spark_follow import Kept, Stream
+
+    return Stream(spark, [logs], Kept(kept, [logs]))
+
+
+def test_all_is_told_that_is_said_afterwards(spark: "SparkSession", tmp_path: Path) -> None:
+    """Over a restart, whatever is wrong; and the verdict is that of the batch, with all its numbers."""
+    logs, kept, ear = tmp_path / "logs", tmp_path / "kept", Ear()
+    logs.mkdir()
+    found = Verdict()
+    for _ in all_growing(logs):
+        stream = begin(spark, logs, kept)
+        ear.listen(stream)
+        found = stream.conclude(None)
+        stream.stop()
+    said = replay(logs, engine="local")
+    found.engine = "local"
+    assert found.findings == said.findings
+    assert found == said
+    assert len(set(ear.told)) == len(ear.told), "told twice"
+    assert set(ear.told) >= {it.identity for it in said.findings}
+
+
+def test_a_start_that_is_found_late_is_judged_in_its_place(spark: "SparkSession", tmp_path: Path) -> None:
+    """All is judged anew then; a segment that is not what it was begins anew, too."""
+    healthy().save(tmp_path / "logs")
+    late = tmp_path / "late"
+    for log in (tmp_path / "logs" / "beta").glob("*-000001-*"):
+        late.mkdir(exist_ok=True)
+        log.rename(late / log.name)
+    stream, ear = begin(spark, tmp_path / "logs", tmp_path / "kept"), Ear()
+    try:
+        stream.read()
+        for log in late.iterdir():
+            log.rename(tmp_path / "logs" / "beta" / log.name)
+        ear.listen(stream)
+        assert (stream.conclude(None).verdict, ear.told) == ("pass", [])
+    finally:
+        stream.stop()
+
+
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    """What was kept of other logs is dropped, and nothing but that."""
+    from triack.tools.replay.spark_follow import Kept
+
+    first, same, other = (Kept(tmp_path / "kept", [tmp_path / name]) for name in ("a", "a", "b"))
+    assert first.judged(0) == same.judged(0) != other.judged(0)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letters").write_text("")
+    with pytest.raises(ReplayError, match=r"mine is not empty, and no checkpoint"):
+        Kept(tmp_path / "mine", [tmp_path])
+    assert (tmp_path / "mine" / "letters").exists()
+
+
+def await_batch(kept: Path, batch: int) -> None:
+    until_s = time.monotonic() + START_S
+    while not (kept / "1" / "judged" / str(batch) / "_SUCCESS").exists():
+        assert time.monotonic() < until_s, f"batch {batch} was not judged"
+        time.sleep(0.1)
+
+
+def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
+    """The directory is empty at first; a process that is killed is followed by one that goes on where it was.
+
+    Ctrl-C, which reaches all processes of the terminal, gives the verdict.
+    """
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    command = [sys.executable, "-m", "triack", "replay", str(logs), "--follow", "--engine", "spark"]
+    command += ["--checkpoint", str(tmp_path / "kept"), "--until-idle", "300"]  # it ends, whatever happens here
+    pieces = growing(plant("order_ack_too_early")[0], logs, 5)
+    next(pieces)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ), start_new_session=True) as killed:
+        await_batch(tmp_path / "kept", 0)
+        os.killpg(killed.pid, signal.SIGKILL)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ), start_new_session=True)
+    with process:
+        assert process.stdout is not None
+        next(pieces)
+        await_batch(tmp_path / "kept", 1)
+        for _ in pieces:
+            pass
+        written_s = time.monotonic()
+        line = process.stdout.readline()
+        assert "order_ack_before_commit: node beta" in line
+        assert time.monotonic() - written_s < LATE_S
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "FAIL" in out
+    assert "engine spark" in out

@@ -1,0 +1,273 @@
+"""POLICIES: the acknowledgements of five systems side by side, over real sockets and disks.
+
+Each policy has two nodes, secured, with a store each, and a link between them: a relay on real sockets that keeps each
+datagram for as long as the link would, unless it loses it. What is paced, or waits for a timeout, runs for all
+policies at a time; what is to be fast runs alone. ``policies`` has the same on simulated links, exactly.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TypeAlias, TypeVar
+
+from triack.base.errors import WaitTimeout
+from triack.base.units import MS, SECOND
+from triack.node.node import Node, open_node
+from triack.node.policies import PRESETS
+from triack.queues.settings import NodeSettings
+from triack.tools.bench.figures import Result
+from triack.tools.bench.options import Meter, Options
+from triack.tools.bench.pipe import LinkPlan, Pipe
+from triack.tools.bench.policies import (
+    HEADER_BYTES,
+    LINKS,
+    PACED_EVERY_NS,
+    PACED_MESSAGES,
+    QUEUE,
+    QUICK_SHARE,
+    SIZE_BYTES,
+    STREAM_MESSAGES,
+    Seen,
+    measure_simulated,
+    note_blocking,
+    take,
+)
+from triack.tools.bench.rows import Row
+from triack.tools.demo.relay import Deliver, Direction, Relay, rough
+from triack.tools.replay.files import find_logs, read_records
+
+__all__ = ["Way", "lose_session", "measure_policies", "pace", "stream"]
+
+LOST_MESSAGES = 100
+"""A second of them, half of which leave when the link is cut already: more than MSMQ's window."""
+END_S = 60.0
+"""Each wait is over long before: HornetQ gives a session up after 30 s."""
+LOOK_S = 0.005
+"""Between two looks at what nothing tells of."""
+CLOSE_S = 0.2
+"""What is still on its way at the end of a run was not asked for."""
+DESTINATION = f"b/{QUEUE}"
+
+_Cell: TypeAlias = tuple[str, str]
+_CELLS: tuple[_Cell, ...] = tuple((link, policy) for link in LINKS for policy in PRESETS)
+"""A link and a policy, in the order of the table."""
+_Found = TypeVar("_Found")
+Look: TypeAlias = Callable[[NodeSettings, LinkPlan, Path, int], Awaitable[_Found]]
+
+
+class Way(Direction):
+    """One direction of a link.
+
+    Args:
+        plan: of the link.
+        name: decides, with the plan's seed, what is lost.
+
+    Attributes:
+        pipe: the link.
+        is_cut: whether everything is lost.
+    """
+
+    def __init__(self, plan: LinkPlan, name: str) -> None:
+        super().__init__(rough(), name)
+        self.pipe = Pipe(plan, Random(f"{plan.seed} {name}"))
+        self.is_cut = False
+
+    def pass_on(self, datagram: bytes, deliver: Deliver) -> None:
+        """Deliver a datagram when the link would, if at all."""
+        now_ns = time.monotonic_ns()
+        arrives_ns = self.pipe.offer(len(datagram) + HEADER_BYTES, now_ns)
+        if arrives_ns is None or self.is_cut:
+            self.counters.dropped += 1
+        elif arrives_ns - now_ns < MS:
+            # Timers are not finer: what the relay itself takes is the round trip of a local network.
+            self._deliver(datagram, deliver)
+        else:
+            asyncio.get_running_loop().call_later((arrives_ns - now_ns) / SECOND, self._deliver, datagram, deliver)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A sender, a receiver, and the link between them: what goes there, and what comes back."""
+
+    sender: Node
+    receiver: Node
+    there: Way
+    back: Way
+
+    def cut(self, *, is_cut: bool) -> None:
+        """Lose everything, or nothing more than the link does."""
+        self.there.is_cut = self.back.is_cut = is_cut
+
+    async def read(self, bodies: list[bytes]) -> None:
+        """Read as many messages as that, and see that they are these, each once and in order."""
+        async with self.receiver.receive(QUEUE) as consumer:
+            for body in bodies:
+                assert (await consumer.get(END_S)).body == body, "the promise of every policy is the same"
+
+    async def settle(self) -> None:
+        """Until everything is acknowledged."""
+        await _until(lambda: not self.sender.stats().outgoing[0].messages, "all is acknowledged")
+
+
+async def _until(is_so: Callable[[], bool], what: str) -> None:
+    try:
+        async with asyncio.timeout(END_S):
+            while not is_so():  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(LOOK_S)
+    except TimeoutError:
+        raise WaitTimeout(f"bench policies: not so after {END_S:g} s: {what}") from None
+
+
+@contextlib.asynccontextmanager
+async def _pair(settings: NodeSettings, plan: LinkPlan, folder: Path, *, log: bool = False) -> AsyncIterator[_Pair]:
+    settings = replace(settings, close_timeout_s=CLOSE_S)
+    # It announces no address: there is one way to it, and that is the link.
+    logs, nowhere = folder / "logs" if log else None, ""
+    async with open_node(
+        "b", data=folder / "b", listen="udp://127.0.0.1:0", announce=nowhere, log=logs, settings=settings
+    ) as receiver:
+        relay = Relay(target=receiver.address)
+        there, back = relay.to_target, relay.to_client = Way(plan, "there"), Way(plan, "back")
+        await relay.start()
+        try:
+            async with open_node("a", data=folder / "a", settings=settings) as sender:
+                await sender.trust("b", receiver.key, relay.address)
+                await receiver.trust("a", sender.key)
+                pair = _Pair(sender, receiver, there, back)
+                # The session that all of it goes through is there before.
+                await sender.send(DESTINATION, b"opens")
+                await pair.read([b"opens"])
+                await pair.settle()
+                yield pair
+        finally:
+            await relay.close()
+
+
+def _bodies(count: int) -> list[bytes]:
+    return [b"%0*d" % (SIZE_BYTES, number) for number in range(count)]
+
+
+async def stream(
+    settings: NodeSettings,
+    plan: LinkPlan,
+    folder: Path,
+    messages: int = STREAM_MESSAGES,
+    *,
+    turn: asyncio.Lock | None = None,
+) -> tuple[float, float]:
+    """As fast as window and link let them go: messages a second, and datagrams of the receiver for each.
+
+    ``turn`` is held while it sends, so that others which wait for acknowledgements can do that meanwhile.
+    """
+    bodies = _bodies(messages)
+    async with _pair(settings, plan, folder) as pair:
+        async with turn or asyncio.Lock():
+            before, began_ns = pair.back.pipe.offered, time.monotonic_ns()
+            reading = asyncio.create_task(pair.read(bodies))
+            await pair.sender.send_many(DESTINATION, bodies)
+            await reading
+            rate = messages * SECOND / (time.monotonic_ns() - began_ns)
+        await pair.settle()
+        return rate, (pair.back.pipe.offered - before) / messages
+
+
+async def pace(
+    settings: NodeSettings, plan: LinkPlan, folder: Path, messages: int = PACED_MESSAGES
+) -> tuple[tuple[int, ...], int]:
+    """A hundred a second: when their sender is told of each, in ns, and how many bytes it holds until then."""
+    bodies, sent_ns, delays_ns, held_bytes = _bodies(messages), list[int](), list[int](), 0
+    async with _pair(settings, plan, folder) as pair:
+
+        async def listen() -> None:
+            async for event in pair.sender.acknowledgements(DESTINATION):
+                now_ns = time.monotonic_ns()
+                # The first message is that which opened the session.
+                delays_ns.extend(now_ns - sent_ns[number] for number in range(event.first - 2, event.last - 1))
+                if len(delays_ns) >= messages:
+                    return
+
+        tasks = [asyncio.create_task(listen()), asyncio.create_task(pair.read(bodies))]
+        began_ns = time.monotonic_ns()
+        for number, body in enumerate(bodies):
+            await _sleep_until(began_ns + number * PACED_EVERY_NS)
+            sent_ns.append(time.monotonic_ns())
+            await pair.sender.send(DESTINATION, body)
+            held_bytes = max(held_bytes, pair.sender.stats().outgoing[0].bytes)
+        async with asyncio.timeout(END_S):
+            await asyncio.gather(*tasks)
+    return tuple(sorted(delays_ns)), held_bytes
+
+
+async def _sleep_until(at_ns: int) -> None:
+    await asyncio.sleep(max(0, at_ns - time.monotonic_ns()) / SECOND)
+
+
+async def lose_session(settings: NodeSettings, plan: LinkPlan, folder: Path, messages: int = LOST_MESSAGES) -> int:
+    """The link is cut under a paced stream until the session is given up: messages that come again afterwards."""
+    bodies = _bodies(messages)
+    async with _pair(settings, plan, folder, log=True) as pair:
+        began_ns = time.monotonic_ns()
+        for number, body in enumerate(bodies):
+            await _sleep_until(began_ns + number * PACED_EVERY_NS)
+            if number == messages // 2:
+                pair.cut(is_cut=True)
+            await pair.sender.send(DESTINATION, body)
+        await _until(lambda: not pair.sender.stats().links["b"].is_up, "the session is given up")
+        pair.cut(is_cut=False)
+        await pair.read(bodies)
+        await pair.settle()
+    return _came_again(folder / "logs")
+
+
+def _came_again(logs: Path) -> int:
+    """Messages that came in a session though they had come in an earlier one."""
+    first_in, again = dict[int, str](), 0
+    for log in find_logs([logs]):
+        for record in read_records(log):
+            if record["event"] == "packet_received" and "number" in record:
+                counts = [messages for packets, messages in record["counts"] for _ in range(packets)]
+                for number, messages in enumerate(counts, record["number"]):
+                    again += messages * (first_in.setdefault(number, record["session"]) != record["session"])
+    return again
+
+
+async def measure_policies(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """Each policy on each link, once."""
+    if options.simulated:
+        await measure_simulated(row, options, meter, result)
+        return
+    share = QUICK_SHARE if options.quick else 1
+    result.note(
+        "both nodes of each policy, and the link, in one process: LAN is what this process takes; --simulated is exact"
+    )
+
+    async def everywhere(look: Look[_Found], what: str, messages: int, *, together: bool) -> dict[_Cell, _Found]:
+        meter.begin(f"{row.name} {what}", replace(row.work, messages=messages))
+        groups = [list(_CELLS)] if together else [[cell for cell in _CELLS if cell[0] == link] for link in LINKS]
+        found = dict[_Cell, _Found]()
+        for group in groups:
+            looks = (
+                look(PRESETS[at[1]], LINKS[at[0]], options.folder / what / at[0] / at[1], messages) for at in group
+            )
+            found.update(zip(group, await asyncio.gather(*looks), strict=True))
+        meter.say(f"{row.name}: {what}")
+        return found
+
+    again = dict[_Cell, int]()
+    if options.quick:
+        result.note("no session was lost: their timeouts take longer than a quick look")
+    else:
+        again = await everywhere(lose_session, "lost sessions", LOST_MESSAGES, together=True)
+    paced = await everywhere(pace, "a hundred a second", PACED_MESSAGES // share, together=options.quick)
+    in_turns = partial(stream, turn=asyncio.Lock())
+    streamed = await everywhere(in_turns, "as fast as it goes", STREAM_MESSAGES // share, together=True)
+    for cell in _CELLS:
+        take(result, *cell, Seen(*streamed[cell], *paced[cell], again.get(cell)))
+    note_blocking(result)
+    result.verified = True
+    result.guarantee = ["exactly once", "in order"]

@@ -1,0 +1,192 @@
+"""The rules of the machines and who watches each: checks by their ids, or a sentence that says why no log can show it.
+
+What a machine has by way of rules is its own list: what can happen in its table of moves, the fields of its settings,
+its reasons. A test reads these lists out of the machines and compares them with this one, so that whoever adds a rule
+says here which check sees it broken.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+Watch = tuple[str, ...] | str
+"""Ids of checks, or why there is none."""
+
+_LOCAL: Final = "It bounds what the node itself does with its memory or time; nothing is promised to others."
+_PATIENCE: Final = "How soon a node tries again is told by its sessions, and no promise depends on it."
+_FAILED: Final = "When and how often an application failed with a message is in no record."
+_END: Final = ("silent_end", "close_without_full_resend")
+_REFUSED: Final = ("rejected", "gaps", "store_ack_before_commit")
+_PARTS: Final = "Its fields have rows of their own."
+
+RULES: Final[dict[str, dict[str, Watch]]] = {
+    # What happens, by the machine's table of moves.
+    "base/ack_debt.py": {
+        "arrived": ("idle_delay", "store_ack_late", "order_ack_late"),
+        "sent": ("claims", "ack_unsent"),
+        "count": ("half_window", "store_ack_late", "claims"),
+        "bytes": ("half_window", "claims"),
+        "delay": ("idle_delay", "store_ack_late", "claims"),
+        "idle": ("idle_delay", "claims"),
+        "gap": ("at_once", "claims"),
+        "duplicate": ("at_once", "claims"),
+        "request": "Whether a packet asked for its ack is in no record, and pings are not recorded at all.",
+    },
+    "session/states.py": {
+        "accepted": ("silent_end", "policy"),
+        "confirmed": ("silent_end", "policy"),
+        "drain": "A session that drains is told apart from an open one by its end alone.",
+        "drained": ("claims", "silent_end"),
+        "idle": ("idle_close", "idle_open", "claims"),
+        "ack_timeout": ("ack_timeout", "silence", *_END),
+        "store_ack_timeout": ("ack_timeout", "store_silence", *_END),
+        "connect_timeout": "A session that never opened promised nothing.",
+        "path_lost": _END,
+        "superseded": _END,
+        "peer_closed": ("silent_end",),
+        "local_stop": ("silent_end",),
+        "store_failed": ("silent_end", "store_ack_before_commit", "order_ack_before_commit"),
+        "protocol_error": ("silent_end",),
+        "rollback": ("silent_end", "not_recovered"),
+        "revoked": ("silent_end",),
+        "too_many_forgeries": ("silent_end",),
+    },
+    "session/sending.py": {
+        "sent": ("window", "wire"),
+        "lost": "A loss is an estimate; the resend that follows from it is judged by `wire`.",
+        "acked": ("ack_unreceived", "ack_from_nowhere"),
+    },
+    "session/bbr.py": dict.fromkeys(
+        ("full", "drained", "stale", "probe", "refilled", "sated", "measured"),
+        "An estimate of what the network takes; the window that was agreed on bounds it, and that is judged.",
+    ),
+    "ordering/outgoing.py": {
+        "sent": ("queue", "previous"),
+        "received_not_stored": ("forgotten", "lost"),
+        "received_not_ordered": ("forgotten", "resend_tiers"),
+        "send_again": ("close_without_full_resend", "resend_tiers"),
+        "acked": ("lost", "forgotten", "ack_from_nowhere"),
+        "given_up": ("claims", "gaps"),
+        "rejected": ("rejected", "claims"),
+        "freed": ("lost", "forgotten"),
+    },
+    "ordering/hold.py": dict.fromkeys(
+        ("stop", "go", "timer", "progress", "sent"),
+        "Words of a destination that has no room are control packets, whose content is in no record.",
+    ),
+    "queues/path.py": dict.fromkeys(
+        ("elsewhere", "back", "asked", "answered", "given_up", "again"),
+        "Challenges of addresses are no packets of the session and are not recorded.",
+    ),
+    "node/life.py": {
+        "new": "Nothing is written before a node has opened its store.",
+        "starting": ("node_life", "not_recovered", "forgotten"),
+        "open": ("node_life",),
+        "closing": ("silent_end",),
+        "closed": ("node_life", "silent_end"),
+        "failed": ("node_life",),
+    },
+    # What is refused, and why.
+    "base/reasons.py RejectReason": {
+        "duplicate": ("rejected", "duplicates_delivered"),
+        "stale_sequence": ("rejected",),
+        "hold_full": ("rejected", "store_ack_before_commit"),
+        "held_back": ("rejected",),
+        **dict.fromkeys(
+            (
+                "access_denied", "queue_not_found", "bad_queue_name", "queue_full", "too_large", "too_many_queues",
+                "too_many_streams",
+            ),
+            _REFUSED,
+        ),
+    },
+    # What was agreed on, and what a node was told.
+    "session/policy.py Policy": {
+        "window": ("window", "policy"),
+        "session_ack": ("half_window", "idle_delay", "at_once", "policy"),
+        "store_ack": ("store_ack_late", "policy"),
+        "ack_timeout_min_ns": ("ack_timeout", "policy"),
+        "ack_timeout_max_ns": ("silence",),
+        "store_ack_timeout_min_ns": ("ack_timeout", "policy"),
+        "store_ack_timeout_max_ns": ("store_silence",),
+    },
+    "base/ack_trigger.py AckTrigger": {
+        "window_share": ("policy", "half_window", "store_ack_late"),
+        "count": ("policy", "half_window", "store_ack_late"),
+        "bytes_": ("policy", "half_window"),
+        "delay_s": ("idle_delay", "store_ack_late", "policy"),
+        "idle_s": ("idle_delay", "policy"),
+        "delay_rtts": "Each end measures the round trip for itself; what it came to is in the log, and that is judged.",
+        "delay_max_s": ("policy",),
+        "piggyback_after": "An ack may leave earlier than it must.",
+        "on_gap": ("at_once", "policy"),
+        "on_duplicate": ("at_once", "policy"),
+        "on_request": ("policy",),
+    },
+    "session/settings.py SessionSettings": {
+        "max_unacked_packet": ("window", "claims"),
+        "idle_ack_delay_s": ("idle_delay", "policy"),
+        "ack_trigger": ("policy", "half_window", "idle_delay", "at_once"),
+        "store_ack_trigger": ("policy", "store_ack_late"),
+        "ack_timeout_s": ("ack_timeout", "silence"),
+        "ack_timeout_min_s": ("ack_timeout",),
+        "ack_timeout_max_s": ("silence",),
+        "direct_ack_timeouts": ("ack_timeout", "silence"),
+        "store_ack_timeout_s": ("ack_timeout", "store_silence"),
+        "store_ack_timeout_min_s": ("ack_timeout",),
+        "connect_timeout_s": "A session that never opened promised nothing.",
+        "cleanup_interval_s": ("idle_close", "idle_open"),
+        "drain_timeout_s": "A session that drains is told apart from an open one by its end alone.",
+        "max_datagram_bytes": "Records have the bytes of packets, not of datagrams.",
+        "congestion": "It shares the network; the window that was agreed on bounds it, and that is judged.",
+    },
+    "ordering/settings.py OrderSettings": {
+        "order_ack_idle_s": "It makes an order ack leave earlier than `seq_max_ack_delay_s`, which is judged.",
+        "seq_max_ack_delay_s": ("order_ack_late",),
+        "order_ack_every": "Whether a packet asked for its order ack is in no record.",
+        "max_held_packets": ("rejected",),
+        "seq_resend_13_s": ("resend_tiers",),
+        "seq_resend_46_s": ("resend_tiers",),
+        "seq_resend_79_s": ("resend_tiers",),
+        "seq_resend_10_s": ("resend_tiers",),
+    },
+    "queues/settings.py NodeSettings": {
+        **dict.fromkeys(("session", "order", "keys", "limits", "reconnect", "redelivery", "ack_events"), _PARTS),
+        **dict.fromkeys(
+            (
+                "stream_datagram_bytes", "pending_limit_bytes", "express_limit_bytes", "body_cache_bytes",
+                "max_sessions", "max_queues", "close_timeout_s", "blocking",
+            ),
+            _LOCAL,
+        ),
+        "max_streams": ("rejected",),
+        "max_redeliveries": _FAILED,
+        "queue_redelivery": _FAILED,
+        "messages_per_packet": ("claims",),
+        "survives": ("not_recovered", "forgotten"),
+    },
+    "queues/accepted_keys.py KeySettings": dict.fromkeys(
+        ("lifetime_s", "most"), "Keys of messages are the application's own, and in no record."
+    ),
+    "queues/blocking.py Blocking": dict.fromkeys(("durable", "express", "acknowledge"), _LOCAL),
+    "queues/quotas.py Limits": {
+        **dict.fromkeys(("quota", "queue_quota"), _REFUSED),
+        **dict.fromkeys(
+            (
+                "node_quota_bytes", "peer_quota_bytes", "peer_memory_bytes", "memory_bytes", "disk_reserve_bytes",
+                "max_peer_queues",
+            ),
+            _LOCAL,
+        ),
+    },
+    "queues/reconnect.py Reconnect": {
+        **dict.fromkeys(("first_s", "step_s", "most_s", "unanswered_most_s", "jitter"), _PATIENCE),
+        "after_session_lost": ("close_without_full_resend", "claims"),
+        "gap": "How a program is told of a gap; that there is one, `gaps` and `not_recovered` say.",
+    },
+    "queues/redelivery.py Redelivery": {
+        **dict.fromkeys(("first_wait_s", "max_wait_s"), _FAILED),
+        "keep_order": ("order",),
+    },
+}  # fmt: skip
+"""By machine (its file, and the class of its settings), each rule."""

@@ -1,0 +1,139 @@
+"""One batch of a stream: judges what is new, from what was known before to what is known then.
+
+What is known is a table with rows of ``DEALT``: the state of each segment, session and lane, what was found for good,
+and what is true of each unit for now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+
+from triack.tools.replay.checkpoint import freeze, revive
+from triack.tools.replay.dealing import deal, in_order
+from triack.tools.replay.files import OPEN_SUFFIX
+from triack.tools.replay.spark_engine import (
+    DEALT,
+    PENDING,
+    TASK_BYTES,
+    Row,
+    each,
+    found_row,
+    opened,
+    results,
+    rows_of,
+    told,
+    unit_of,
+)
+from triack.tools.replay.standing import Growing, Standing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STATE: Final = -1
+"""The place of a row that has the state of its unit: before all that is new to it."""
+
+
+def judge_batch(grown: DataFrame, before: DataFrame, to: str, *, forgets: bool) -> None:
+    """Judge what is new, and write what is known then.
+
+    Args:
+        grown: the segments that have grown, as ``spark_growth.watch`` has them.
+        before: what was known. Rows with the place ``STATE`` have the state of their unit; of those of kind ``found``
+            the node says of which unit they are true for now, or nothing.
+        to: where to write what is known now.
+        forgets: whether what is settled is kept as sums only.
+    """
+    (grown_bytes,) = grown.agg(f.sum("grown")).first() or (0,)
+    tasks = 1 + (grown_bytes or 0) // TASK_BYTES
+    news = grown.selectExpr(
+        "'segment' AS kind", f"regexp_replace(path, '[.]{OPEN_SUFFIX[1:]}$', '') AS unit", "'' AS node",
+        "0L AS incarnation", "size AS n", "0 AS place", "encode(path, 'utf-8') AS data",
+    )  # fmt: skip
+    frames: list[DataFrame] = []
+    for kind in ("segment", "session", "lane"):
+        judged = _judge_kind(kind, news, before, tasks, forgets=forgets).persist()
+        frames.append(judged)
+        news = news.unionByName(judged)
+    known = news.where(f"kind = 'found' OR place = {STATE}")
+    known.unionByName(_others(before, known)).write.mode("overwrite").parquet(to)
+    for frame in frames:
+        frame.unpersist()
+
+
+def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, *, forgets: bool) -> DataFrame:
+    """Let all units of a kind go on that have news."""
+    mine = news.where(f.col("kind") == kind)
+    units = f.broadcast(mine.select("unit"))
+    states = before.where((f.col("kind") == kind) & (f.col("place") == STATE)).join(units, "unit", "left_semi")
+    ordered = (
+        mine.unionByName(states)
+        .repartition(tasks, "unit")
+        .sortWithinPartitions("unit", "node", "incarnation", "n", "place")
+    )
+    return ordered.mapInArrow(each(partial(go_on, forgets=forgets)), DEALT)
+
+
+def _others(before: DataFrame, known: DataFrame) -> DataFrame:
+    """Return what was known before of units that had no news, and what was found for good."""
+    whose = f.concat_ws("/", "kind", "unit")
+    touched = f.broadcast(known.where(f.col("place") == STATE).select(whose.alias("whose")))
+    owned = before.withColumn("whose", f.when(f.col("kind") == "found", f.col("node")).otherwise(whose))
+    return owned.join(touched, "whose", "left_anti").drop("whose")
+
+
+# ---- what runs on the workers
+
+
+def go_on(rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
+    """Let units go on with their news; yield what they hand on, what was found, and their states.
+
+    Args:
+        rows: of ``DEALT``, those of a unit together and in its order, its state first if it has one.
+        forgets: as of ``judge_batch``.
+    """
+    for (kind, name), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"])):
+        yield from _go_on_with(kind, name, mine, forgets=forgets)
+
+
+def _go_on_with(kind: str, name: str, rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
+    first = next(rows)
+    state = first["data"] if first["place"] == STATE else b""
+    news = rows if state else chain([first], rows)
+    if kind == "segment":
+        segment = revive(state, Growing) if state else Growing()
+        yield from _grow(segment, news)
+        yield from _kept(kind, name, segment)
+    else:
+        standing = revive(state, Standing) if state else Standing(unit_of(kind, name), forgets=forgets)
+        yield from _judge_on(standing, news)
+        yield from _kept(kind, name, standing)
+
+
+def _grow(segment: Growing, rows: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Deal out what is new in a segment."""
+    # It may have been renamed, and have grown more than once.
+    last = max(rows, key=lambda row: (row["n"], not row["data"].endswith(OPEN_SUFFIX.encode())))
+    yield from rows_of(deal(segment.grow(last["data"].decode(), last["n"])))
+    yield from told(segment.out)
+
+
+def _judge_on(standing: Standing, rows: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Judge what is new in a session or a lane."""
+    out = standing.out
+    for records in in_order(opened(rows)):
+        for begin in range(0, len(records), PENDING):
+            standing.see(records[begin : begin + PENDING])
+            yield from told(out)
+
+
+def _kept(kind: str, name: str, state: Growing | Standing) -> Iterator[Row]:
+    """Yield the state of a unit, and what is true of it for now."""
+    parts = [found_row(what, value) for what, value in state.parts()]
+    for what, unit, _, incarnation, n, place, data in chain(parts, results(state.now()), results(state.out)):
+        yield what, unit, f"{kind}/{name}", incarnation, n, place, data
+    yield kind, name, "", 0, STATE, STATE, freeze(state)

@@ -1,0 +1,93 @@
+"""Segments that grow, as a streaming source of Spark: which ones have more than before, and how much.
+
+The source reads no records: whoever judges a segment reads it on from where it was, up to the size that is told here.
+So a batch that Spark runs once more after a crash finds the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+from triack.tools.replay.files import OPEN_SUFFIX, segments_of, size_bytes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+GROWN: Final = "path string, size bigint, grown bigint"
+"""A segment, its size, and how much of that is new, both in bytes."""
+Row = tuple[str, int, int]
+
+
+def watch(spark: SparkSession, paths: Iterable[Path]) -> DataFrame:
+    """Return the streaming table of segments that have grown.
+
+    Args:
+        spark: the Spark session.
+        paths: directories with logs (searched in depth), or single segments; all workers see them by these names.
+    """
+    spark.dataSource.register(GrowthSource)
+    return spark.readStream.format(GrowthSource.name()).option("paths", json.dumps([*map(str, paths)])).load()
+
+
+class GrowthSource(DataSource):
+    """What ``watch`` reads."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return "triack-growth"
+
+    def schema(self) -> str:
+        """``GROWN``."""
+        return GROWN
+
+    def simpleStreamReader(self, schema: StructType) -> GrowthReader:  # noqa: ARG002, N802 - as Spark calls it
+        """Return what looks at the paths."""
+        return GrowthReader([Path(path) for path in json.loads(self.options["paths"])])
+
+
+class GrowthReader(SimpleDataSourceStreamReader):
+    """Looks how large segments are; an offset is path -> bytes. A segment that was renamed has grown by nothing.
+
+    Args:
+        paths: as of ``watch``.
+    """
+
+    def __init__(self, paths: list[Path]) -> None:
+        self._paths = paths
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - as Spark calls it
+        """Nothing was there."""
+        return {}
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[Row], dict[str, int]]:
+        """Return what has grown since an offset, and the offset of now.
+
+        Raises:
+            ReplayError: a path does not exist.
+        """
+        # Sizes are asked for when all names are known: a segment that has a next one is complete by then.
+        listed = [path for given in self._paths for path in segments_of(given)]
+        sizes = {str(path): size_bytes(path) for path in sorted(map(_there, listed))}
+        now = {path: size for path, size in sizes.items() if size}
+        return self.readBetweenOffsets(start, now), now
+
+    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[Row]:  # noqa: N802
+        """Return what has grown between two offsets."""
+        rows = [(path, size, size - _before(path, start)) for path, size in end.items() if start.get(path) != size]
+        return iter(rows)
+
+
+def _there(path: Path) -> Path:
+    """Return where a segment is that was listed a moment ago."""
+    return path if path.exists() else path.with_name(path.name.removesuffix(OPEN_SUFFIX))
+
+
+def _before(path: str, start: dict[str, int]) -> int:
+    return start.get(path, start.get(path + OPEN_SUFFIX, 0))

@@ -1,0 +1,138 @@
+"""When a node's store acks for the packets of a lane leave: at the latest the agreed delay after their commit.
+
+The debt begins when the commit returns (``session/store_ack.py``); so many packets on the disk make it due at once.
+Judged is what arrived in one session only, as a packet that came in two is acknowledged in either.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from triack.tools.replay.findings import LATE_NS, Due, Output, Record
+from triack.tools.replay.ranges import RangeSet, Span, size
+from triack.tools.replay.schema import EXPRESS
+
+MS = 1_000_000
+"""Nanoseconds; evidence is told in milliseconds."""
+
+
+class Debt:
+    """What a node owes in one session.
+
+    Attributes:
+        delay_ns, threshold: the policy in force; a threshold of 0 is none.
+        arrived: by sequence, what came and is not committed.
+        first: the first commit that no store ack has followed, ``packets`` how many packets these hold.
+        due_ns: when a store ack of it must leave.
+    """
+
+    __slots__ = ("arrived", "delay_ns", "due_ns", "first", "packets", "threshold")
+
+    def __init__(self, delay_ns: int, threshold: int) -> None:
+        self.delay_ns = delay_ns
+        self.threshold = threshold
+        self.arrived: defaultdict[int, RangeSet] = defaultdict(RangeSet)
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing is owed."""
+        self.first: Record | None = None
+        self.packets = 0
+        self.due_ns = 0
+
+    def add(self, record: Record, packets: int) -> None:
+        """A commit holds so many of its packets."""
+        if self.first is None:
+            self.first = record
+            self.due_ns = record["at_ns"] + self.delay_ns
+        self.packets += packets
+        if self.threshold and self.packets >= self.threshold:
+            self.due_ns = min(self.due_ns, record["at_ns"])
+
+
+class StoreAcks:
+    """Judges the store acks of one node for one lane.
+
+    Args:
+        origin, lane: which lane.
+        out: takes what is found.
+    """
+
+    def __init__(self, origin: str, lane: int, out: Output) -> None:
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+        # By session.
+        self._debts: dict[str, Debt] = {}
+        # What the last record brought in a session of which nothing is known as yet: sequence, first and last.
+        self._unclaimed: list[tuple[int, int, int]] = []
+
+    def handle_started(self) -> None:
+        """A new start of the node knows of no session."""
+        self.finish()
+        self._debts.clear()
+
+    def handle_taking(self, record: Record) -> None:
+        """A session brings the lane, with the record that was the last one."""
+        debt = self._debts.setdefault(record["session"], Debt(record["delay_ns"], record["threshold"]))
+        for sequence, first, last in self._unclaimed:
+            debt.arrived[sequence].add(first, last)
+        self._unclaimed.clear()
+
+    def handle_taken(self, record: Record) -> None:
+        """A session brings nothing more, or there is no saying any more when it acknowledges what."""
+        debt = self._debts.pop(record["session"], None)
+        if debt is not None and record["closed"]:
+            self._judge(debt, record, "none before the end of the session, after")
+
+    def handle_record(self) -> None:
+        """Another record follows."""
+        self._unclaimed.clear()
+
+    def handle_arrived(self, record: Record, first: int, last: int, known: list[Span]) -> None:
+        """Packets arrived, some of which had done so before."""
+        debt, sequence = self._debts.get(record["session"]), record["sequence"]
+        for low, high in known:
+            for other in self._debts.values():
+                other.arrived[sequence].take(low, high)
+        if known or record["class"] == EXPRESS:
+            return
+        if debt is None:
+            self._unclaimed.append((sequence, first, last))
+        else:
+            debt.arrived[sequence].add(first, last)
+
+    def handle_committed(self, record: Record) -> None:
+        """Packets are on disk."""
+        for debt in self._debts.values():
+            if packets := size(debt.arrived[record["sequence"]].take(record["first"], record["last"])):
+                debt.add(record, packets)
+
+    def handle_store_acked(self, record: Record) -> None:
+        """A store ack left: it covers whatever is on disk."""
+        debt = self._debts.get(record["session"])
+        if debt is not None:
+            self._judge(debt, record, "after")
+            debt.clear()
+
+    def _judge(self, debt: Debt, record: Record, what: str) -> None:
+        if debt.first is not None and record["at_ns"] > debt.due_ns + LATE_NS:
+            self._report(debt, f"{what} {(record['at_ns'] - debt.first['at_ns']) // MS} ms", record["session"])
+
+    def _report(self, debt: Debt, what: str, session: str, *dues: Due) -> None:
+        assert debt.first is not None
+        evidence = (
+            f"store ack of {debt.packets} packets {what}, {(debt.due_ns - debt.first['at_ns']) // MS} ms and "
+            f"{LATE_NS // MS} ms for a busy machine are allowed"
+        )
+        where = {"origin": self._origin, "lane": self._lane, "sequence": debt.first["sequence"]}
+        self._out.report(
+            debt.first, "store_ack_late", evidence, *dues, session=session, number=debt.first["first"], **where
+        )
+
+    def finish(self) -> None:
+        """Judge what is owed when the record ends; more of it may follow."""
+        for session, debt in self._debts.items():
+            if debt.first is not None:
+                start = debt.first["node"], debt.first["incarnation"]
+                self._report(debt, "never", session, Due("log", *start, end_ns=debt.due_ns + LATE_NS))
