@@ -3,6 +3,7 @@
 Plain data: the engine fills it, the store applies it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -182,9 +183,9 @@ class StoreContent:
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     lanes: list[OutgoingQueueRow] = field(default_factory=list)
-    outgoing: list[OutgoingIndex] = field(default_factory=list)
+    outgoing: Iterable[OutgoingIndex] = ()
     queues: list[tuple[int, str]] = field(default_factory=list)
-    messages: list[MessageIndex] = field(default_factory=list)
+    messages: Iterable[MessageIndex] = ()
     positions: list[PositionRow] = field(default_factory=list)
     state: dict[str, bytes] = field(default_factory=dict)
 

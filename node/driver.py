@@ -90,6 +90,7 @@ class Driver:
         self._progress: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = 0
         self._closed = False
         self._looked_ns = platform.monotonic_ns()
         self._looking: asyncio.TimerHandle | None = None
@@ -235,13 +236,19 @@ class Driver:
         self._wake.set()
 
     def _arm_timer(self) -> None:
+        deadline_ns = self.engine.next_deadline()
         if self._timer is not None:
+            if deadline_ns is not None and self._timer_ns <= deadline_ns:
+                return  # it comes in time, and is armed again then: most deadlines only move away
             self._timer.cancel()
             self._timer = None
-        deadline_ns = self.engine.next_deadline()
         if deadline_ns is not None:
             delay_s = max(0, deadline_ns - self._now_ns()) / 1e9
-            self._timer = self._loop.call_later(delay_s, self._wake.set)
+            self._timer, self._timer_ns = self._loop.call_later(delay_s, self._handle_timer), deadline_ns
+
+    def _handle_timer(self) -> None:
+        self._timer = None
+        self._wake.set()
 
     # ---- the network
 

@@ -2,8 +2,10 @@
 
 import json
 import sys
+import tempfile
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +20,8 @@ from proof.figures import everything
 from proof.flood import DATAGRAMS, flood
 from proof.hundred import PEERS, ROUNDS, SECONDS
 from proof.hundred import hundred as measure_hundred
+from proof.lies.engines import Compared
+from proof.lies.engines import compare as compare_engines
 from proof.lies.run import tell_all
 from proof.planted.catalogue import BUGS, bug_named
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
@@ -34,6 +38,8 @@ __all__ = ["main"]
 EXIT_FAIL = 1
 LIES = 20_000
 """Lies told by ``make lies``: every kind about every event some dozen times, in some minutes."""
+BOTH = 600
+"""Of which both engines judge so many, in one replay: a few minutes of Spark. Some cannot be read, 500 can."""
 
 _COUNT = click.IntRange(min=1)
 _json_option = click.option("--json", "as_json", is_flag=True, help="End with the figures as one line of JSON.")
@@ -72,18 +78,47 @@ def planted(names: tuple[str, ...], seeds: int, jobs: int, *, as_json: bool) -> 
 @main.command()
 @click.option("--count", "lies", type=_COUNT, default=LIES, show_default=True, metavar="N", help="How many.")
 @click.option("--seed", type=int, default=1, show_default=True, metavar="S", help="Which ones.")
+@click.option(
+    "--both",
+    type=click.IntRange(min=0),
+    default=BOTH,
+    show_default=True,
+    metavar="N",
+    help="For both engines; 0: none.",
+)
 @_json_option
 @verbose_option
-def lies(lies: int, seed: int, *, as_json: bool) -> None:
+def lies(lies: int, seed: int, both: int, *, as_json: bool) -> None:
     """Tell lies about session logs, record by record, and see each one found out or proved harmless."""
     told = tell_all(lies, seed)
     for missed in told.missed:
         _console.print(f"[red]missed:[/] {escape(missed)}")
     harmless = sum(told.harmless.values())
     _console.print(f"{told.lies} lies: {len(told.missed)} missed, {harmless} harmless, all others found")
+    compared = _compare_engines(both, seed) if both else None
     if as_json:
-        click.echo(json.dumps(asdict(told)))
-    sys.exit(EXIT_FAIL if told.missed else 0)
+        click.echo(json.dumps({**asdict(told), "engines": asdict(compared) if compared else None}))
+    sys.exit(EXIT_FAIL if told.missed or (compared and compared.different) else 0)
+
+
+def _compare_engines(lies: int, seed: int) -> Compared:
+    """Judge some of the lies by both engines."""
+    from triack.tools.replay.spark_session import open_spark
+
+    spark = open_spark(None)
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            compared = compare_engines(spark, lies, seed, Path(directory))
+    finally:
+        spark.stop()
+    for said in compared.different:
+        _console.print(f"[red]the engines disagree:[/] {escape(said)}")
+    agree = "disagree" if compared.different else "agree"
+    _console.print(
+        f"both engines on {compared.lies:,} of them in one replay, {compared.records:,} records, "
+        f"{compared.violations:,} violations: they {agree}"
+    )
+    return compared
 
 
 @main.command()

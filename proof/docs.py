@@ -77,8 +77,10 @@ see a rule broken, or why no log can show it. A test compares this with what the
 ## Lies
 
 `make lies` takes logs of real nodes in simulated worlds and tells lies about one record at a time: dropped, repeated,
-swapped with the next one, moved in time, each field raised, lowered or replaced; and it splices runs. Serials are
-renumbered, as a liar would. Each lie is found by a check that is about that record, or is of one of these kinds:
+swapped with the next one, moved in time, each field raised, lowered or replaced, the packet in the midst of a range
+taken out; and it splices runs. Serials are renumbered, as a liar would. Some of the logs have records of hundreds of
+packets each. Both engines judge some 580 of them in one replay, and must agree to the letter. Each lie is found by a
+check that is about that record, or is of one of these kinds:
 
 {harmless}
 """

@@ -561,6 +561,7 @@ class Handshakes:
     def number(self, commit: Commit) -> None:
         """A commit goes to the store: it says what it depends on, and gets its serial."""
         self.peers.write_down(commit)
+        self._outbox.links.resuming.write_down(commit)
         self.history.number(commit)
 
     # ---- rollbacks

@@ -13,9 +13,10 @@ from triack.queues.shelf import Shelf
 
 __all__ = ["CACHE_BYTES", "PACKET_BYTES", "Cache", "Line"]
 
-CACHE_BYTES = 32 * 1024 * 1024
-"""For the packets of a node's queues, unless it is told otherwise: one queue has a burst of a second or so in half of
-it, and four that are busy at once have twice as much."""
+CACHE_BYTES = 16 * 1024 * 1024
+"""For the packets of one queue, unless it is told otherwise: a burst of a second or so."""
+CACHES = 4
+"""All queues of a node have so many times as much: four that are busy at once."""
 PACKET_BYTES = 700
 """What a packet takes in memory beside its body, measured."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
@@ -26,7 +27,7 @@ class Cache:
     """How much memory the durable packets in all queues of a node take, and may take.
 
     Attributes:
-        limit_bytes: twice that is for all queues, half of it for one.
+        limit_bytes: for one queue; ``CACHES`` times as much is for all.
         used_bytes: what all take.
         unfinished_bytes: of that, pieces of messages that are not here as a whole.
     """
@@ -66,7 +67,7 @@ class Line:
     def is_full(self) -> bool:
         """Whether nothing more is to be kept in memory that the disk has."""
         cache = self._cache
-        return self.cached_bytes > cache.limit_bytes // 2 or cache.used_bytes > 2 * cache.limit_bytes
+        return self.cached_bytes > cache.limit_bytes or cache.used_bytes > CACHES * cache.limit_bytes
 
     def count(self, size_bytes: int) -> None:
         """So much more is in memory, or less."""

@@ -31,7 +31,7 @@ from triack.queues.run import Run
 
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
-UNFINISHED_BYTES = CACHE_BYTES // 2
+UNFINISHED_BYTES = CACHE_BYTES
 """What durable pieces of unfinished messages may take of the cache: what can be read comes first."""
 EXPRESS_OVERHEAD_BYTES = 1_024
 """What an express packet takes in memory beside its body, measured, with room for what is measured elsewhere."""

@@ -393,7 +393,7 @@ class Outbox:
     def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
         self._let_go(outgoing, entries)
         if entries and outgoing.durable:
-            self.links.resuming.handle_freed(outgoing.peer, self.links[outgoing.peer].peer_id, group.commit)
+            self.links.resuming.handle_freed(outgoing.peer, self.links[outgoing.peer].peer_id)
             for first, last in as_ranges(sorted([entry.number for entry in entries])):
                 group.commit.outgoing_deletes.append((key_of(outgoing.lane, first), key_of(outgoing.lane, last)))
 

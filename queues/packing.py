@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from struct import Struct
 from struct import error as StructError
-from typing import Any
+from typing import Any, cast
 
 from triack.base.commit import HEAD_BYTES
 from triack.base.errors import ProtocolError
@@ -179,7 +179,7 @@ def pack(
     packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most)
     for kind, some in groupby(messages, key=type):
         if kind is bytes:
-            packer.add_plain([message for message in some if isinstance(message, bytes)])
+            packer.add_plain(cast("list[bytes]", list(some)))
             continue
         for message in some:
             assert isinstance(message, Outgoing)
@@ -288,6 +288,10 @@ def unpack(body: bytes) -> Unpacked:
         at = _HEAD.size
         lengths = _lengths(count).unpack_from(body, at)
         at += 2 * count
+        is_alike = kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
+        if is_alike and at + count * lengths[0] == len(body):
+            bodies = list(_alike(count, lengths[0]).unpack_from(body, at))
+            return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None)
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:
             property_lengths = _lengths(count).unpack_from(body, at)
@@ -297,10 +301,6 @@ def unpack(body: bytes) -> Unpacked:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     if ends[-1] != len(body):
         raise ProtocolError(DropReason.BAD_BODY, "lengths do not add up")
-    if kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count:
-        return Unpacked(
-            first_ordinal, sent_at_ms, receive_by_ms, list(_alike(count, lengths[0]).unpack_from(body, at)), None
-        )
     pieces = [body[start:end] for start, end in pairwise(ends)]
     if kind == _BATCH:
         return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, pieces, None)

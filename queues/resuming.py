@@ -5,7 +5,8 @@ opens with another node by the same name, one that has none of them, that is tol
 
     no holder --acknowledged--> holder
     holder --the same node answers--> holder
-    holder --another node answers--> gap, told once; "warn": the other is the holder; "error": the link is halted
+    holder --another node answers--> gap, told once; "warn": the stream goes on there; "error": the link is halted
+    holder --another node acknowledges--> the other is the holder
 
 A node that answers with an older copy of its store is no other node: ``history`` finds that, and nobody passes it over.
 """
@@ -34,13 +35,14 @@ class Resuming:
         gaps: how many were found since the start, by peer.
     """
 
-    __slots__ = ("_found", "_gap", "_holders", "_told", "gaps")
+    __slots__ = ("_found", "_gap", "_holders", "_told", "_unwritten", "gaps")
 
     def __init__(self, gap: Gap) -> None:
         self.gaps: Counter[str] = Counter()
         self._gap = gap
         self._holders: dict[str, bytes] = {}
         self._told: dict[str, bytes] = {}
+        self._unwritten: dict[str, bytes] = {}
         self._found: list[GapFound] = []
 
     def restore(self, state: Mapping[str, bytes]) -> None:
@@ -49,10 +51,16 @@ class Resuming:
             name.removeprefix(_PREFIX): node_id for name, node_id in state.items() if name.startswith(_PREFIX)
         }
 
-    def handle_freed(self, peer: str, node_id: bytes, commit: Commit) -> None:
-        """A node has acknowledged durable messages to its peer, which leave the store with this commit."""
+    def handle_freed(self, peer: str, node_id: bytes) -> None:
+        """A node has acknowledged durable messages to its peer, which leave the store with the commit that fills."""
         if node_id not in (NO_NODE, self._holders.get(peer)):
-            self._holders[peer] = commit.state[_PREFIX + peer] = node_id
+            self._holders[peer] = self._unwritten[peer] = node_id
+
+    def write_down(self, commit: Commit) -> None:
+        """Complete a commit: it says who has what it lets go."""
+        for peer, node_id in self._unwritten.items():
+            commit.state[_PREFIX + peer] = node_id
+        self._unwritten.clear()
 
     def handle_opened(self, peer: str, node_id: bytes, queues: Iterable[str]) -> GapFound | None:
         """A session with a peer is open, and nothing has been sent in it yet.

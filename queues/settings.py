@@ -32,7 +32,7 @@ class NodeSettings:
         pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
         body_cache_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them. Packets that
-            wait in a queue of this node may take half as much, and those in all queues twice as much.
+            wait in a queue of this node may take as much, and those in all queues four times as much.
         max_redeliveries: a message that failed more often goes to the dead-letter queue.
         redelivery: how long a message that failed waits before it comes again.
         queue_redelivery: the same for some queues, by name.
@@ -57,7 +57,7 @@ class NodeSettings:
     reconnect: Reconnect = field(default_factory=Reconnect)
     pending_limit_bytes: int = 4 * 1024 * 1024
     express_limit_bytes: int = 16 * 1024 * 1024
-    body_cache_bytes: int = 32 * 1024 * 1024
+    body_cache_bytes: int = 16 * 1024 * 1024
     max_redeliveries: int = 10
     redelivery: Redelivery = field(default_factory=Redelivery)
     queue_redelivery: Mapping[str, Redelivery] = field(default_factory=dict)

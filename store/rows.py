@@ -14,6 +14,7 @@ from typing import Any
 from zlib import crc32
 
 from triack.base.commit import HEAD_BYTES
+from triack.store.runs import MESSAGE_BYTES, OUTGOING_BYTES
 
 __all__ = ["META", "TABLES", "UNREADABLE", "Table", "Tallies"]
 
@@ -28,7 +29,8 @@ class Table:
         name: its name.
         columns: its columns, keys first, without checksums and body.
         keys: how many of the columns are the key.
-        packets: each row has a body, a packet, with a checksum of its own, so that the rest can be checked without it.
+        part_bytes: each row has packets (``runs``), with so many bytes in ``parts`` for each, and a body with a
+            checksum of its own, so that the rest can be checked without it.
         rowid: False for a table that is kept in the order of keys that are no numbers.
 
     Attributes:
@@ -36,11 +38,16 @@ class Table:
         put: writes a row, in place of one that has the same key unless that cannot be.
         find: gives the checksum of the row with a key.
         load: gives all rows, the bodies' first bytes for the bodies, the checksum last.
-        fetch: gives one row whole.
+        fetch: gives one row whole; of packets, the one with the greatest key up to a key.
+        delete_runs: deletes rows of packets whose keys are all from a first to a last one, and gives key, packets and
+            checksum of each. How many packets there are is seen twice, as packets would go with them that are wanted.
+        touch: gives what ``load`` does of rows of packets: of the last that begins before a first key, and of all up to
+            a last one.
     """
 
-    def __init__(self, name: str, *columns: str, keys: int = 1, packets: bool = False, rowid: bool = True) -> None:
+    def __init__(self, name: str, *columns: str, keys: int = 1, part_bytes: int = 0, rowid: bool = True) -> None:
         names = [column.split()[0] for column in columns]
+        packets = part_bytes > 0
         key = ", ".join(names[:keys])
         where = " AND ".join(f"{name} = ?" for name in names[:keys])
         sums = ["body_checksum", "checksum", "body"] if packets else ["checksum"]
@@ -54,8 +61,14 @@ class Table:
         self.create += "" if rowid else " WITHOUT ROWID"
         self.put = f"INSERT {replaced}INTO {name} VALUES ({marks})"
         self.find = f"SELECT checksum FROM {name} WHERE {where}"
-        self.load = f"SELECT {', '.join((*names, *head, 'checksum'))} FROM {name} ORDER BY {key}"
-        self.fetch = f"SELECT {', '.join((*names, *sums))} FROM {name} WHERE {where}"
+        found = f"{key} <= ? ORDER BY {key} DESC LIMIT 1" if packets else where
+        self.fetch = f"SELECT {', '.join((*names, *sums))} FROM {name} WHERE {found}"
+        loaded = f"SELECT {', '.join((*names, *head, 'checksum'))} FROM {name}"
+        begin = f"SELECT coalesce(max({key}), 0) FROM {name} WHERE {key} <= ?"
+        self.load = f"{loaded} ORDER BY {key}"
+        every = f"{key} BETWEEN ?1 AND ?2 AND {key} + packets - 1 <= ?2 AND length(parts) = packets * {part_bytes}"
+        self.delete_runs = f"DELETE FROM {name} WHERE {every} RETURNING {key}, packets, checksum" if packets else ""
+        self.touch = f"{loaded} WHERE {key} BETWEEN ({begin}) AND ?" if packets else ""
         self.delete = f"DELETE FROM {name} WHERE {where} RETURNING checksum"
         self.delete_range = f"DELETE FROM {name} WHERE {key} BETWEEN ? AND ? RETURNING checksum"
 
@@ -112,17 +125,20 @@ TABLES = {
             "sequence INTEGER",
             "next_number INTEGER",
         ),
-        Table("outgoing", "key INTEGER", "messages INTEGER", "reach_by_ms INTEGER", packets=True),
+        Table("outgoing", "key INTEGER", "packets INTEGER", "parts BLOB", part_bytes=OUTGOING_BYTES),
         Table("queues", "id INTEGER", "name TEXT UNIQUE"),
         Table(
             "messages",
             "key INTEGER",
+            "packets INTEGER",
             "origin BLOB",
             "lane INTEGER",
             "sequence INTEGER",
             "number INTEGER",
-            packets=True,
+            "parts BLOB",
+            part_bytes=MESSAGE_BYTES,
         ),
+        Table("freed", "name TEXT", "key INTEGER", "packets BLOB", keys=2, rowid=False),
         Table("progress", "key INTEGER", "progress BLOB"),
         Table(
             "positions",

@@ -14,8 +14,8 @@ rows (``rows``), and the log of a process that ended badly is checked and writte
 (``wal``). One case cannot be told from a commit that a crash interrupted: damage, while the log is in use, to the
 very last commit in it. ``locking_mode=EXCLUSIVE`` keeps every other process out for as long as the store is open.
 
-One row per packet, never per message. SQLite comes with ``apsw``: the one in older Pythons has a WAL bug that version
-3.51.3 mended.
+Neighbouring packets of one commit are one row (``runs``). SQLite comes with ``apsw``: the one in older Pythons has a
+WAL bug that version 3.51.3 mended.
 """
 
 import os
@@ -29,8 +29,6 @@ import apsw
 
 from triack.base.commit import (
     Commit,
-    MessageIndex,
-    OutgoingIndex,
     OutgoingQueueRow,
     PeerRow,
     PositionRow,
@@ -41,15 +39,26 @@ from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
 from triack.store.ballast import Ballast, free_bytes
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
+from triack.store.runs import (
+    StoredRun,
+    Unfolded,
+    bits_in,
+    every_bit,
+    fold_messages,
+    fold_outgoing,
+    message_indices,
+    outgoing_indices,
+)
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page, sync_directory
 
 __all__ = ["STORE_FILE", "Store", "check_unused", "make_folder", "sync_folder"]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
-SCHEMA_VERSION = 7
-"""Since version 7 the head of each packet says until when it is to be read; since version 6 the store keeps where peers
-say that they are, since version 5 streams by the names of peers (docs/decisions/0019)."""
+SCHEMA_VERSION = 8
+"""Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
+until when it is to be read, since version 6 the store keeps where peers say that they are, since version 5 streams by
+the names of peers (docs/decisions/0019)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
@@ -110,7 +119,7 @@ class Store:
         self._folder = folder
         self._free = free or (free_bytes if vfs is None else None)
         self._ballast = Ballast(folder if vfs is None else None, self._least_log_bytes(page_bytes))
-        self._failure: StoreFailed | None = None
+        self._failure: StoreError | None = None
         self._meta = _Meta()
         self._tallies = Tallies()
         self._log_pages = [0]
@@ -288,16 +297,13 @@ class Store:
         content.starts = {start: end for (start, _), end in zip(begun, ends, strict=False)}
         content.peers = {row[0]: PeerRow(*row) for row in rows("peers")}
         content.lanes = [OutgoingQueueRow(*row) for row in rows("lanes")]
-        content.outgoing = [
-            OutgoingIndex(key, messages, reach_by_ms, size)
-            for key, messages, reach_by_ms, _, size, _ in rows("outgoing")
-        ]
+        freed = {(name, key): int.from_bytes(packets) for name, key, packets in rows("freed")}
+        outgoing = [(key, parts, freed.get(("outgoing", key), 0)) for key, _, parts, *_ in rows("outgoing")]
+        content.outgoing = Unfolded(outgoing, outgoing_indices)
         content.queues = [(number, name) for number, name in rows("queues")]
         progress: dict[int, bytes] = dict(rows("progress"))
-        content.messages = [
-            MessageIndex(key, origin, lane, sequence, number, size, head, progress.get(key))
-            for key, origin, lane, sequence, number, _, size, head in rows("messages")
-        ]
+        messages = [(row[:-3], freed.get(("messages", row[0]), 0), progress) for row in rows("messages")]
+        content.messages = Unfolded(messages, message_indices)
         content.positions = [PositionRow(*row) for row in rows("positions")]
         content.state = dict(rows("state"))
         content.addresses = dict(rows("addresses"))
@@ -363,9 +369,9 @@ class Store:
         if commit.lanes:
             self._replace("lanes", [row._replace(delivery=int(row.delivery)) for row in commit.lanes.values()])
         if commit.outgoing:
-            self._put("outgoing", commit.outgoing)
+            self._put("outgoing", fold_outgoing(commit.outgoing))
         if commit.messages:
-            self._put("messages", commit.messages)
+            self._put("messages", fold_messages(commit.messages))
         if commit.positions:
             self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
         if commit.progress:
@@ -373,10 +379,10 @@ class Store:
         self._replace("peers", commit.peers.values())
         self._replace("addresses", commit.addresses.items())
         if commit.outgoing_deletes:
-            self._delete("outgoing", TABLES["outgoing"].delete_range, commit.outgoing_deletes)
+            self._let_go("outgoing", commit.outgoing_deletes)
         if commit.message_deletes:
-            for name in ("messages", "progress"):
-                self._delete(name, TABLES[name].delete_range, commit.message_deletes)
+            self._let_go("messages", commit.message_deletes)
+            self._delete("progress", TABLES["progress"].delete_range, commit.message_deletes)
         if commit.state:
             self._replace("state", [(key, value) for key, value in commit.state.items() if value is not None])
             self._delete(
@@ -386,9 +392,17 @@ class Store:
     def _put(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows that are new."""
         table = TABLES[name]
-        stored = [table.with_checksums(row) for row in rows]
-        self._db.executemany(table.put, stored)
-        self._tallies.add(name, [table.checksum_in(row) for row in stored])
+        checksums: list[int] = []
+
+        def stored() -> Iterator[tuple[Any, ...]]:
+            # One by one: bodies of a commit are in memory once as it is.
+            for row in rows:
+                whole = table.with_checksums(row)
+                checksums.append(table.checksum_in(whole))
+                yield whole
+
+        self._db.executemany(table.put, stored())
+        self._tallies.add(name, checksums)
 
     def _replace(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows, each in place of one that has its key."""
@@ -404,6 +418,49 @@ class Store:
         gone = self._db.executemany(statement, keys)
         self._tallies.remove(name, [checksum for (checksum,) in gone])
 
+    def _let_go(self, name: str, spans: Sequence[tuple[int, int]]) -> None:
+        """Let packets go, from a key to a key: rows of which all are gone, and of the others write down which are."""
+        table = TABLES[name]
+        done = [(row[0], row[1], row[2]) for row in self._db.executemany(table.delete_runs, spans)]
+        self._tallies.remove(name, [checksum for _, _, checksum in done])
+        ended = [key for key, packets, _ in done if packets > 1]
+        if ended or len(done) < sum([last - first + 1 for first, last in spans]):
+            ended += self._let_go_parts(name, spans)
+            self._delete("freed", TABLES["freed"].delete, [(name, key) for key in ended])
+
+    def _let_go_parts(self, name: str, spans: Sequence[tuple[int, int]]) -> list[int]:
+        """Let packets go of rows of which others stay, or went before. Returns the rows that are gone with them."""
+        table = TABLES[name]
+        gone: dict[int, tuple[int, int]] = {}
+        for first, last in spans:
+            touched: list[list[Any]] = [list(row) for row in self._db.execute(table.touch, (first, last))]
+            for key, packets, *values, checksum in touched:
+                bits = bits_in(key, packets, first, last)
+                if bits:
+                    if table.checksum((key, packets, *values)) != checksum:
+                        raise self._damaged(name, key)
+                    gone[key] = bits | (gone[key][0] if key in gone else self._gone(name, key)), packets
+        parts = [(key, bits, packets) for key, (bits, packets) in gone.items() if bits != every_bit(packets)]
+        self._replace("freed", [(name, key, bits.to_bytes(-(-packets // 8))) for key, bits, packets in parts])
+        ended = [key for key, (bits, packets) in gone.items() if bits == every_bit(packets)]
+        self._delete(name, table.delete, [(key,) for key in ended])
+        return ended
+
+    def _gone(self, name: str, key: int) -> int:
+        """Which packets of a row are gone, as bits."""
+        table = TABLES["freed"]
+        row = self._db.execute(table.fetch, (name, key)).fetchone()
+        if row is None:
+            return 0
+        if not table.is_intact(row):
+            raise self._damaged("freed", key)
+        return int.from_bytes(row[2])
+
+    def _damaged(self, name: str, key: int) -> StoreDamaged:
+        self._sound = False
+        self._failure = StoreDamaged(f"read store {self.path}: row {key} of {name} has a wrong checksum")
+        return self._failure
+
     def _write_meta(self) -> None:
         self._db.execute(META.put, META.with_checksums((1, *self._meta, self._tallies.pack())))
 
@@ -415,7 +472,7 @@ class Store:
             self._log_pages[0] = 0
 
     def read(self, read: Read) -> None:
-        """Fetch bodies into ``read.bodies``; a row that is gone is left out.
+        """Fetch bodies into ``read.bodies``; a packet that is gone is left out.
 
         Raises:
             StoreDamaged: a row is not what was written.
@@ -423,14 +480,19 @@ class Store:
         """
         table = TABLES[read.table]
         with self._writing("read"):
+            run = StoredRun(range(0), 0, [])
             for key in read.keys:
-                row = self._db.execute(table.fetch, (key,)).fetchone()
-                if row is None:
-                    continue
-                if not table.is_intact(row):
-                    self._sound = False
-                    raise StoreDamaged(f"read store {self.path}: row {key} of {read.table} has a wrong checksum")
-                read.bodies[key] = row[-1]
+                # Keys at the end of a row whose packets are gone may be those of a later row as well.
+                if run.body_of(key) is None:
+                    row = self._db.execute(table.fetch, (key,)).fetchone()
+                    if row is None:
+                        continue
+                    if not table.is_intact(row):
+                        raise self._damaged(read.table, key)
+                    run = StoredRun.cut(read.table, [*row[:-3], row[-1]], self._gone(read.table, row[0]))
+                body = run.body_of(key)
+                if body is not None:
+                    read.bodies[key] = body
 
     def close(self) -> None:
         """Close the file. Nothing that was committed depends on it."""

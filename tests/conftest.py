@@ -9,9 +9,13 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
-SPARK_FILES = re.compile(r"tests/tools/(replay/(test_spark_\w+|stories/test_agreement)|frames/test_\w+)\.py")
+TOGETHER = {
+    "spark": re.compile(r"tests/tools/(replay/test_spark_\w+|frames/test_\w+)\.py"),
+    "wheel": re.compile(r"test_pages\.py::test_(the_commands_of_the_readme|a_plain_installation)"),
+}
+"""What only one process makes: it costs seconds."""
 
-LONG_TESTS = re.compile(r"two_thousand_seeds_keep|few_and_many_are_replayed|tests/test_pages\.py")
+LONG_TESTS = re.compile(r"two_thousand_seeds_keep|few_and_many_are_replayed|test_cluster|tests/test_pages\.py")
 """Tests of tens of seconds: one that begins last keeps everybody waiting."""
 
 GC_THRESHOLD = (100_000, 20, 100)
@@ -26,13 +30,15 @@ settings.load_profile("steady")
 
 
 class Together(LoadGroupScheduling):  # type: ignore[misc]
-    """Tests that need Spark go to one process, first of all: each process with one of them starts a Spark of its own.
+    """Tests that share what is dear to make go to one process, those with Spark first of all.
 
-    By file, as the group marks of xdist do not reach its scheduler under pytest 9.
+    By name, as the group marks of xdist do not reach its scheduler under pytest 9. Quick tests alone go by file, which
+    is less to deal out.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if SPARK_FILES.search(nodeid) else nodeid
+        one = nodeid.partition("::")[0] if _only_quick(self.config) else nodeid
+        return next((group for group, tests in TOGETHER.items() if tests.search(nodeid)), one)
 
 
 @pytest.hookimpl
@@ -42,9 +48,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.hookimpl
-def pytest_xdist_auto_num_workers() -> int:
-    """A worker more than there are cores: some tests wait for processes, sockets and disks, and compute nothing."""
-    return len(os.sched_getaffinity(0)) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A worker more than there are cores, two with the slow tests, of which a third waits and computes nothing."""
+    return len(os.sched_getaffinity(0)) + (1 if _only_quick(config) else 2)
+
+
+def _only_quick(config: pytest.Config) -> bool:
+    return bool(config.getoption("markexpr") == "not slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

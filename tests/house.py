@@ -70,6 +70,11 @@ class Source:
         return parse(self.text, self.path)
 
     @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All that is in it."""
+        return walk(self.text, self.path)
+
+    @property
     def room(self) -> str:
         """The top-level folder; a ``__main__`` is a program, and programs belong to the tools."""
         folder = self.path.split("/", 1)[0]
@@ -122,6 +127,12 @@ def parse(text: str, path: str) -> ast.Module:
 
 
 @cache
+def walk(text: str, path: str) -> tuple[ast.AST, ...]:
+    """Walk once, too: that takes longer than most rules."""
+    return tuple(ast.walk(parse(text, path)))
+
+
+@cache
 def house() -> tuple[Source, ...]:
     """Every Python file of the product, the proof and the tests."""
     files = (file for folder in (*CODE_FOLDERS, *BESIDE_FOLDERS) for file in sorted((ROOT / folder).rglob("*.py")))
@@ -141,7 +152,7 @@ def project() -> dict[str, Any]:
 
 def imports(source: Source) -> Iterator[Import]:
     """Every import, at any depth of the file, with relative ones made absolute."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from (Import(node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -230,7 +241,7 @@ def purity_rule(source: Source) -> Iterator[str]:
     for found in runtime_imports(source):
         if found.top in IMPURE:
             yield source.at(found.node, f"a pure module may not import {found.full}, but for a type (TYPE_CHECKING)")
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
             yield source.at(node, f"a pure module may not call {node.func.id}()")
 
@@ -245,7 +256,7 @@ def size_rule(source: Source) -> Iterator[str]:
     lines = len(source.text.splitlines())
     if lines > MAX_FILE_LINES:
         yield source.at(MAX_FILE_LINES + 1, f"the file has {lines} lines, over {MAX_FILE_LINES}")
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > MAX_FUNCTION_LINES:
@@ -254,7 +265,7 @@ def size_rule(source: Source) -> Iterator[str]:
 
 def attribute_rule(source: Source) -> Iterator[str]:
     """No class holds so much that its parts have lost their names."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ClassDef) and len(found := attributes(node)) > MAX_ATTRIBUTES:
             yield source.at(node, f"{node.name} sets {len(found)} attributes, over {MAX_ATTRIBUTES}")
 
@@ -323,7 +334,7 @@ def leftover_rule(source: Source) -> Iterator[str]:
 def except_rule(source: Source) -> Iterator[str]:
     """No failure is swallowed unseen."""
     broad = {"Exception", "BaseException"}
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ExceptHandler):
             caught = names_in(node.type)
             if node.type is None:
@@ -358,7 +369,7 @@ def runtime_imports(source: Source) -> list[Import]:
     """The imports that run, leaving out those for the type checker alone."""
     guarded = {
         inner
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
         for statement in node.body
         for inner in ast.walk(statement)

@@ -49,23 +49,22 @@ def amount(value: int) -> str:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_readme_from_pip_install_on(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_from_pip_install_on(tmp_path: Path, wheel: Path) -> None:
     """In a fresh environment that has the libraries which the extra ``cli`` names, and no Triack yet."""
     fresh = make_environment(tmp_path / "venv", "triack[cli]")
     (tmp_path / "home").mkdir()
     offline = {
         "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(build_wheel(tmp_path / "wheel")),
+        "PIP_FIND_LINKS": str(wheel),
         "PIP_CONFIG_FILE": "/dev/null",
     }
     assert type_page(ROOT / "README.md", tmp_path / "home", fresh, **offline) > 5
 
 
 @pytest.mark.slow
-def test_a_plain_installation_is_the_library(tmp_path: Path) -> None:
+def test_a_plain_installation_is_the_library(tmp_path: Path, wheel: Path) -> None:
     """With its few libraries alone; the command says what it needs."""
     fresh = make_environment(tmp_path / "venv", "triack")
-    wheel = build_wheel(tmp_path / "wheel")
     subprocess.run([fresh / "pip", "install", "-q", "--no-index", "--find-links", wheel, "triack"], check=True)
     program = (
         "import triack.sync\nwith triack.sync.open('a', data=None, insecure=True) as a: a.send('q', b'x').ordered(9)"
@@ -92,14 +91,20 @@ def test_what_a_package_index_shows_leads_nowhere_else() -> None:
 
 
 def make_environment(folder: Path, wanted: str) -> Path:
-    """A fresh virtual environment with the libraries that are required, from here. Returns its folder of commands."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    """A fresh virtual environment with pip and the libraries that are required, from here, as they cost no time then.
+
+    Returns its folder of commands.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = folder / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
-    for name in required(Requirement(wanted)) - {"triack"}:
+    for name in required(Requirement(wanted)) - {"triack"} | {"pip"}:
         for file in metadata.files(name) or []:
             top = file.parts[0]
             if top != ".." and not (site / top).exists():
                 (site / top).symlink_to(str(metadata.distribution(name).locate_file(top)))
+    pip = folder / "bin" / "pip"
+    pip.write_text(f"#!{folder}/bin/python\nfrom pip._internal.cli.main import main\nraise SystemExit(main())\n")
+    pip.chmod(0o755)
     return folder / "bin"
 
 
@@ -113,8 +118,10 @@ def required(wanted: Requirement) -> set[str]:
     return found
 
 
-def build_wheel(folder: Path) -> Path:
-    """The project's wheel, built from a copy. Returns where it is."""
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the project's wheel, built from a copy."""
+    folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     shutil.copytree(
         ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "dist", "__pycache__", "*.egg-info", "tests")

@@ -121,7 +121,7 @@ def commits() -> Iterator[Commit]:
     yield Commit(
         queues=[(1, "orders"), (2, "dead-letter")],
         lanes={1: OutgoingQueueRow(1, "udp://b:1", "orders", 2, 1, 2)},
-        outgoing=[OutgoingRow(key, 1, 0, BODY) for key in range(1, 4)],
+        outgoing=[OutgoingRow(key, 1, 0, BODY[:20]) for key in range(1, 31)],
         peers={ORIGIN: PeerRow(ORIGIN, 99, 7)},
         state={"reader": b"0"},
         serial=1,
@@ -132,7 +132,7 @@ def commits() -> Iterator[Commit]:
             positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, number, b"")},
             serial=1 + number,
         )
-    yield Commit(progress={2: b"half"}, outgoing_deletes=[(1, 2)], message_deletes=[(1, 1)], serial=8)
+    yield Commit(progress={2: b"half"}, outgoing_deletes=[(1, 2), (9, 30)], message_deletes=[(1, 1)], serial=8)
     yield Commit(
         messages=[MessageRow(number, ORIGIN, 1, 1, number, BODY * 3) for number in range(7, 11)],
         positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, 10, b"f" * 40)},

@@ -1,5 +1,6 @@
 """Makes every single-record lie in a log: dropped, repeated, swapped, shifted, each field changed, runs spliced.
 
+From a record about a range of packets the one in its midst is taken out as well.
 Whoever lies renumbers: serials stay without gaps, so that a lie must be found by what it says. Only ``lost`` leaves a
 gap, as an accident does.
 """
@@ -22,7 +23,8 @@ class Lie:
     """One lie.
 
     Attributes:
-        kind: ``drop``, ``lost``, ``repeat``, ``swap``, ``shift``, ``raise``, ``lower``, ``other``, ``splice``.
+        kind: ``drop``, ``lost``, ``repeat``, ``swap``, ``shift``, ``raise``, ``lower``, ``other``, ``hole``,
+            ``splice``.
         event: of the record.
         field: which field, for lies about one; else empty.
         start: whose record.
@@ -62,6 +64,8 @@ def lies_about(log: Log, start: tuple[str, int], at: int) -> Iterator[Lie]:
     for by_ns in (*SHIFTS_NS, *(-shift for shift in SHIFTS_NS)):
         said = {**truth, "at_ns": truth["at_ns"] + by_ns, "wall_ns": truth["wall_ns"] + by_ns}
         yield lie("shift", [*mine[:at], said, *mine[at + 1 :]], said, f"{by_ns // 1_000_000} ms")
+    if (parts := _with_hole(truth)) is not None:
+        yield lie("hole", [*mine[:at], *parts, *mine[at + 1 :]], parts[0])
     for field, kind, value in _changes(truth, log):
         said = {**truth, field: value}
         yield lie(kind, [*mine[:at], said, *mine[at + 1 :]], said, field)
@@ -80,6 +84,45 @@ def splices(log: Log, other: Log) -> Iterator[Lie]:
                 told = _renumbered(mine[:at] + rest)
                 records = [record for key, some in log.items() for record in (told if key == start else some)]
                 yield Lie("splice", rest[0]["event"], "", start, at, records, mine[at], rest[0])
+
+
+def _with_hole(record: Record) -> list[Record] | None:
+    """The two records that say all but the middle packet of what one says; None if it has no middle."""
+    if record["event"] == "committed":
+        packets = record["last"] - record["first"] + 1
+        each = record["count"] // packets
+        if packets < 3 or record["count"] != each * packets:  # noqa: PLR2004 - there is one in the middle
+            return None
+        middle = record["first"] + packets // 2
+        before, behind = middle - record["first"], record["last"] - middle
+        return [
+            {**record, "last": middle - 1, "count": each * before},
+            {**record, "first": middle + 1, "count": each * behind},
+        ]
+    if "counts" not in record or (packets := sum(packets for packets, _ in record["counts"])) < 3:  # noqa: PLR2004
+        return None
+    before = packets // 2
+    first = {**record, "counts": _cut(record["counts"], 0, before)}
+    second = {**record, "counts": _cut(record["counts"], before + 1, packets), "number": record["number"] + before + 1}
+    if "packets" in record:
+        first["packets"] = before
+        second |= {"packets": packets - before - 1, "packet": record["packet"] + before + 1}
+        if record["class"] == "transactional":
+            second["previous"] = second["number"] - 1
+    else:
+        second["place"] = 0
+    return [first, second]
+
+
+def _cut(counts: list[list[int]], begin: int, end: int) -> list[list[int]]:
+    """The counts of the packets from begin to end alone."""
+    found, at = [], 0
+    for packets, messages in counts:
+        there = min(at + packets, end) - max(at, begin)
+        if there > 0:
+            found.append([there, messages])
+        at += packets
+    return found
 
 
 def _renumbered(records: list[Record]) -> list[Record]:

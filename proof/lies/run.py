@@ -3,25 +3,17 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count, islice, pairwise
+from itertools import islice, pairwise
 from random import Random
 
 from proof.lies.harmless import reason_for
+from proof.lies.logs import LOGS, WIDE, honest_logs, wide_logs
 from proof.lies.mutate import Lie, Log, lies_about, splices
 from triack.base.errors import ReplayError
-from triack.tools.chaos.drawing import draw
-from triack.tools.chaos.plan import DISHONEST
-from triack.tools.chaos.run import run_plan
 from triack.tools.chaos.verdict import IN_TIME
-from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
 
-__all__ = ["LOGS", "RIGHT", "Told", "honest_logs", "tell", "tell_all"]
-
-LOGS = 24
-"""Runs that lies are told about: loss, kills, restarts, rejections, expiry and large messages are in them."""
-RECORDS = range(80, 700)
-"""Runs with so many records are taken: all that can happen does, and a verdict takes some milliseconds."""
+__all__ = ["RIGHT", "Told", "chosen", "found_by", "tell", "tell_all"]
 
 _ACKED = {
     "claims",
@@ -105,24 +97,6 @@ class Told:
     missed: list[str] = field(default_factory=list)
 
 
-def honest_logs(most: int = LOGS) -> Iterator[tuple[int, Log]]:
-    """Yield (seed, log) of runs in which every promise was kept, however bad the world was."""
-    found = (log for seed in count() if (log := _log_of(seed)) is not None)
-    return islice(found, most)
-
-
-def _log_of(seed: int) -> tuple[int, Log] | None:
-    plan = draw(seed)
-    kinds = {fault.kind for fault in plan.faults}
-    if kinds & {*DISHONEST, "pause"} or any(host.timer_slack_ns for host in plan.hosts):
-        return None
-    log: Log = {}
-    for data in run_plan(plan).logs.values():
-        for record in parse_records(data):
-            log.setdefault((record["node"], record["incarnation"]), []).append(record)
-    return (seed, log) if sum(map(len, log.values())) in RECORDS else None
-
-
 def found_by(lie: Lie) -> set[str]:
     """Return the checks that find a lie; a log that cannot be read is found out as well."""
     try:
@@ -148,17 +122,19 @@ def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
         told.missed.append(f"{where}, start {lie.start[1]} of {lie.start[0][:6]}, record {lie.at + 1}: {what} {checks}")
 
 
-def tell_all(lies: int, seed: int = 1, logs: int = LOGS) -> Told:
-    """Tell so many lies, evenly over the events, and every splice of two runs.
+def chosen(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iterator[tuple[Lie, Log, str]]:
+    """Yield so many lies, evenly over the events, and some splices of any two runs, each with its log and whose it is.
 
     Args:
         lies: how many.
         seed: which ones.
         logs: about how many logs.
+        wide: and about how many logs of long ranges.
     """
-    told, random = Told(), Random(seed)
-    known = list(honest_logs(logs))
-    places: dict[str, list[tuple[int, Log, tuple[str, int], int]]] = {}
+    random = Random(seed)
+    known = [(f"seed {run}", log) for run, log in honest_logs(logs)]
+    known += [(f"wide seed {run}", log) for run, log in wide_logs(wide)]
+    places: dict[str, list[tuple[str, Log, tuple[str, int], int]]] = {}
     for run, log in known:
         for start, records in log.items():
             for at, record in enumerate(records):
@@ -166,8 +142,15 @@ def tell_all(lies: int, seed: int = 1, logs: int = LOGS) -> Told:
     events = sorted(places)
     for turn in range(lies):
         run, log, start, at = random.choice(places[events[turn % len(events)]])
-        tell(random.choice(list(lies_about(log, start, at))), log, told, f"seed {run}")
+        yield random.choice(list(lies_about(log, start, at))), log, run
     for (run, log), (_, other) in pairwise(known):
         for lie in islice(splices(log, other), 4):
-            tell(lie, log, told, f"seed {run}")
+            yield lie, log, run
+
+
+def tell_all(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Told:
+    """Tell so many lies; the arguments are those of ``chosen``."""
+    told = Told()
+    for lie, log, run in chosen(lies, seed, logs, wide):
+        tell(lie, log, told, run)
     return told

@@ -87,6 +87,7 @@ def test_every_record_is_as_the_schema_says(records: list[dict[str, Any]]) -> No
     assert {record["v"] for record in records} == {SCHEMA_VERSION} == {2}
 
 
+@pytest.mark.slow
 def test_everything_in_the_schema_is_written(records: list[dict[str, Any]]) -> None:
     """Every event, and each group of fields that it may have.
 

@@ -51,6 +51,7 @@ def test_what_was_written_and_what_was_found_is_taken(name: str) -> None:
             target(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(TARGETS) - SLOW))
 @given(data=st.data())
 def test_any_bytes_are_taken(name: str, data: st.DataObject) -> None:

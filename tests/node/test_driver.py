@@ -256,6 +256,26 @@ async def test_it_polls_when_the_next_deadline_has_come_and_not_before() -> None
         assert it.engine.polls[-1] >= due_ns
 
 
+async def test_a_deadline_may_move_away_and_come_nearer() -> None:
+    """A timer that comes in time is left as it is, and armed again when it has come; a nearer one is armed at once."""
+    async with bench() as it:
+        await it.go()
+        due_ns = it.monotonic_ns() + 30_000_000
+        it.engine.next_deadline = lambda: due_ns  # type: ignore[method-assign]
+        await it.driver.progress()
+        due_ns += 60_000_000
+        await it.driver.progress()
+        polls = len(it.engine.polls)
+        await until(lambda: it.monotonic_ns() >= due_ns and it.engine.polls[-1] >= due_ns)
+        assert len([at_ns for at_ns in it.engine.polls[polls:] if at_ns < due_ns]) <= 2
+        due_ns = it.monotonic_ns() + 60_000_000_000
+        await it.driver.progress()
+        due_ns = it.monotonic_ns() + 10_000_000
+        await it.driver.progress()
+        near_ns, due_ns = due_ns, due_ns + 60_000_000_000
+        await until(lambda: it.engine.polls[-1] >= near_ns)
+
+
 @pytest.mark.parametrize("error", [StoreFailed("full"), OSError("full")])
 async def test_a_store_that_fails_ends_the_engine_and_the_node_is_told(error: Exception) -> None:
     """With an error of ours, whatever it was."""

@@ -22,6 +22,7 @@ def test_any_single_packet_may_vanish() -> None:
     assert found["longest_added_ms"] < 1_200
 
 
+@pytest.mark.slow
 def test_any_two_packets_may_vanish() -> None:
     """Every pair of them."""
     found = drop_pairs()
@@ -41,6 +42,7 @@ def test_handshakes_survive_extreme_loss() -> None:
     assert worse["max_s"] <= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corrupt", [False, True], ids=["loss", "corruption"])
 @pytest.mark.parametrize("loss", [0.02, 0.1, 0.3, 0.5])
 def test_transfers_survive_extreme_loss(loss: float, corrupt: bool) -> None:
@@ -48,6 +50,7 @@ def test_transfers_survive_extreme_loss(loss: float, corrupt: bool) -> None:
     assert transfers(loss, 3_000, 100, corrupt=corrupt)["in_order_once"]
 
 
+@pytest.mark.slow
 def test_nine_of_ten_packets_may_vanish() -> None:
     """A hundred messages still arrive."""
     assert transfers(0.9, 100, 100)["in_order_once"]
@@ -60,6 +63,7 @@ def test_the_first_message_follows_the_end_of_an_outage() -> None:
     assert all(0 <= one["first_delivery_ms"] <= 1_060 for one in found), found
 
 
+@pytest.mark.slow
 def test_a_path_that_dies_again_and_again() -> None:
     """Two seconds of life in every seven are enough: something arrives in each of them, and all of it in the end."""
     found = blackholes(60)

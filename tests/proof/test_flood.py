@@ -18,6 +18,7 @@ def test_a_node_bears_a_flood() -> None:
     assert found.memory_bytes < 100_000
 
 
+@pytest.mark.slow
 def test_a_node_that_remembers_strangers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kilobyte for each is too much."""
     kept: list[bytes] = []

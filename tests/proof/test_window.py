@@ -15,6 +15,7 @@ def test_window_and_oracle_agree_on_a_million_counters() -> None:
     assert 400_000 < found.taken < 900_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [WINDOW - 1, WINDOW + 1])
 def test_a_window_of_another_length_is_found(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too short by one, and too long by one."""

@@ -183,7 +183,7 @@ def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
     world.run(SECOND)
     for node in (a, b):
         content = node.store.load(b"x" * 16, 1)
-        assert (content.outgoing, content.messages) == ([], [])
+        assert [*content.outgoing, *content.messages] == []
         holders = ["$holder:b"] if node is a and delivery is not EXPRESS else []
         assert list(content.state) == holders
 

@@ -39,7 +39,7 @@ class Waiting:
 
 def test_memory_has_a_limit_and_the_order_stays() -> None:
     """However many packets wait; everything is given back in the end."""
-    waiting = Waiting(limit_bytes=20 * (PACKET_BYTES + 100))
+    waiting = Waiting(limit_bytes=10 * (PACKET_BYTES + 100))
     waiting.put(range(1, 5_000))
     assert waiting.line.cached_bytes == waiting.cache.used_bytes <= 11 * (PACKET_BYTES + 100)
     assert waiting.read() == list(range(1, 5_000))
@@ -56,8 +56,8 @@ def test_express_packets_do_not_overtake_what_is_on_the_disk() -> None:
 
 
 def test_one_queue_leaves_memory_to_others() -> None:
-    """Half of the limit is for one, and twice the limit for all."""
-    waiting = Waiting(limit_bytes=20 * (PACKET_BYTES + 100))
+    """There is a limit for one, and one for all."""
+    waiting = Waiting(limit_bytes=10 * (PACKET_BYTES + 100))
     others = [Line(waiting.cache, lambda packet, at_ms: None) for _ in range(9)]
     for line in [waiting.line, *others]:
         waiting.line = line
@@ -82,7 +82,7 @@ def test_expiries_are_told_for_packets_in_memory_and_for_the_next_of_the_others(
 
 def test_what_is_done_is_read_by_nobody() -> None:
     """Whether it was in memory or not."""
-    waiting = Waiting(limit_bytes=3 * 2 * (PACKET_BYTES + 100))
+    waiting = Waiting(limit_bytes=3 * (PACKET_BYTES + 100))
     waiting.put(range(1, 20))
     for one in waiting.line.walk(1):
         waiting.line.keep(one)

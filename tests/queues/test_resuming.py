@@ -132,7 +132,8 @@ def test_who_is_written_down_goes_with_the_commit_that_lets_go() -> None:
         (OTHER, {"$holder:b": OTHER}),
     ):
         commit.state.clear()
-        resuming.handle_freed("b", node_id, commit)
+        resuming.handle_freed("b", node_id)
+        resuming.write_down(commit)
         assert commit.state == written
 
 

@@ -47,10 +47,11 @@ def lane_row(lane: int = 1, next_number: int = 2) -> OutgoingQueueRow:
 
 
 def full_commit() -> Commit:
-    """One row of everything."""
+    """One row of everything; of that of 30 packets, one is left."""
     return Commit(
         lanes={1: lane_row()},
-        outgoing=[OutgoingRow(1, 1, 0, BODY)],
+        outgoing=[OutgoingRow(key, 1, 0, BODY) for key in range(1, 31)],
+        outgoing_deletes=[(2, 30)],
         queues=[(1, "orders")],
         messages=[MessageRow(1, ORIGIN, 1, 1, 7, BODY)],
         progress={1: b"half"},
@@ -133,8 +134,8 @@ def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
     content = store.load(b"n" * 16, 1)
     assert [(message.key, message.progress) for message in content.messages] == [(1, None), (5, None), (6, b"y")]
     assert [row.key for row in content.outgoing] == [1, 3]
-    store.apply(Commit(messages=[MessageRow(3, ORIGIN, 1, 1, 3, BODY)]))
-    assert [message.progress for message in store.load(b"n" * 16, 1).messages] == [None, None, None, b"y"]
+    store.apply(Commit(messages=[MessageRow(7, ORIGIN, 1, 1, 7, BODY)]))
+    assert [message.progress for message in store.load(b"n" * 16, 1).messages] == [None, None, b"y", None]
     store.apply(Commit(state={"k": None}))
     assert store.load(b"n" * 16, 1).state == {}
 
@@ -151,8 +152,7 @@ def test_what_is_gone_may_be_deleted_again(tmp_path: Path) -> None:
     store.apply(Commit(messages=[MessageRow(2, ORIGIN, 1, 1, 2, BODY)]))
     store.apply(Commit(progress={2: b"half"}, message_deletes=[(2, 2), (2, 2)]))
     store, content = reopen(store, tmp_path)
-    assert not content.messages
-    assert not content.outgoing
+    assert [*content.messages, *content.outgoing] == []
     store.close()
 
 
@@ -172,7 +172,7 @@ def test_a_commit_is_all_or_nothing(tmp_path: Path) -> None:
         store.read(Read("messages", [1]))
     store, content = reopen(store, folder)
     assert content.queues == [(1, "orders")]
-    assert (content.lanes, content.outgoing, content.messages, content.positions) == ([], [], [], [])
+    assert [*content.lanes, *content.outgoing, *content.messages, *content.positions] == []
     store.close()
 
 
@@ -233,11 +233,11 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
 def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
     """Afterwards it opens again."""
     Store(tmp_path).close()
-    for version in (1, 2, 3, 4, 5, 6, 99):
+    for version in (1, 2, 3, 4, 5, 6, 7, 99):
         edit(tmp_path, f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 7"):
+        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 8"):
             Store(tmp_path)
-    edit(tmp_path, "PRAGMA user_version = 7")
+    edit(tmp_path, "PRAGMA user_version = 8")
     Store(tmp_path).close()
 
 
@@ -325,9 +325,10 @@ COLUMNS = {
     "starts": ("incarnation", "start", "serial", "checksum"),
     "peers": ("node_id", "start", "serial", "name", "checksum"),
     "lanes": ("lane", "peer", "queue", "delivery", "sequence", "next_number", "checksum"),
-    "outgoing": ("key", "messages", "reach_by_ms", "body_checksum", "checksum"),
+    "outgoing": ("key", "packets", "parts", "body_checksum", "checksum"),
     "queues": ("id", "name", "checksum"),
-    "messages": ("key", "origin", "lane", "sequence", "number", "body_checksum", "checksum"),
+    "messages": ("key", "packets", "origin", "lane", "sequence", "number", "parts", "body_checksum", "checksum"),
+    "freed": ("name", "key", "packets", "checksum"),
     "progress": ("key", "progress", "checksum"),
     "positions": ("origin", "lane", "delivery", "queue", "sequence", "number", "filter", "checksum"),
     "state": ("key", "value", "checksum"),
@@ -360,7 +361,7 @@ def load_copy(filled: Path, folder: Path, *statements: str) -> None:
 def test_every_column_is_checked(filled: Path, tmp_path: Path, table: str, column: str) -> None:
     """Another value is found when the store starts; the error names the table."""
     other = f"CASE typeof({column}) WHEN 'integer' THEN {column} + 1 ELSE CAST('x' AS {{}}) END"
-    typed = "BLOB" if column in ("node_id", "origin", "progress", "filter", "value") else "TEXT"
+    typed = "BLOB" if column in ("node_id", "origin", "parts", "progress", "filter", "value") else "TEXT"
     with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.* of {table}"):
         load_copy(filled, tmp_path, f"UPDATE {table} SET {column} = {other.format(typed)}")
 
@@ -524,7 +525,7 @@ def test_a_full_disk_ends_the_store_and_says_so(tmp_path: Path) -> None:
     assert "the disk is full" in message
     assert again == [f"again|{message}"] * 2
     store = Store(tmp_path)
-    assert len(store.load(b"n" * 16, 1).messages) == int(count)
+    assert len(list(store.load(b"n" * 16, 1).messages)) == int(count)
     store.close()
 
 
@@ -546,7 +547,7 @@ def test_a_write_that_the_system_refuses_ends_the_store(tmp_path: Path) -> None:
     assert str(tmp_path) in message
     assert again == [f"again|{message}"] * 2
     store = Store(tmp_path)
-    assert len(store.load(b"n" * 16, 1).messages) == int(count) + 1
+    assert len(list(store.load(b"n" * 16, 1).messages)) == int(count) + 1
     store.close()
 
 

@@ -13,6 +13,7 @@ import pytest
 import triack as library
 from tests.tools.processes import Server, message_of, numbered, start, text, triack, wait_until
 from triack.node.control.frames import VERSION, dial
+from triack.tools.cli import main
 from triack.tools.commands.tally import STORED
 
 pytestmark = pytest.mark.slow
@@ -226,17 +227,28 @@ def test_a_queue_that_does_not_exist_is_told(tmp_path: Path, through: str) -> No
         (["send", "c/q", "--peer", "b=udp://127.0.0.1:1", "--insecure"], 2, "unknown peer c"),
     ],
 )
-def test_what_is_asked_wrongly_is_one_clear_line(tmp_path: Path, arguments: list[str], code: int, reason: str) -> None:
-    """And it comes before anything is read: standard input stays open here."""
+def test_what_is_asked_wrongly_is_one_clear_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], code: int, reason: str
+) -> None:
+    """In this process, which is in nobody's way, as nothing has begun yet."""
     data = [] if len(arguments) == 1 else ["--data", str(tmp_path / "d")]
-    asked = start(*arguments, *data, stdin=subprocess.PIPE)
-    assert asked.stderr is not None
-    complaint = asked.stderr.read().decode()
-    assert asked.wait(timeout=20) == code
-    asked.communicate()
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, *data])
+    complaint = capfd.readouterr().err
+    assert ended.value.code == code
     assert complaint.startswith("triack: ")
     assert complaint.count("\n") == 1
     assert reason in complaint
+
+
+@pytest.mark.parametrize("arguments", [["send", "plant-b/q"], ["send", "udp://127.0.0.1:1", "--insecure"]])
+def test_what_is_asked_wrongly_is_said_before_anything_is_read(tmp_path: Path, arguments: list[str]) -> None:
+    """Standard input stays open here."""
+    asked = start(*arguments, "--data", tmp_path / "d", stdin=subprocess.PIPE)
+    assert asked.stderr is not None
+    assert asked.stderr.read().startswith(b"triack: ")
+    assert asked.wait(timeout=20) == 2
+    asked.communicate()
 
 
 def test_nobody_would_reach_a_server_in_memory(tmp_path: Path) -> None:

@@ -159,7 +159,8 @@ class Answers:
             since_ns = waiting.first_record["at_ns"] if trigger == "delay" else waiting.last_ns
             least_ns = opened["idle_ack_delay_ns"] if trigger == "delay" else opened.get("ack_idle_ns", 0)
             if record["at_ns"] - since_ns < least_ns:
-                return f"an ack for the {trigger} delay after {record['at_ns'] - since_ns} ns, {least_ns} ns is agreed"
+                what = "idle delay" if trigger == "delay" else "time since the last packet"
+                return f"an ack for the {what} after {record['at_ns'] - since_ns} ns, {least_ns} ns are agreed"
         return ""
 
     def _judge_quiet(self, waiting: Waiting, record: Record) -> None:

@@ -244,7 +244,7 @@ class Outgoing:
         """A session began to carry packets of the lane."""
         idle, self._idle = self._idle, False
         if self.is_origin:
-            self._tiers.handle_opened(record["opened_ns"], resumed=idle)
+            self._tiers.handle_opened(record["peer"], record["opened_ns"], resumed=idle)
 
     def handle_closed(self, record: Record) -> None:
         """A session that carried packets of the lane is over."""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LINES_MAX: Final = 10
-"""More lines in one plot cannot be told apart; the sessions with the most packets in flight are drawn."""
+"""More lines in one plot cannot be told apart; those of sessions that failed are drawn, then of those that had most in
+flight."""
 _LIVES_MAX: Final = 40
 """More bars than this do not fit above each other. All failed sessions are drawn, then the first of the others."""
 _WIDTH_INCHES: Final = 9.6
@@ -169,11 +170,14 @@ def _throughput(axes: Axes, timeline: Timeline) -> None:
 
 
 def _unacked(axes: Axes, timeline: Timeline) -> None:
-    peers = {(life.node, life.session): life.peer for life in timeline.sessions}
-    busiest = sorted(timeline.unacked.items(), key=lambda item: (-sum(item[1].values()), item[0]))
-    for at, ((node, session), counts) in enumerate(busiest[:_LINES_MAX]):
+    lives = {(life.node, life.session): life for life in timeline.sessions}
+    failed = {end for end, life in lives.items() if life.reason in FAILURE_REASONS}
+    wanted = sorted(timeline.unacked.items(), key=lambda item: (item[0] not in failed, -sum(item[1].values()), item[0]))
+    for at, ((node, session), counts) in enumerate(wanted[:_LINES_MAX]):
         times = [_seconds(timeline, bucket) for bucket in counts]
-        label = _plain(f"{timeline.name(node)} to {timeline.name(peers.get((node, session), ''))}, {session[-6:]}")
+        peer = lives[node, session].peer if (node, session) in lives else ""
+        told = f", {lives[node, session].reason}" if (node, session) in failed else ""
+        label = _plain(f"{timeline.name(node)} to {timeline.name(peer)}, {session[-6:]}{told}")
         style: Any = {"color": CYCLE[at % len(CYCLE)], "linestyle": "-" if at < len(CYCLE) else "--"}
         marker = "." if len(times) == 1 else ""
         axes.plot(times, list(counts.values()), linewidth=1, label=label, marker=marker, **style)
@@ -214,13 +218,15 @@ def _delays(axes: Axes, timeline: Timeline) -> None:
         ("message, 99 %", percentiles_over_time(timeline, 0.99), 1, _VIOLET, "."),
         ("round trip, longest", timeline.round_trip, 1e6, _BLUE, "."),
         ("resend wait in force", timeline.resend_wait, 1e6, _AMBER, "o"),
+        ("ack timeout, least", timeline.ack_timeout.get("least"), 1e6, _TEAL, "^"),
+        ("ack timeout, longest", timeline.ack_timeout.get("longest"), 1e6, _RED, "v"),
     )
     for label, values, unit, colour, marker in lines:
         if values:
             times = [_seconds(timeline, bucket) for bucket in values]
             heights = [value / unit for value in values.values()]
-            # Waits that ran out are single events.
-            style = "" if marker == "o" else "-"
+            # Waits that ran out are single events, and so are sessions that open.
+            style = "-" if marker == "." else ""
             axes.plot(times, heights, color=colour, linewidth=1, linestyle=style, marker=marker, ms=3, label=label)
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:,g}")
@@ -230,7 +236,7 @@ _PANELS: Final[tuple[tuple[str, str, Callable[[Axes, Timeline], None]], ...]] = 
     ("Throughput", "messages/s", _throughput),
     ("Window occupancy", "packets", _unacked),
     ("Session acks by trigger", "acks", _acks),
-    ("Round trip, waits and latency", "milliseconds", _delays),
+    ("Round trip, latency, waits and timeouts in force", "milliseconds", _delays),
     ("Resends by tier", "packets", _resends),
     ("Duplicates by cause", "packets", _duplicates),
 )

@@ -86,6 +86,9 @@ class Charts:
     def _opened(self, record: Record) -> None:
         self._out.count(f"alias\t{record['peer']}\t{record['peer_name']}", 1)
         self._out.chart("window", record["wall_ns"], record["window"], "max")
+        for name, limit in (("ack_timeout_min_ns", "least"), ("ack_timeout_max_ns", "longest")):
+            if name in record:
+                self._out.chart(f"ack_timeout {limit}", record["wall_ns"], record[name], "max")
         values = "\t".join(str(record.get(name, 0)) for name in POLICY_SHOWN)
         self._out.count(f"policy\t{record['node']}\t{values}\t{record['peer']}", 1)
 

@@ -199,7 +199,7 @@ def require_spark(master: str | None = None) -> None:
         raise ReplayError("replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local")
     if _is_connect(master):
         if importlib.util.find_spec("grpc") is None:
-            raise ReplayError("Spark Connect needs more of PySpark: pip install 'pyspark[connect]'")
+            raise ReplayError("Spark Connect needs more of PySpark: pip install 'triack[connect]'")
         return
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java").exists() if home else shutil.which("java") is not None

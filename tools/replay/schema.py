@@ -201,6 +201,8 @@ class Timeline:
         window: bucket -> the largest window that a session was opened with.
         round_trip: bucket -> the longest time from a packet sent to its session ack, nanoseconds.
         resend_wait: bucket -> the longest wait of a resend tier that ran out, nanoseconds.
+        ack_timeout: ``least`` or ``longest`` -> bucket -> that limit of the ack timeout of a session that opened,
+            nanoseconds; of several the longest.
         acks: trigger -> bucket -> session acks that left.
         tiers: tier -> bucket -> packets due to leave again.
         causes: cause -> bucket -> packets that were not accepted because they had arrived before.
@@ -222,6 +224,7 @@ class Timeline:
     window: dict[int, int] = field(default_factory=dict)
     round_trip: dict[int, int] = field(default_factory=dict)
     resend_wait: dict[int, int] = field(default_factory=dict)
+    ack_timeout: dict[str, dict[int, int]] = field(default_factory=dict)
     acks: dict[str, dict[int, int]] = field(default_factory=dict)
     tiers: dict[str, dict[int, int]] = field(default_factory=dict)
     causes: dict[str, dict[int, int]] = field(default_factory=dict)

@@ -35,6 +35,8 @@ class Tiers:
         self._scheduled: Record | None = None
         # What is to be sent again and has not left yet: an ack of it speaks of an earlier copy.
         self._to_send = RangeSet()
+        # To whom sessions have carried the lane: usually one.
+        self._peers: set[str] = set()
         # Since when something has waited at the next hop for nothing but its order ack.
         self._arrived: Record | None = None
 
@@ -62,13 +64,15 @@ class Tiers:
     def _begin(self, now_ns: int, *, outstanding: bool = True) -> None:
         self._begun_ns = self._earliest_ns = now_ns if outstanding else 0
 
-    def handle_opened(self, opened_ns: int, *, resumed: bool) -> None:
+    def handle_opened(self, peer: str, opened_ns: int, *, resumed: bool) -> None:
         """A session has sent its first packet of the lane: when it opened, it started the first tier again.
 
         Args:
+            peer: its other end.
             opened_ns: when that was. What has happened since then stands.
             resumed: it followed one that ended as idle: what waits goes on waiting.
         """
+        self._peers.add(peer)
         if not 0 < self._begun_ns < opened_ns:
             self._earliest_ns = max(self._earliest_ns, opened_ns)
         elif not resumed:
@@ -139,9 +143,10 @@ class Tiers:
             self._report(record, evidence, *self._reset_elsewhere(record))
 
     def _reset_elsewhere(self, record: Record) -> tuple[Due, ...]:
-        """A session that opened and closed before it carried the lane has reset the tier as well."""
+        """A session with its peer that opened and closed before it carried the lane has reset the tier as well."""
         since = self._scheduled["at_ns"] if self._scheduled else self._begun_ns
-        return (Due("not_opened", record["node"], record["incarnation"], "", since, record["at_ns"]),)
+        start, until = (record["node"], record["incarnation"]), record["at_ns"]
+        return tuple(Due("not_opened", *start, peer, since, until) for peer in sorted(self._peers or {""}))
 
     def _judge_claimed(self, record: Record) -> None:
         """Without settings in the log, as of old nodes, the waits can only be compared with each other."""

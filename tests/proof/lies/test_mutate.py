@@ -26,6 +26,18 @@ def test_every_kind_of_lie_is_told() -> None:
     assert {lie.field for lie in lies_about(LOG, ("aa", 1), 2) if lie.kind == "raise"} == {"ranges"}
 
 
+def test_a_hole_is_the_middle_packet() -> None:
+    """All packets of a range but one, and all messages but those of that one."""
+    stream = {"class": "transactional", "number": 7, "previous": 6, "counts": [[2, 1], [3, 4]]}
+    sent = record(1, "packet_sent", packet=20, packets=5, **stream)
+    (lie,) = [it for it in lies_about({("aa", 1): [sent]}, ("aa", 1), 0) if it.kind == "hole"]
+    told = [(it["packet"], it["packets"], it["number"], it["previous"], it["counts"]) for it in lie.records]
+    assert told == [(20, 2, 7, 6, [[2, 1]]), (23, 2, 10, 9, [[2, 4]])]
+    committed = record(1, "committed", first=3, last=7, count=10)
+    (lie,) = [it for it in lies_about({("aa", 1): [committed]}, ("aa", 1), 0) if it.kind == "hole"]
+    assert [(it["first"], it["last"], it["count"]) for it in lie.records] == [(3, 4, 4), (6, 7, 4)]
+
+
 def test_a_liar_renumbers() -> None:
     for lie in lies_about(LOG, ("aa", 1), 1):
         serials = [record["n"] for record in lie.records]

@@ -98,9 +98,11 @@ def test_it_keeps_what_the_store_keeps(tmp_path: Path, seed: int) -> None:
         try:
             # How much room there is, only a real disk can say.
             content = replace(store.load(NODE, start), room_bytes=None)
+            outgoing, messages = list(content.outgoing), list(content.messages)
+            content = replace(content, outgoing=outgoing, messages=messages)
             assert disk.load(start) == content
             assert bodies(disk, content) == bodies(store, content)
-            sizes.append(len(content.outgoing) + len(content.messages) + len(content.peers))
+            sizes.append(len(outgoing) + len(messages) + len(content.peers))
             for _ in range(COMMITS):
                 commit = life.commit()
                 disk.apply(commit)

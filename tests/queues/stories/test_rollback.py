@@ -213,7 +213,7 @@ def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
     """On bad networks, with crashes of all three: what both send never mixes, and who is not heard knows why."""
-    for seed in range(25):
+    for seed in range(12):
         random = Random(seed)
         world, a, b = pair(seed, Faults(loss=random.choice([0, 0.3]), duplicate=0.1, reorder=0.3))
         b.commit_ns = random.choice([MS // 4, 30 * MS])
@@ -242,7 +242,7 @@ def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
 @pytest.mark.slow
 def test_the_swarm_never_takes_a_crash_for_a_rollback() -> None:
     """Crashes in the middle of commits, at both ends, on bad networks; more seeds run in test_world."""
-    for seed in range(1_000, 1_012):
+    for seed in range(1_000, 1_006):
         swarm = Swarm(seed, crashes=True)
         numbers = swarm.run()
         assert numbers == sorted(set(numbers))
@@ -496,7 +496,7 @@ class Restored(Swarm):
 def test_a_store_put_back_at_any_time_is_noticed_or_does_not_matter() -> None:
     """Never a silent gap, a duplicate or a wrong order: both sides know, or nothing that counts was lost."""
     noticed = 0
-    for seed in range(40):
+    for seed in range(20):
         swarm = Restored(seed)
         numbers = swarm.run()
         if swarm.a.rollbacks or swarm.b.rollbacks:
@@ -505,4 +505,4 @@ def test_a_store_put_back_at_any_time_is_noticed_or_does_not_matter() -> None:
             continue
         assert numbers == sorted(set(numbers)), seed
         assert not (swarm.accepted | swarm.acknowledged) - set(numbers), seed
-    assert noticed > 10
+    assert noticed > 5

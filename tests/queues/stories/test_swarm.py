@@ -10,7 +10,9 @@ from triack.base.units import MS, SECOND
 from triack.queues.stages import Stage
 from triack.tools.sim.faults import Faults
 
-SEEDS = 48
+SEEDS = 24
+"""Of each kind. Whole nodes with real stores meet more of it in the seeds of ``triack chaos``."""
+BLOCKS = 4
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 
 
@@ -98,10 +100,10 @@ class Swarm:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crashes", [False, True], ids=["calm", "crashes"])
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", range(BLOCKS))
 def test_exactly_once_in_order_whatever_happens(block: int, crashes: bool) -> None:
     """Nothing twice, nothing out of order, and nothing lost that was accepted or acknowledged in order."""
-    for seed in range(block, SEEDS, 8):
+    for seed in range(block, SEEDS, BLOCKS):
         swarm = Swarm(seed, crashes=crashes)
         try:
             numbers = swarm.run()

@@ -38,9 +38,8 @@ def test_what_a_link_loses_by_chance_does_not_slow_bbr_down(loss: float) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [0.0, 0.05])
-@pytest.mark.parametrize("trips", [1, 4])
-def test_two_flows_share_a_link(loss: float, trips: int) -> None:
+@pytest.mark.parametrize(("trips", "loss"), [(1, 0.05), (4, 0.0)])
+def test_two_flows_share_a_link(trips: int, loss: float) -> None:
     """Within a factor of two, and fill it, behind a queue of one round trip and of four.
 
     Whoever took the other's queue for a part of the path learns better when it looks for the shortest round trip, which
@@ -53,7 +52,7 @@ def test_two_flows_share_a_link(loss: float, trips: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trips", [1, 2, 4])
+@pytest.mark.parametrize("trips", [1, 4])
 def test_bbr_and_newreno_share_a_link(trips: int) -> None:
     """The same for one of each."""
     shares = goodput(replace(LINK, queue_bytes=trips * LINK.queue_bytes), "bbr", "newreno", seconds=12)

@@ -36,6 +36,7 @@ def test_several_rows_are_a_list_a_page_and_a_table(tmp_path: Path) -> None:
     assert [row["row"] for row in csv.DictReader(ended.stdout.decode().splitlines())] == ["T1", "T5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -1,22 +1,31 @@
 """The plots of a measurement, drawn of what there is."""
 
+from types import ModuleType
+
 import pytest
 
 from triack.tools.bench.figures import Result
 from triack.tools.bench.rows import CURVES, ROWS
 
-pytest.importorskip("matplotlib")
-
-from triack.tools.bench.plots import draw
+pytestmark = pytest.mark.slow
 
 
-def test_rows_without_curves_and_rows_that_did_not_run_have_no_plot() -> None:
+@pytest.fixture(scope="module")
+def plots() -> ModuleType:
+    """Loaded where they are drawn: matplotlib takes half a second."""
+    pytest.importorskip("matplotlib")
+    from triack.tools.bench import plots
+
+    return plots
+
+
+def test_rows_without_curves_and_rows_that_did_not_run_have_no_plot(plots: ModuleType) -> None:
     rate = Result.of(ROWS["T1"])
     rate.figures[""].values = [1.0]
-    assert draw([rate, Result.of(ROWS["T8"]), Result.of(CURVES["SIZES"])]) == []
+    assert plots.draw([rate, Result.of(ROWS["T8"]), Result.of(CURVES["SIZES"])]) == []
 
 
-def test_curves_losses_and_latencies_are_drawn() -> None:
+def test_curves_losses_and_latencies_are_drawn(plots: ModuleType) -> None:
     sizes, link, delays = Result.of(CURVES["SIZES"]), Result.of(ROWS["T8"]), Result.of(ROWS["T4"])
     sizes.versus = "redis"
     for figure in sizes.figures.values():
@@ -24,7 +33,7 @@ def test_curves_losses_and_latencies_are_drawn() -> None:
     link.figures["1 % loss"].values = [90.0]
     delays.figures["p50"].values = [1.0]
     delays.histograms = {"triack": {0.5: 3, 0.7: 9}}
-    plots = draw([sizes, link, delays])
-    assert [title.partition(":")[0] for title, _ in plots] == ["SIZES", "T8", "T4"]
-    assert all(plot.startswith("<svg") and ">triack<" in plot for _, plot in plots)
-    assert ">redis<" in plots[0][1]
+    drawn = plots.draw([sizes, link, delays])
+    assert [title.partition(":")[0] for title, _ in drawn] == ["SIZES", "T8", "T4"]
+    assert all(plot.startswith("<svg") and ">triack<" in plot for _, plot in drawn)
+    assert ">redis<" in drawn[0][1]

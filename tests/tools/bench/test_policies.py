@@ -15,6 +15,7 @@ from triack.tools.bench.table import side_by_side
 NEAR = LINKS["LAN"]
 
 
+@pytest.mark.slow
 def test_a_sender_that_waits_for_each_message_sends_one_in_a_round_trip() -> None:
     """HornetQ's manual: 0.25 ms are at most 4,000 a second; disks make it fewer."""
     assert 3_950 < blocking_rate(MS // 4, 0) < 4_000
@@ -29,6 +30,7 @@ def test_a_window_of_messages_is_all_that_goes_in_a_round_trip() -> None:
     assert stream(replace(SOLACE, messages_per_packet=None), far, 500).rate > 1_000
 
 
+@pytest.mark.slow
 def test_an_ack_is_told_as_late_as_its_policy_lets_it() -> None:
     """AMPS: two intervals, and the debounce of order acks never; what is held until then is in the sender's memory."""
     amps, solace = pace(AMPS, NEAR, 400), pace(SOLACE, NEAR, 400)

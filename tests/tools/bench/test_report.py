@@ -21,6 +21,7 @@ def measured() -> Result:
     return result
 
 
+@pytest.mark.slow
 def test_a_page_has_the_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     page = tmp_path / "deep" / "page.html"

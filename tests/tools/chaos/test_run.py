@@ -43,11 +43,14 @@ def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", [0, 1])
 def test_a_crash_before_each_of_the_first_effects(kind: str, host: int) -> None:
     """One run for each: whatever the process was about to do, it dies before it."""
-    plan = calm(12, faults_end_ns=3 * SECOND)
+    plan = calm(12, faults_end_ns=SECOND)
+    hosts = tuple(replace(one, read_gap_ns=20 * MS) for one in plan.hosts)
+    streams = tuple(StreamPlan(one, 1 - one, "q", "transactional", 10, 100) for one in (0, 1))
     for after in range(60):
-        fault = Fault(200_000_000, kind, host, after=after, for_ns=SECOND // 2, again=after % 9 - 1)
-        outcome = run_plan(replace(plan, faults=(fault,)))
+        fault = Fault(5 * MS, kind, host, after=after, for_ns=SECOND // 2, again=after % 9 - 1)
+        outcome = run_plan(replace(plan, hosts=hosts, streams=streams, faults=(fault,)))
         assert not outcome.violations, f"after {after} effects: {outcome.violations[0]}"
+        assert outcome.seen["killed" if kind == "kill" else "power-loss"] > (kind != "kill")
 
 
 def test_a_pair_that_never_hears_of_each_other_does_not_hold_up_others() -> None:

@@ -48,6 +48,7 @@ async def test_a_node_that_cannot_open_is_told(tmp_path: Path, processes: Proces
     assert len(processes) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "at"), [("receiver", 0), ("sender", 1)])
 async def test_a_killed_process_is_told(tmp_path: Path, processes: Processes, name: str, at: int) -> None:
     progress = Transfer()
@@ -59,6 +60,7 @@ async def test_a_killed_process_is_told(tmp_path: Path, processes: Processes, na
     assert [process.returncode for process in processes] == [-9, -9]
 
 
+@pytest.mark.slow
 async def test_a_process_that_ends_too_early_is_told(tmp_path: Path, processes: Processes) -> None:
     """In good order, as it does at the end of its input; but not everything has arrived."""
     progress = Transfer()
@@ -71,6 +73,7 @@ async def test_a_process_that_ends_too_early_is_told(tmp_path: Path, processes: 
     assert processes[0].returncode == 0
 
 
+@pytest.mark.slow
 async def test_a_process_that_does_not_close_is_ended(
     tmp_path: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -358,6 +358,16 @@ def attempts_miscounted(world: World) -> Expected:
 
 
 @fault
+def attempts_begun_again_by_a_session_with_another(world: World) -> Expected:
+    """Alpha opens a session with gamma, and counts its attempts for beta from 1 again."""
+    world.send(TX, world.queue(TX, 1), lost=(1,))
+    scheduled(world, 1, 30 * MS)
+    opened(world.alpha, "ee" * 8, peer="cc" * 16)
+    scheduled(world, 1, 30 * MS)
+    return {("resend_tiers", LANE, SEQUENCE, 1)}
+
+
+@fault
 def waits_uneven(world: World) -> Expected:
     """The second tier's waits differ by half, the third tier waits less than the second."""
     world.send(TX, world.queue(TX, 1), lost=(1,))

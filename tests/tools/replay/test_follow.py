@@ -114,7 +114,7 @@ def test_a_start_that_is_found_late_is_judged_in_its_place(tmp_path: Path) -> No
 def test_what_is_settled_takes_no_memory(tmp_path: Path) -> None:
     """One session after the other: of those that are over some numbers are kept, and of 30 KB of messages nothing."""
     kept = []
-    for sessions in (10, 40):
+    for sessions in (5, 20):
         world = World()
         world.alpha.start()
         world.beta.start()
@@ -131,7 +131,7 @@ def test_what_is_settled_takes_no_memory(tmp_path: Path) -> None:
         follower.read()
         assert follower.news()[0] == []
         kept.append(len(pickle.dumps(follower)))
-    assert kept[1] - kept[0] < 30 * 1_500
+    assert kept[1] - kept[0] < 15 * 1_500
 
 
 def test_a_record_of_what_was_forgotten_is_judged_all_the_same(tmp_path: Path) -> None:

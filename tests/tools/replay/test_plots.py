@@ -1,21 +1,21 @@
 """The plots: drawn from anything that an engine gathers, also from nothing; as many lines as can be told apart."""
 
 import re
+from dataclasses import replace
+from types import ModuleType
 
 import pytest
 
 from triack.tools.replay.schema import SessionLine, Timeline
 
-pytest.importorskip("matplotlib")
-
-from triack.tools.replay.plots import draw_latency, draw_times
+pytestmark = pytest.mark.slow
 
 SECOND = 1_000_000_000
 TITLES = [
     "Throughput",
     "Window occupancy",
     "Session acks by trigger",
-    "Round trip, waits and latency",
+    "Round trip, latency, waits and timeouts in force",
     "Resends by tier",
     "Duplicates by cause",
 ]
@@ -32,6 +32,7 @@ def timeline() -> Timeline:
     timeline.acks = {"delay": {1: 7}, "gap": {1: 2}}
     timeline.round_trip = {1: 5_000_000}
     timeline.resend_wait = {2: 40_000_000}
+    timeline.ack_timeout = {"least": {0: 2 * SECOND}, "longest": {0: 120 * SECOND}}
     timeline.window = {0: 64}
     timeline.unacked = {("node-a-long", f"a-long-sess{number:02}"): {0: number, 1: number} for number in range(14)}
     reasons = ["drained", "drained"] + [""] * 38 + ["path-lost"]
@@ -44,14 +45,22 @@ def timeline() -> Timeline:
 
 
 @pytest.fixture(scope="module")
-def drawn(timeline: Timeline) -> str:
-    return draw_times(timeline, [("v-1", 3 * SECOND // 2), ("v-2", 2 * SECOND)])
+def plots() -> ModuleType:
+    """Loaded where they are drawn: matplotlib takes half a second."""
+    pytest.importorskip("matplotlib")
+    from triack.tools.replay import plots
+
+    return plots
 
 
-@pytest.mark.slow
-def test_nothing_can_be_drawn() -> None:
+@pytest.fixture(scope="module")
+def drawn(plots: ModuleType, timeline: Timeline) -> str:
+    return str(plots.draw_times(timeline, [("v-1", 3 * SECOND // 2), ("v-2", 2 * SECOND)]))
+
+
+def test_nothing_can_be_drawn(plots: ModuleType) -> None:
     """Logs of nothing but a start have a report, too."""
-    for svg in (draw_times(Timeline()), draw_latency(Timeline())):
+    for svg in (plots.draw_times(Timeline()), plots.draw_latency(Timeline())):
         assert (svg[:4], svg[-7:]) == ("<svg", "</svg>\n")
 
 
@@ -66,6 +75,19 @@ def test_the_busiest_sessions_have_a_line(drawn: str) -> None:
     assert ">largest window: 64<" in drawn
 
 
+def test_a_failed_session_has_a_line_however_quiet_it_was(plots: ModuleType, timeline: Timeline) -> None:
+    """It takes the place of the least busy of the others, and says how it ended."""
+    failed = SessionLine("node-a-long", "a-long-sess00", SECOND, 2 * SECOND, "ack-timeout")
+    svg = plots.draw_times(replace(timeline, sessions=[*timeline.sessions, failed]))
+    shown = [number for number in range(14) if f"sess{number:02}<" in svg or f"sess{number:02}, ack-timeout<" in svg]
+    assert shown == [0, *range(5, 14)]
+    assert "sess00, ack-timeout<" in svg
+
+
+def test_timeouts_in_force_are_drawn(drawn: str) -> None:
+    assert [f">ack timeout, {which}<" in drawn for which in ("least", "longest")] == [True, True]
+
+
 def test_a_life_shows_how_it_ended(drawn: str) -> None:
     """A failure is red, an end in good order blue, and what was open at the end of the record grey."""
     colours = ("red", "blue", "grey")
@@ -73,13 +95,12 @@ def test_a_life_shows_how_it_ended(drawn: str) -> None:
     assert (drawn.count(">path-lost<"), drawn.count(">drained<")) == (1, 2)
 
 
-@pytest.mark.slow
-def test_failed_sessions_are_always_drawn(drawn: str) -> None:
+def test_failed_sessions_are_always_drawn(plots: ModuleType, drawn: str) -> None:
     """The last of 41 lives failed; the last of those that did not is the one that is left out."""
     assert ["life" + at in drawn for at in ("00", "38", "39", "40")] == [True, True, False, True]
     assert "Sessions: 40 of 41, every failed one among them" in drawn
     failed = [SessionLine("node", f"gone{at:02}", SECOND, 2 * SECOND, "ack-timeout") for at in range(50)]
-    assert draw_times(Timeline(start_ns=SECOND, sessions=failed)).count(">ack-timeout<") == 50
+    assert plots.draw_times(Timeline(start_ns=SECOND, sessions=failed)).count(">ack-timeout<") == 50
 
 
 def test_trouble_is_summed_up(drawn: str) -> None:
@@ -100,14 +121,15 @@ def test_colours_are_left_to_the_page(drawn: str) -> None:
     assert set(re.findall(r"#[0-9a-f]{6}", drawn)) == set()
 
 
-def test_rates_and_times_have_the_units_of_their_axes(drawn: str, timeline: Timeline) -> None:
+def test_rates_and_times_have_the_units_of_their_axes(plots: ModuleType, drawn: str, timeline: Timeline) -> None:
     """5,000 messages in a tenth of a second are 50,000 a second; 24 buckets of eight a decade are a millisecond."""
     assert ">40,000<" in drawn
-    histogram = draw_latency(timeline)
+    histogram = plots.draw_latency(timeline)
     assert ">1<" in histogram
     assert ">100<" not in histogram
 
 
-def test_a_plot_does_not_say_when_it_was_drawn(drawn: str, timeline: Timeline) -> None:
-    assert not any("<dc:date>" in svg or "<dc:creator>" in svg for svg in (drawn, draw_latency(timeline)))
-    assert draw_latency(timeline) == draw_latency(timeline)
+def test_a_plot_does_not_say_when_it_was_drawn(plots: ModuleType, drawn: str, timeline: Timeline) -> None:
+    histogram = plots.draw_latency(timeline)
+    assert not any("<dc:date>" in svg or "<dc:creator>" in svg for svg in (drawn, histogram))
+    assert plots.draw_latency(timeline) == histogram

@@ -68,6 +68,7 @@ def test_a_report_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert str(refused.value) == f"cannot write the report {tmp_path}/out/page.html: File exists"
 
 
+@pytest.mark.slow
 def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
     """All are in the data beside it; who is missing is said, and what must be zero and is not stands out."""
     verdict = Verdict(lost=3, missing=[f"node {BETA}", f"start 1 of node {ALPHA}"])
@@ -86,6 +87,7 @@ def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
     assert [it["evidence"] for it in data] == ["gone", *(f"window {number} & more" for number in range(21))]
 
 
+@pytest.mark.slow
 def test_the_page_says_which_policy_was_in_force(tmp_path: Path) -> None:
     """Solace's, of two sessions, and one of bytes; logs of older nodes do not say how long an end bears a silence."""
     second = 1_000_000_000
@@ -99,6 +101,7 @@ def test_the_page_says_which_policy_was_in_force(tmp_path: Path) -> None:
     assert "<h2>Policies in force</h2>" not in page_of(tmp_path, Verdict(), Timeline())
 
 
+@pytest.mark.slow
 def test_a_violation_leads_to_its_place(tmp_path: Path) -> None:
     """It has names, its time, file and line; its mark in the plots leads back. One without a time has no mark."""
     pytest.importorskip("matplotlib")

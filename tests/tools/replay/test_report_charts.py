@@ -80,3 +80,11 @@ def test_queues_count_messages() -> None:
         "queue\thanded again\ta\tq": 4,
         "lane\ta\t1\tq": 3,
     }
+
+
+def test_the_limits_of_the_ack_timeout_are_told_when_a_session_opens() -> None:
+    """Of an older log nothing is told."""
+    opened = {"event": "session_opened", "peer": "b", "peer_name": "b", "window": 64}
+    out = charted(opened, {**opened, "ack_timeout_min_ns": 2, "ack_timeout_max_ns": 120})
+    told = {name: list(it.buckets.values()) for name, it in out.series.items() if name.startswith("ack_timeout")}
+    assert told == {"ack_timeout least": [2], "ack_timeout longest": [120]}

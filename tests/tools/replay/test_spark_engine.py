@@ -5,15 +5,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proof.lies.engines import compare
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
 from triack.tools.replay.files import LogFile, find_logs
 from triack.tools.replay.local_engine import replay_local
+from triack.tools.replay.schema import Verdict, Violation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LIES = 60
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -38,6 +42,34 @@ def test_both_engines_say_the_same(spark: "SparkSession", tmp_path: Path) -> Non
     assert judged.findings == local.findings
     assert judged == local
     assert len(local.violations) > 25
+
+
+def test_no_lie_divides_the_engines(spark: "SparkSession", tmp_path: Path) -> None:
+    """Lies about logs of real nodes, many in one replay: the same verdict, numbers and evidence."""
+    compared = compare(spark, LIES, 2, tmp_path)
+    assert compared.different == []
+    assert compared.violations > LIES / 2
+
+
+def test_the_driver_takes_the_first_violations_of_each_check(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are counted all the same, and whoever writes them gets all, in order, one by one."""
+    from triack.tools.replay import spark_engine
+
+    local = replay_local(save_all(tmp_path))
+    monkeypatch.setattr(spark_engine, "FIRST_OF_EACH", 2)
+    written: list[Violation] = []
+    judged = spark_engine.replay_spark(spark, [str(tmp_path)], lambda _, violations: written.extend(violations))
+    assert judged.violations == local.violations
+    assert max(judged.violations.values()) > 2
+    assert judged.findings == [it for check in local.violations for it in of(check, local)[:2]]
+    assert written == local.findings
+    assert judged.lost == local.lost
+
+
+def of(check: str, verdict: Verdict) -> list[Violation]:
+    return [it for it in verdict.findings if it.check == check]
 
 
 def test_damage_is_named_by_the_worker_that_met_it(spark: "SparkSession", tmp_path: Path) -> None:

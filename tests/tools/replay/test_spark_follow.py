@@ -136,13 +136,15 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     command = [sys.executable, "-m", "triack", "replay", str(logs), "--follow", "--engine", "spark"]
+    # Of a Spark that is killed something stays behind.
+    env = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path)}
     command += ["--checkpoint", str(tmp_path / "kept"), "--until-idle", "300"]  # it ends, whatever happens here
     pieces = growing(plant("order_ack_too_early")[0], logs, 5)
     next(pieces)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ), start_new_session=True) as killed:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=env, start_new_session=True) as killed:
         await_batch(tmp_path / "kept", 0)
         os.killpg(killed.pid, signal.SIGKILL)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ), start_new_session=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True)
     with process:
         assert process.stdout is not None
         next(pieces)

@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark: a master and two workers, each a process of its own, as docs/replay.md shows it.
+"""Spark elsewhere: a standalone cluster with a master and two workers, as docs/replay.md shows it, and Spark Connect.
 
 What Spark is told by ``SPARK_CONF_DIR`` holds.
 """
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,29 +39,25 @@ spark.executor.extraJavaOptions {SHORT_LIFE}
 """
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
-    """The address of its master."""
-    pytest.importorskip("pyspark")
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"spark://127.0.0.1:{port}"
-    deploy = "org.apache.spark.deploy"
-    commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    for name in ("one", "two"):
-        folder = ["--work-dir", str(tmp_path / name), "--webui-port", "0"]
-        commands.append([f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", *folder, address])
-    log = tmp_path / "cluster.log"
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(log: Path, commands: list[list[str]], said: str, times: int) -> Iterator[None]:
+    """Programs of Spark that run until the end of the block; it begins when they have said so."""
     start = [BIN / "spark-class"]
     with log.open("wb") as out:
         processes = [subprocess.Popen([*start, *command], env=HERE, stdout=out, stderr=out) for command in commands]
     try:
         until_s = time.monotonic() + 240
-        while log.read_text().count("Successfully registered with master") < 2:
+        while log.read_text().count(said) < times:
             assert time.monotonic() < until_s, log.read_text()[-2000:]
             time.sleep(0.2)
-        yield address
+        yield
     finally:
         for process in processes:
             process.terminate()
@@ -68,17 +65,41 @@ def cluster(tmp_path: Path) -> Iterator[str]:
             process.wait(60)
 
 
-def test_two_workers_say_what_one_machine_says(cluster: str, tmp_path: Path) -> None:
+def assert_same(folder: Path, master: str, settings: dict[str, str]) -> None:
+    """See that Spark there says what the local engine says here."""
     world = ready()
     FAULTS["order_ack_too_early"](world)
-    world.save(tmp_path / "logs")
+    world.save(folder / "logs")
+    command = [sys.executable, "-m", "triack", "replay", str(folder / "logs"), "--master", master, "--json"]
+    done = subprocess.run(command, env=HERE | settings, capture_output=True, text=True, timeout=540, check=False)
+    assert done.returncode == 1, done.stderr
+    found, local = json.loads(done.stdout.splitlines()[-1]), replay(folder / "logs", engine="local").to_json()
+    assert {**found, "engine": "local"} == local
+
+
+def test_two_workers_say_what_one_machine_says(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    port, deploy = str(free_port()), "org.apache.spark.deploy"
+    address = f"spark://127.0.0.1:{port}"
+    commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", "0"]]
+    for name in ("one", "two"):
+        folder = ["--work-dir", str(tmp_path / name), "--webui-port", "0"]
+        commands.append([f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", *folder, address])
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "spark-defaults.conf").write_text(SETTINGS)
-    command = [sys.executable, "-m", "triack", "replay", str(tmp_path / "logs"), "--master", cluster, "--json"]
-    settings = HERE | {"SPARK_CONF_DIR": str(tmp_path / "conf")}
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=540, check=False)
-    assert done.returncode == 1, done.stderr
-    found, local = json.loads(done.stdout.splitlines()[-1]), replay(tmp_path / "logs", engine="local").to_json()
-    assert {**found, "engine": "local"} == local
+    with running(tmp_path / "cluster.log", commands, "Successfully registered with master", times=2):
+        assert_same(tmp_path, address, {"SPARK_CONF_DIR": str(tmp_path / "conf")})
     worked = {path.parts[-3] for path in tmp_path.glob("*/app-*/*") if path.is_dir()}
     assert worked == {"one", "two"}
+
+
+def test_spark_connect_needs_no_java_here(tmp_path: Path) -> None:
+    pytest.importorskip("grpc")
+    port = str(free_port())
+    binding = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": port}
+    told = dict(line.split(" ", 1) for line in SETTINGS.strip().splitlines() if "log.level" not in line)
+    settings = [part for item in (binding | told).items() for part in ("--conf", "=".join(item))]
+    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    submit = ["org.apache.spark.deploy.SparkSubmit", "--class", server, "--master", "local[2]", *settings]
+    with running(tmp_path / "server.log", [[*submit, "spark-internal"]], "Spark Connect server started", times=1):
+        assert_same(tmp_path, f"sc://127.0.0.1:{port}", {"JAVA_HOME": str(tmp_path)})

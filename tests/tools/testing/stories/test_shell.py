@@ -25,6 +25,7 @@ def a(triack_world: World) -> Machine:
     return machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", range(12))
 async def test_a_commit_while_the_node_closes_ends(triack_world: World, a: Machine, moment: int) -> None:
     """With what was committed, or with NodeClosed and nothing of it done."""
@@ -83,6 +84,7 @@ async def test_closing_twice_is_closing_once(triack_world: World, a: Machine, de
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay_ms", range(0, 200, 10))
 async def test_a_close_that_nobody_waits_for_any_more_goes_on(triack_world: World, a: Machine, delay_ms: int) -> None:
     with a:

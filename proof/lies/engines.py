@@ -1,0 +1,96 @@
+"""The same lies before both engines: many logs in one replay, each under ids of its own, and one verdict over all."""
+
+import json
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proof.lies.mutate import Lie, Record
+from proof.lies.run import chosen, found_by
+from triack.tools.replay.files import find_logs
+from triack.tools.replay.local_engine import replay_local
+from triack.tools.replay.schema import Verdict, Violation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Compared", "compare", "save_lies", "unlike"]
+
+LOGS = 10
+"""Runs that the sample is about; twice as many would find as much, and take Spark twice as long."""
+_IDS = ("node", "origin", "peer", "session")
+_TAG_DIGITS = 4
+"""Hexadecimal digits of an id that say whose it is: enough for 65,536 lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What two engines said.
+
+    Attributes:
+        lies: how many logs there were, ``records`` in all of them.
+        violations: how many of them were found.
+        different: what the engines disagree about.
+    """
+
+    lies: int
+    records: int
+    violations: int
+    different: list[str]
+
+
+def save_lies(lies: list[Lie], directory: Path) -> int:
+    """Write logs with lies in them; return how many. Those that cannot be read at all are left out."""
+    saved = 0
+    for lie in lies:
+        if "damaged" in found_by(lie):
+            continue
+        saved += 1
+        starts: dict[tuple[str, int], list[str]] = {}
+        for record in lie.records:
+            mine = _renamed(record, f"{saved:0{_TAG_DIGITS}x}")
+            starts.setdefault((mine["node"], mine["incarnation"]), []).append(json.dumps(mine) + "\n")
+        for (node, incarnation), lines in starts.items():
+            (directory / f"{node}-{incarnation:06d}-000001.jsonl").write_text("".join(lines))
+    return saved
+
+
+def _renamed(record: Record, tag: str) -> Record:
+    ids = {name: tag + record[name][_TAG_DIGITS:] for name in _IDS if record.get(name)}
+    return {**record, **ids}
+
+
+def compare(spark: "SparkSession", lies: int, seed: int, directory: Path) -> Compared:
+    """Judge a sample of lies by both engines.
+
+    Args:
+        spark: the Spark session.
+        lies: how many.
+        seed: which ones.
+        directory: where their logs may lie, empty.
+    """
+    from triack.tools.replay.spark_engine import replay_spark
+
+    sample = [lie for lie, _, _ in islice(chosen(lies, seed, LOGS, wide=2), lies)]
+    saved = save_lies(sample, directory)
+    local = replay_local(find_logs([directory]))
+    judged = replay_spark(spark, [str(directory)])
+    return Compared(saved, local.records, sum(local.violations.values()), unlike(local, judged))
+
+
+def unlike(local: Verdict, judged: Verdict) -> list[str]:
+    """What two verdicts disagree about, in words; of violations Spark brings home the first of each check."""
+    here, there = asdict(local), asdict(judged)
+    told = [
+        f"{name}: {here[name]} and {there[name]}"
+        for name in here
+        if name not in ("engine", "findings") and here[name] != there[name]
+    ]
+    known = set(map(_said, local.findings))
+    told += [f"only on Spark: {it}" for it in judged.findings if _said(it) not in known]
+    return told
+
+
+def _said(violation: Violation) -> tuple[object, ...]:
+    return *violation.identity, violation.evidence, violation.n

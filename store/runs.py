@@ -1,0 +1,148 @@
+"""Packets of one commit that follow each other, as one row: what a row says of each, and which of them are gone.
+
+    outgoing   packets x (size u32, messages u16, reach by u64)
+    messages   packets x (size u32, the first bytes of the body)
+
+All integers are little-endian. The key of a packet is that of its row and its place there, summed. A row goes when the
+last of its packets does; until then a row of ``freed`` says which are gone, bit i for packet i.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, chain, pairwise
+from struct import Struct
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from triack.base.commit import HEAD_BYTES, MessageIndex, MessageRow, OutgoingIndex, OutgoingRow
+
+__all__ = [
+    "MESSAGE_BYTES",
+    "OUTGOING_BYTES",
+    "StoredRun",
+    "Unfolded",
+    "bits_in",
+    "every_bit",
+    "fold_messages",
+    "fold_outgoing",
+    "message_indices",
+    "outgoing_indices",
+]
+
+RUN_PACKETS = 256
+"""Packets of one row: many for one statement, and few to be written about when some are gone and others not."""
+RUN_PACKETS_MIN = 24
+"""Fewer are a row each: to write down which are gone, before all are, would cost more than it saves; measured."""
+RUN_BYTES = 512 * 1024
+"""Bodies of one row: to read one packet the store reads all of its row, and a quarter of what is read at a time."""
+
+_OUTGOING = Struct("<IHQ")
+_MESSAGE = Struct(f"<I{HEAD_BYTES}s")
+OUTGOING_BYTES = _OUTGOING.size
+MESSAGE_BYTES = _MESSAGE.size
+"""What a row says of each packet takes so much."""
+
+Row = TypeVar("Row", OutgoingRow, MessageRow)
+Index = TypeVar("Index", OutgoingIndex, MessageIndex)
+
+
+class StoredRun(NamedTuple):
+    """The packets of one row that was read."""
+
+    keys: range
+    gone: int
+    bodies: list[bytes]
+
+    def body_of(self, key: int) -> bytes | None:
+        """The body of a packet, unless it is gone."""
+        place = key - self.keys.start
+        return self.bodies[place] if key in self.keys and not self.gone >> place & 1 else None
+
+    @classmethod
+    def cut(cls, table: str, row: list[Any], gone: int) -> "StoredRun":
+        """Cut a whole row, without its checksums, into packets."""
+        key, packets, *_, parts, body = row
+        layout = _OUTGOING if table == "outgoing" else _MESSAGE
+        ends = accumulate([part[0] for part in layout.iter_unpack(parts)], initial=0)
+        return cls(range(key, key + packets), gone, [body[start:end] for start, end in pairwise(ends)])
+
+
+def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows for packets: key, how many, what each is, bodies."""
+    for run in _runs(rows, lambda before, after: after.key == before.key + 1):
+        parts = b"".join([_OUTGOING.pack(len(row.body), row.messages, row.reach_by_ms) for row in run])
+        yield run[0].key, len(run), parts, b"".join([row.body for row in run])
+
+
+def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows for packets: key, how many, stream and number of the first, what each is, bodies."""
+    for run in _runs(rows, _follows):
+        parts = b"".join([_MESSAGE.pack(len(row.body), row.body[:HEAD_BYTES]) for row in run])
+        key, origin, lane, sequence, number, _ = run[0]
+        yield key, len(run), origin, lane, sequence, number, parts, b"".join([row.body for row in run])
+
+
+def _follows(before: MessageRow, after: MessageRow) -> bool:
+    return after[:5] == (before.key + 1, before.origin, before.lane, before.sequence, before.number + 1)
+
+
+def _runs(rows: Sequence[Row], follows: Callable[[Row, Row], bool]) -> Iterator[list[Row]]:
+    run: list[Row] = []
+    size_bytes = 0
+    if len(rows) < RUN_PACKETS_MIN:
+        yield from ([row] for row in rows)
+        return
+    for row in rows:
+        size_bytes += len(row.body)
+        if run and (len(run) == RUN_PACKETS or size_bytes > RUN_BYTES or not follows(run[-1], row)):
+            yield from _enough(run)
+            run, size_bytes = [], len(row.body)
+        run.append(row)
+    yield from _enough(run)
+
+
+def _enough(run: list[Row]) -> list[list[Row]]:
+    return [run] if len(run) >= RUN_PACKETS_MIN else [[row] for row in run]
+
+
+class Unfolded(Generic[Index]):
+    """The packets of rows, made when they are asked for: a million of them take what their rows do.
+
+    Args:
+        rows: what ``unfold`` is called with.
+        unfold: gives the packets of a row.
+    """
+
+    __slots__ = ("_rows", "_unfold")
+
+    def __init__(self, rows: list[tuple[Any, ...]], unfold: Callable[..., Iterator[Index]]) -> None:
+        self._rows = rows
+        self._unfold: Callable[..., Iterator[Index]] = unfold
+
+    def __iter__(self) -> Iterator[Index]:
+        return chain.from_iterable(self._unfold(*row) for row in self._rows)
+
+
+def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingIndex]:
+    """Yield the packets of a row that are not gone."""
+    for place, (size_bytes, messages, reach_by_ms) in enumerate(_OUTGOING.iter_unpack(parts)):
+        if not gone >> place & 1:
+            yield OutgoingIndex(key + place, messages, reach_by_ms, size_bytes)
+
+
+def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:
+    """Yield the packets of a row that are not gone, with what is known of those that are partly done."""
+    first, _, origin, lane, sequence, number, parts = row
+    for place, (size_bytes, start) in enumerate(_MESSAGE.iter_unpack(parts)):
+        if not gone >> place & 1:
+            key, head = first + place, start[:size_bytes]
+            yield MessageIndex(key, origin, lane, sequence, number + place, size_bytes, head, progress.get(key))
+
+
+def every_bit(packets: int) -> int:
+    """All packets of a row, as bits."""
+    return (1 << packets) - 1
+
+
+def bits_in(key: int, packets: int, first: int, last: int) -> int:
+    """The packets of a row whose keys are from ``first`` to ``last``, as bits."""
+    start, end = max(first - key, 0), min(last - key + 1, packets)
+    return every_bit(end) - every_bit(start) if start < end else 0
