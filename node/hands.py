@@ -129,7 +129,7 @@ class Hands:
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None) -> None:
         """A message that was just let go comes again."""
-        self._port.give_back(self._mailbox, lease, Return(failed, delay_ms, self._redelivery))
+        self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery))
 
     def forget(self, held: Held) -> None:
         """Nothing of it is held any more."""
@@ -146,9 +146,11 @@ class Hands:
 
     def give_back_all(self, *, failed: bool) -> None:
         """All that is held comes again."""
-        for held, bits in self._take_all():
-            for index in indices_of(bits):
-                self.give_back(held.run.lease(index), failed=failed)
+        self._port.give_back(self._leases(), Return(failed, None, self._redelivery))
+
+    def _leases(self) -> list[tuple[Mailbox, Lease]]:
+        """What is held, message by message, and is not any more."""
+        return [(self._mailbox, held.run.lease(index)) for held, bits in self._take_all() for index in indices_of(bits)]
 
     def _take_all(self) -> list[tuple[Held, int]]:
         """What is held, in order, and is not any more."""
@@ -162,9 +164,7 @@ class Hands:
     def empty(self) -> None:
         """The consumer ends: everything goes back, and who waits with it is told."""
         self._mailbox.listeners.remove(self._listener)
-        for held, bits in self._take_all():
-            for index in indices_of(bits):
-                self._port.give_back(self._mailbox, held.run.lease(index), Return(failed=False))
+        self._port.give_back(self._leases(), Return(failed=False))
         self._listener()
 
     def empty_at_home(self) -> None:

@@ -441,9 +441,11 @@ class Port:
         mailbox.acknowledge_many(done)
         self.wake()
 
-    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return) -> None:
-        """A message comes again, or is dead when it failed too often."""
-        self._engine.give_back(mailbox, lease, way, self._clock())
+    def give_back(self, leases: Iterable[tuple[Mailbox, Lease]], way: Return) -> None:
+        """Messages come again, those that failed alike at one time, or are dead when they failed too often."""
+        now_ns = self._clock()
+        for mailbox, lease in leases:
+            self._engine.give_back(mailbox, lease, way, now_ns)
         self.wake()
 
     def queue_lengths(self) -> dict[str, int]:

@@ -249,9 +249,8 @@ class Transaction:
         if self._ended:
             return
         self._ended = True
-        for mailbox, run, drawn in self._taken:
-            for index in drawn:
-                self._port.give_back(mailbox, run.lease(index), Return(failed))
+        taken = ((mailbox, run.lease(index)) for mailbox, run, drawn in self._taken for index in drawn)
+        self._port.give_back(taken, Return(failed))
 
     def _check_open(self) -> None:
         if self._ended:
