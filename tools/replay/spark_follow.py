@@ -7,11 +7,12 @@ batch that is run again after a crash judges nothing twice.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
@@ -73,8 +74,8 @@ def follow_spark(
     for path in given:
         if not path.exists():
             raise ReplayError(f"no such directory: {path}")
-    with tempfile.TemporaryDirectory(prefix="triack-replay-") as folder:
-        stream = Stream(spark, given, Kept(checkpoint or Path(folder), given))
+    with nullcontext(str(checkpoint)) if checkpoint else TemporaryDirectory(prefix="triack-replay-") as folder:
+        stream = Stream(spark, given, Kept(Path(folder), given))
         try:
             _follow(stream, tell, until_idle_s, stop or Event())
             return stream.conclude(finish)

@@ -137,7 +137,7 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
     logs.mkdir()
     command = [sys.executable, "-m", "triack", "replay", str(logs), "--follow", "--engine", "spark"]
     # Of a Spark that is killed something stays behind.
-    env = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path)}
+    env = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path), "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={tmp_path}"}
     command += ["--checkpoint", str(tmp_path / "kept"), "--until-idle", "300"]  # it ends, whatever happens here
     pieces = growing(plant("order_ack_too_early")[0], logs, 5)
     next(pieces)
