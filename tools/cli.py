@@ -70,7 +70,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(
-    triack.__version__, prog_name="triack", message=f"%(prog)s %(version)s{' compiled' * is_compiled()}"
+    triack.__version__, prog_name="triack", message=f"%(prog)s %(version)s{' compiled' if is_compiled() else ''}"
 )
 def cli() -> None:
     """Messages from machine to machine, exactly once, in order and durably, with no broker."""

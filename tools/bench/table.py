@@ -44,8 +44,9 @@ def machine() -> str:
     """What was measured on, and with."""
     memory_gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    version = f"{triack.__version__}{' compiled' if is_compiled() else ''}"
     return (
-        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Triack {triack.__version__}{' compiled' * is_compiled()}, {system}, {os.cpu_count()} cores, "
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Triack {version}, {system}, {os.cpu_count()} cores, "
         f"{memory_gib:.0f} GiB, Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}"
     )
 
