@@ -11,7 +11,6 @@ Only accepted packets move the position. It knows nothing of disks: the caller c
 ``position``, then says so with ``handle_committed``; order acks speak of the committed position alone.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
@@ -44,12 +43,6 @@ class Outcome(Enum):
     HOLD_FULL = RejectReason.HOLD_FULL
 
 
-@dataclass(slots=True)
-class _Held(Generic[Context]):
-    header: SequenceHeader
-    context: Context
-
-
 class IncomingSequence(Generic[Context]):
     """One stream from one origin.
 
@@ -75,7 +68,7 @@ class IncomingSequence(Generic[Context]):
         self.position = position
         self.committed = position
         self.ack = OrderAck(settings)
-        self._held: dict[int, _Held[Context]] = {}
+        self._held: dict[int, tuple[SequenceHeader, Context]] = {}
         self._held_order: list[tuple[int, int]] = []
         self._held_sequence = 0
         self.held_bytes = 0
@@ -107,13 +100,13 @@ class IncomingSequence(Generic[Context]):
             heappush(self._held_order, (header.previous, header.number))
             if header.number not in self._held:
                 self.held_bytes += len(header.body)
-            self._held[header.number] = _Held(header, context)
+            self._held[header.number] = (header, context)
         elif outcome is Outcome.DUPLICATE:
             self.ack.handle_request()
             held = self._held.get(header.number)
             if held is not None and header.sequence == self._held_sequence:
                 # It came again by another session: that one wants the answer.
-                held.context = context
+                self._held[header.number] = (held[0], context)
         return outcome, []
 
     def handle_run(self, header: SequenceHeader, packets: int, now_ns: int, *, asks: bool) -> bool:
@@ -181,7 +174,7 @@ class IncomingSequence(Generic[Context]):
         known = self._held.get(header.number)
         if known is not None:
             # The same packet may come again with a smaller previous: keep the newer word of the sender.
-            return Outcome.HELD if header.previous < known.header.previous else Outcome.DUPLICATE
+            return Outcome.HELD if header.previous < known[0].previous else Outcome.DUPLICATE
         if len(self._held) >= self._settings.max_held_packets:
             return Outcome.HOLD_FULL
         return Outcome.HELD
@@ -195,8 +188,8 @@ class IncomingSequence(Generic[Context]):
             following = self._poll_held()
             if following is None:
                 break
-            accepted.append((following.header, following.context))
-            self._move_to(following.header)
+            accepted.append(following)
+            self._move_to(following[0])
         return accepted
 
     def _move_to(self, header: SequenceHeader) -> None:
@@ -209,16 +202,16 @@ class IncomingSequence(Generic[Context]):
             self._skips.append((number + 1, header.number - 1))
             del self._skips[:-SKIPS_MAX]
 
-    def _poll_held(self) -> _Held[Context] | None:
+    def _poll_held(self) -> tuple[SequenceHeader, Context] | None:
         # What has the lowest previous fits first; that also skips packets that the sender gave up meanwhile.
         position, order = self.position[1], self._held_order
         while order and order[0][0] <= position:
             previous, number = heappop(order)
             held = self._held.get(number)
-            if held is None or held.header.previous != previous:
+            if held is None or held[0].previous != previous:
                 continue
             del self._held[number]
-            self.held_bytes -= len(held.header.body)
+            self.held_bytes -= len(held[0].body)
             if number > position:
                 return held
         return None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from heapq import nsmallest
 from itertools import islice
+from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -99,14 +100,14 @@ class SessionPacket:
     number: int
     delivery: Delivery
     content: bytes
-    context: object
+    context: Any
     asks: bool
     size_bytes: int
     state: PacketState = PacketState.QUEUED
     sends: int = 0
     order: int = 0
     sent_at_ns: int = 0
-    sending: object = None
+    sending: Any = None
 
     def normalize(self) -> None:
         """For searches that keep the clock still: whether it was sent once or more often is all that is asked."""

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
+from triack.base.compiled import is_compiled
+
 TOGETHER = {
     "spark": re.compile(r"tests/tools/(replay/test_spark_\w+|frames/test_\w+)\.py"),
     "wheel": re.compile(r"test_pages\.py::test_(the_commands_of_the_readme|a_plain_installation)"),
@@ -59,6 +61,11 @@ def _only_quick(config: pytest.Config) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With several processes what takes long begins first, and what takes no time fills the gaps at the end."""
+    for item in items if is_compiled() else ():
+        if item.get_closest_marker("plain") is not None:
+            item.add_marker(
+                pytest.mark.skip(reason="puts its own in the place of product code, which is compiled here")
+            )
     if hasattr(config, "workerinput"):
         items.sort(key=_rank)
 

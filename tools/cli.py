@@ -10,6 +10,7 @@ import sys
 import click
 
 import triack
+from triack.base.compiled import is_compiled
 from triack.base.errors import TriackError, UsageError
 from triack.base.names import nearest
 from triack.base.printable import printable
@@ -68,7 +69,9 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(triack.__version__, prog_name="triack", message="%(prog)s %(version)s")
+@click.version_option(
+    triack.__version__, prog_name="triack", message=f"%(prog)s %(version)s{' compiled' if is_compiled() else ''}"
+)
 def cli() -> None:
     """Messages from machine to machine, exactly once, in order and durably, with no broker."""
 

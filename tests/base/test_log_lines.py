@@ -59,6 +59,7 @@ def test_a_log_may_be_cut_off_at_any_byte() -> None:
         assert found == whole[: len(found)]
 
 
+@pytest.mark.plain
 def test_a_full_segment_is_followed_by_one_that_needs_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says again what its records share; serials go on."""
     monkeypatch.setattr(log_lines, "SEGMENT_BYTES", 300)

@@ -192,6 +192,7 @@ async def bench() -> AsyncIterator[Bench]:
     await found.driver.close(0)
 
 
+@pytest.mark.plain
 async def test_effects_are_done_one_by_one_in_their_order() -> None:
     """Each is over before the next begins, although sending waits."""
     async with bench() as it:
@@ -204,6 +205,7 @@ async def test_effects_are_done_one_by_one_in_their_order() -> None:
         assert it.engine.told == [("done", read)]
 
 
+@pytest.mark.plain
 async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
     """Once for each scheme."""
     async with bench() as it:
@@ -211,6 +213,7 @@ async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
         assert it.did == ["open udp", ("udp://b:1", b"x"), ("udp://c:1", b"y"), (HERE, b"z")]
 
 
+@pytest.mark.plain
 async def test_the_endpoint_is_told_what_to_keep() -> None:
     """Before anything is sent there, and after the last word; who is only sent to is nobody's friend."""
     async with bench() as it:
@@ -219,6 +222,7 @@ async def test_the_endpoint_is_told_what_to_keep() -> None:
 
 
 @pytest.mark.parametrize("error", [AddressError("no such host"), TransportError("closed")])
+@pytest.mark.plain
 async def test_what_cannot_be_sent_is_counted_and_the_rest_goes_on(error: TriackError) -> None:
     """By its name, each datagram."""
     async with bench() as it:
@@ -231,6 +235,7 @@ async def test_what_cannot_be_sent_is_counted_and_the_rest_goes_on(error: Triack
         assert it.driver.drops == {"receive-overflow": 2}
 
 
+@pytest.mark.plain
 async def test_what_arrives_is_handed_over_and_polled_for() -> None:
     """Nothing but an address says that the path to it is gone."""
     async with bench() as it:
@@ -240,6 +245,7 @@ async def test_what_arrives_is_handed_over_and_polled_for() -> None:
         assert it.engine.told == [("datagram", b"x", "memory://b"), ("path lost", "memory://c")]
 
 
+@pytest.mark.plain
 async def test_it_polls_when_the_next_deadline_has_come_and_not_before() -> None:
     async with bench() as it:
         await it.go()
@@ -277,6 +283,7 @@ async def test_a_deadline_may_move_away_and_come_nearer() -> None:
 
 
 @pytest.mark.parametrize("error", [StoreFailed("full"), OSError("full")])
+@pytest.mark.plain
 async def test_a_store_that_fails_ends_the_engine_and_the_node_is_told(error: Exception) -> None:
     """With an error of ours, whatever it was."""
     async with bench() as it:
@@ -295,6 +302,7 @@ async def test_a_store_that_fails_ends_the_engine_and_the_node_is_told(error: Ex
         assert "full" in str(failures[0])
 
 
+@pytest.mark.plain
 async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
     """The node fails with the bug's name; who waits for progress goes on."""
     async with bench() as it:
@@ -323,6 +331,7 @@ EVENTS = [
 
 
 @pytest.mark.parametrize(("event", "level", "line"), EVENTS)
+@pytest.mark.plain
 async def test_the_operator_and_the_program_are_told_the_same(
     caplog: pytest.LogCaptureFixture, event: NodeEvent, level: int, line: str
 ) -> None:
@@ -334,6 +343,7 @@ async def test_the_operator_and_the_program_are_told_the_same(
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(level, line)]
 
 
+@pytest.mark.plain
 async def test_what_a_transport_says_of_an_address_reaches_the_engine() -> None:
     async with bench() as it:
         it.place.on_trouble("memory://b", "nobody listens at memory://b")
@@ -359,6 +369,7 @@ async def test_a_connection_with_a_session_stays_longer_than_strangers_may() -> 
         assert "not-vouched" not in b.stats().drops
 
 
+@pytest.mark.plain
 async def test_the_last_records_are_the_last_of_all(tmp_path: Path) -> None:
     """What the engine wants after its stop is done, the store is closed, then the log ends; twice does nothing bad."""
     async with bench() as it:

@@ -46,6 +46,7 @@ def test_what_is_done_with_is_awaited_by_nobody() -> None:
     assert group.is_awaited
 
 
+@pytest.mark.plain
 def test_store_acks_are_kept_by_conversation() -> None:
     """In the order in which they came."""
     arrivals = Arrivals()

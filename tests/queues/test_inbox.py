@@ -69,6 +69,7 @@ def test_an_order_ack_without_a_way_leaves_when_a_session_opens() -> None:
     assert told.index("order_ack_sent") > 1
 
 
+@pytest.mark.plain
 def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of fifty has something new: no other is asked what it owes, nor when."""
     world = World(1)
@@ -86,6 +87,7 @@ def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(looked) < 10
 
 
+@pytest.mark.plain
 def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the next commit, for bodies and for records: only the one that was read."""
     world = World(1)

@@ -30,6 +30,7 @@ TRANSACTIONAL = Delivery.TRANSACTIONAL
 # Ready sets.
 
 
+@pytest.mark.plain
 def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """One message to one of ten peers, on one of five queues there: all others are left alone."""
     world = World(1)

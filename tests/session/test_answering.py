@@ -102,6 +102,7 @@ def test_a_search_lets_a_timer_run_out() -> None:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("asks", [[], [4]])
+@pytest.mark.plain
 def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, asks: list[int]) -> None:
     """The same acks are owed, for the same packets, after a gap as well."""
     together, alone = answering_of(AckTrigger()), answering_of(AckTrigger())

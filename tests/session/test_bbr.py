@@ -90,6 +90,7 @@ def test_every_state_can_be_reached_and_left() -> None:
     assert used == set(BbrEvent)
 
 
+@pytest.mark.plain
 def test_it_finds_the_rate_of_the_path_and_then_cycles() -> None:
     """Within a few round trips; then the queue is drained, and the path probed again and again."""
     path = Path()
@@ -101,6 +102,7 @@ def test_it_finds_the_rate_of_the_path_and_then_cycles() -> None:
     assert path.bbr.trip.min_ns < 1.1 * RTT
 
 
+@pytest.mark.plain
 def test_each_move_it_makes_is_in_the_table() -> None:
     """Also on a path that loses and overflows."""
     path = Path(loses=10, queue=10)
@@ -110,6 +112,7 @@ def test_each_move_it_makes_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("loses", [0, 20, 10, 3])
+@pytest.mark.plain
 def test_losses_by_chance_do_not_slow_it_down(loses: int) -> None:
     """Of what the path lets through at least nine tenths is delivered, with a third lost, too."""
     path = Path(loses=loses)
@@ -120,6 +123,7 @@ def test_losses_by_chance_do_not_slow_it_down(loses: int) -> None:
     assert (path.delivered - before) * DATAGRAM >= 0.9 * 3 * RATE * share
 
 
+@pytest.mark.plain
 def test_a_path_with_a_short_queue_is_not_flooded() -> None:
     """Of a queue of a fifth of a round trip it overflows little, and fills the path all the same."""
     path = Path(queue=4)
@@ -130,6 +134,7 @@ def test_a_path_with_a_short_queue_is_not_flooded() -> None:
     assert (path.delivered - delivered) * DATAGRAM >= 0.9 * 4 * RATE
 
 
+@pytest.mark.plain
 def test_a_round_trip_that_grew_is_believed_after_it_was_looked_for() -> None:
     """Five seconds without one as short, then the queue is left empty for a moment."""
     path = Path()
@@ -143,6 +148,7 @@ def test_a_round_trip_that_grew_is_believed_after_it_was_looked_for() -> None:
     assert (path.delivered - before) * DATAGRAM >= 0.9 * 2 * RATE
 
 
+@pytest.mark.plain
 def test_a_sender_with_little_to_say_keeps_what_it_knows() -> None:
     """Two packets at a time for seconds: the bandwidth that was found stays found."""
     path = Path()
@@ -152,6 +158,7 @@ def test_a_sender_with_little_to_say_keeps_what_it_knows() -> None:
     assert path.bbr.bandwidth.most >= 0.95 * known
 
 
+@pytest.mark.plain
 def test_unanswered_probes_leave_the_minimum_and_an_ack_gives_it_back() -> None:
     """Four datagrams; the first acknowledgements let it grow by what they cover."""
     path = Path()
@@ -168,6 +175,7 @@ def test_the_first_window_is_that_of_the_standard() -> None:
     assert [Bbr(size, 1).window_bytes for size in (1_200, 9_000, 65_000)] == [12_000, 18_000, 130_000]
 
 
+@pytest.mark.plain
 def test_a_path_shorter_than_a_quantum_is_not_paced() -> None:
     """There is nothing to spread over; the window holds what flows in the turns of the processes at its ends."""
     path = Path(rtt_ns=MS // 4)
@@ -176,6 +184,7 @@ def test_a_path_shorter_than_a_quantum_is_not_paced() -> None:
     assert path.bbr.window_bytes > 10 * RATE * RTT // SECOND // 4
 
 
+@pytest.mark.plain
 def test_in_each_state_it_sends_at_its_share_of_the_rate() -> None:
     """One percent less than the gain says, so that a queue may drain."""
     path = Path()

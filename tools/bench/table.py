@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import apsw
 
 import triack
+from triack.base.compiled import is_compiled
 from triack.node.policies import PRESETS
 from triack.tools.bench.figures import Figure, Result
 from triack.tools.bench.rows import POLICY_LINKS, POLICY_METRICS, policy_figure
@@ -43,8 +44,9 @@ def machine() -> str:
     """What was measured on, and with."""
     memory_gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    version = f"{triack.__version__}{' compiled' if is_compiled() else ''}"
     return (
-        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Triack {triack.__version__}, {system}, {os.cpu_count()} cores, "
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Triack {version}, {system}, {os.cpu_count()} cores, "
         f"{memory_gib:.0f} GiB, Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}"
     )
 

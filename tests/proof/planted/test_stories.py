@@ -15,6 +15,7 @@ def test_nothing_is_wrong_where_nothing_is_planted(story: Story) -> None:
 
 
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if isinstance(bug.scope, Story)], ids=lambda bug: bug.name)
+@pytest.mark.plain
 def test_each_bug_is_found_by_its_story(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the words that it was to be found with."""
     assert isinstance(bug.scope, Story)

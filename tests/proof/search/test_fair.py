@@ -20,6 +20,7 @@ def fair(*hosts: Host) -> str | None:
     return run_fair([freeze(host) for host in hosts])
 
 
+@pytest.mark.plain
 def test_a_beginning_ends_well() -> None:
     """Whatever was sent before is lost; it comes again."""
     first, second, _ = started(PLAIN)
@@ -27,6 +28,7 @@ def test_a_beginning_ends_well() -> None:
 
 
 @pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.plain
 def test_a_crash_in_the_middle_ends_well(applied: bool) -> None:
     """With a commit in hand, on the disk or not."""
     first, second, (packet,) = opened(RECEIVER_DIES)
@@ -37,6 +39,7 @@ def test_a_crash_in_the_middle_ends_well(applied: bool) -> None:
 
 
 @pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.plain
 def test_a_node_that_closes_comes_back(side: int) -> None:
     """Closing ends in time, and the next life finishes the work."""
     scope = replace(PLAIN, parts=(Part(ready=1, sessions=2, stops=1), Part(sessions=2, stops=1)))
@@ -45,6 +48,7 @@ def test_a_node_that_closes_comes_back(side: int) -> None:
     assert fair(*hosts) is None
 
 
+@pytest.mark.plain
 def test_the_states_themselves_are_not_touched() -> None:
     """They are looked at again by the search."""
     first, second, _ = started(PLAIN)
@@ -55,6 +59,7 @@ def test_the_states_themselves_are_not_touched() -> None:
     assert [freeze(first), freeze(second)] == frozen
 
 
+@pytest.mark.plain
 def test_what_is_never_said_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sender that forgets to resend waits for ever."""
     first, second, _ = opened(RECEIVER_DIES)
@@ -74,6 +79,7 @@ def test_an_application_that_reads_has_read_all_of_it(monkeypatch: pytest.Monkey
     assert fair(*started(scope)[:2]) == "the application of b has read [] of [b'a1']"
 
 
+@pytest.mark.plain
 def test_an_engine_that_raises_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the name of what it raised."""
     first, second, _ = started(PLAIN)
@@ -85,6 +91,7 @@ def test_an_engine_that_raises_is_told_of(monkeypatch: pytest.MonkeyPatch) -> No
     assert fair(first, second) == "ValueError: planted"
 
 
+@pytest.mark.plain
 def test_both_sides_end_with_what_was_queued() -> None:
     """A commit that is in hand when the faults stop is finished first."""
     first, second, packets = opened(PLAIN)

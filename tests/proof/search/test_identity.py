@@ -106,6 +106,7 @@ def test_a_loop_has_an_end() -> None:
     assert digest(loop(2)) == digest(loop(2)) != digest(loop(3))
 
 
+@pytest.mark.plain
 def test_a_copy_is_the_same_and_goes_its_own_way() -> None:
     """A thawed node does what the other would do, and changes nothing of it."""
     _, second, packets = opened(PLAIN)
@@ -120,6 +121,7 @@ def test_a_copy_is_the_same_and_goes_its_own_way() -> None:
     assert thaw(frozen).engine.settings is copy.engine.settings
 
 
+@pytest.mark.plain
 def test_a_field_of_any_machine_counts() -> None:
     """Deep inside, and new ones too."""
     host = started(PLAIN)[0]

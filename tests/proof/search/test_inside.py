@@ -89,6 +89,7 @@ def settled(host: Host) -> bytes:
     return digest(host.engine)
 
 
+@pytest.mark.plain
 def test_what_was_counted_decides_nothing() -> None:
     """Drops, the order of deadlines, how long a link has waited."""
     one, other = (started(EVERYTHING)[0] for _ in range(2))
@@ -101,6 +102,7 @@ def test_what_was_counted_decides_nothing() -> None:
     assert settled(one) == settled(other)
 
 
+@pytest.mark.plain
 def test_what_was_sent_decides() -> None:
     """A node that has sent a packet is not the one that has not."""
     one, other = (opened(EVERYTHING)[0] for _ in range(2))

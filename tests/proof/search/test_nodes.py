@@ -23,6 +23,7 @@ def test_a_state_has_one_number() -> None:
     assert len(nodes.known) == 2
 
 
+@pytest.mark.plain
 def test_a_state_remembers_what_the_search_asks() -> None:
     """Where it can be reached, what is queued and kept, and what can happen."""
     nodes = Nodes(PLAIN, 0, Datagrams())
@@ -34,6 +35,7 @@ def test_a_state_remembers_what_the_search_asks() -> None:
     assert open_.choices == thaw(open_.frozen).choices()
 
 
+@pytest.mark.plain
 def test_a_step_is_taken_once() -> None:
     """By the engine; then it is remembered, with what was sent."""
     _, second, packets = opened(PLAIN)
@@ -54,6 +56,7 @@ def test_a_step_is_taken_once() -> None:
     assert nodes.steps == steps
 
 
+@pytest.mark.plain
 def test_what_changes_nothing_is_no_step() -> None:
     """A copy of an acknowledgement; and it can never do anything again."""
     first, second, packets = opened(PLAIN)
@@ -83,6 +86,7 @@ def test_what_nobody_can_take_is_not_live() -> None:
     assert nodes.live(nodes.number(second), packet | call) == call
 
 
+@pytest.mark.plain
 def test_what_leaves_the_scope_is_no_step() -> None:
     """The search does not go there: neither for what comes by itself nor for what arrives."""
     _, second, packets = opened(PLAIN)
@@ -93,6 +97,7 @@ def test_what_leaves_the_scope_is_no_step() -> None:
         assert (nodes.hear(nodes.number(second), datagrams.number(packets[0])) is not None) is goes
 
 
+@pytest.mark.plain
 def test_a_broken_promise_and_a_broken_engine_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The step says which; the node stays where it was."""
     _, second, packets = opened(PLAIN)

@@ -30,6 +30,7 @@ def test_what_is_left_out_hides_nothing(scope: Scope) -> None:
     assert reached(pruned) == reached(whole)
 
 
+@pytest.mark.plain
 def test_a_trace_tells_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line a step: who does what, what it sends, and at last what is wrong."""
     bug_named("the order ack speaks of what is not yet committed").plant(monkeypatch)
@@ -48,6 +49,7 @@ def test_a_trace_tells_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("limit", "last"), [(1_000, "a1]: RuntimeError: planted"), (1, "from here on nothing is lost")]
 )
+@pytest.mark.plain
 def test_an_engine_that_fails_is_found_in_the_search_and_when_the_faults_stop(
     monkeypatch: pytest.MonkeyPatch, limit: int, last: str
 ) -> None:
@@ -62,6 +64,7 @@ def test_an_engine_that_fails_is_found_in_the_search_and_when_the_faults_stop(
     assert result.trace[-1].endswith(last)
 
 
+@pytest.mark.plain
 def test_a_promise_that_breaks_when_the_faults_stop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence is that of the promise, and no error's name."""
     bug_named("the order ack speaks of what is not yet committed").plant(monkeypatch)

@@ -92,6 +92,7 @@ def test_everything_that_goes_wrong_has_words() -> None:
     assert lines[4:] == ["a: the path is lost", "a begins to close", "a ends, and starts again"]
 
 
+@pytest.mark.plain
 def test_a_story_ends_with_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the line of the step that leads there; nothing more is told."""
     story = Story()

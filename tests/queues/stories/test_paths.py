@@ -159,6 +159,7 @@ def test_both_may_move_one_after_the_other(loss: float) -> None:
 # Streams.
 
 
+@pytest.mark.plain
 def test_streams_with_open_conversations_are_vouched_for_until_those_are_gone() -> None:
     """A stranger's connect is answered, and vouches for nothing."""
     world = World(1)

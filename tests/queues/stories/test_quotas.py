@@ -153,6 +153,7 @@ def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None
     assert world.run(60 * SECOND, lambda: not a.busy)
 
 
+@pytest.mark.plain
 def test_the_operator_is_told_once_while_a_queue_is_full() -> None:
     """And again when it had room in between."""
     world = World(1)

@@ -56,6 +56,7 @@ def letters(node: SimNode) -> list[bytes]:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+@pytest.mark.plain
 def test_each_message_is_delivered_or_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch, delivery: Delivery, share: float
 ) -> None:
@@ -96,6 +97,7 @@ def test_no_session_ack_overtakes_the_refusal_of_an_express_message(monkeypatch:
     }
 
 
+@pytest.mark.plain
 def test_what_an_earlier_process_may_have_taken_is_not_called_undelivered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of express messages the destination's disk knows nothing: refused when sent again, it says no more than that."""
     world = World(1)
@@ -121,6 +123,7 @@ def test_what_an_earlier_process_may_have_taken_is_not_called_undelivered(monkey
     assert said == {b"taken": True, b"refused": False}
 
 
+@pytest.mark.plain
 def test_both_ends_refuse_all_that_the_other_sends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their windows are full of what is refused, and the rejections get through all the same."""
     world = World(1)
@@ -149,6 +152,7 @@ def test_more_rejections_than_an_ack_has_ranges_stall_nothing(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("delivery", DURABLE)
+@pytest.mark.plain
 def test_a_rejection_stands_when_the_answer_is_lost_and_there_is_room_again(
     monkeypatch: pytest.MonkeyPatch, delivery: Delivery
 ) -> None:
@@ -174,6 +178,7 @@ def test_a_rejection_stands_when_the_answer_is_lost_and_there_is_room_again(
 
 
 @pytest.mark.parametrize("delivery", DURABLE)
+@pytest.mark.plain
 def test_an_order_ack_does_not_speak_of_what_its_origin_does_not_know(
     monkeypatch: pytest.MonkeyPatch, delivery: Delivery
 ) -> None:

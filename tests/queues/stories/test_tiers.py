@@ -49,6 +49,7 @@ def reasons(node: SimNode) -> set[str]:
 
 
 @pytest.mark.parametrize("cleanup", [(300.0, 300.0), (20.0, 300.0), (300.0, 20.0), (10_000.0, 10_000.0)], ids=str)
+@pytest.mark.plain
 def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
     """30 s three times, 5 min three times, 30 min three times, then every 6 h; whoever closes sessions as idle."""
     world, a, b = pair(cleanup)
@@ -61,6 +62,7 @@ def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
     assert len([record for record in a.log("packet_sent") if "lane" in record]) == 12
 
 
+@pytest.mark.plain
 def test_what_is_new_does_not_wait_for_what_waits() -> None:
     """A message that is sent between two attempts leaves at once, by itself, and changes no wait."""
     world, a, b = pair()
@@ -76,6 +78,7 @@ def test_what_is_new_does_not_wait_for_what_waits() -> None:
     assert b.read_all("q") == numbered(0, 2)
 
 
+@pytest.mark.plain
 def test_progress_starts_the_first_tier_again() -> None:
     """The order ack that leaves after two hours frees everything; the next message waits 30 s again."""
     world, a, b = pair()
@@ -91,6 +94,7 @@ def test_progress_starts_the_first_tier_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["failed", "restarted"])
+@pytest.mark.plain
 def test_only_a_failed_session_or_a_restart_begins_again(how: str) -> None:
     """What waited goes out at once in the next session, and the attempts count from 1."""
     world, a, b = pair()

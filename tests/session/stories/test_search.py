@@ -73,6 +73,7 @@ def settled(probes: int) -> bytes:
     return digest(pair.a)
 
 
+@pytest.mark.plain
 def test_sessions_that_would_do_the_same_are_the_same() -> None:
     """However often they have probed; but whether a packet was sent again is kept."""
     assert settled(2) == settled(5)

@@ -39,6 +39,7 @@ def test_what_comes_meanwhile_is_refused_and_what_comes_later_is_taken(make: Cal
     assert scene.trust.violations == scene.work.history.violations == []
 
 
+@pytest.mark.plain
 def test_a_node_that_does_not_hear_of_it_is_found_out(
     make: Callable[[Plan], Trusting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_node_that_does_not_hear_of_it_is_found_out(
     assert all("while its sender might not send there" in sentence for sentence in sentences)
 
 
+@pytest.mark.plain
 def test_a_node_that_never_forgives_is_found_out(
     make: Callable[[Plan], Trusting], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def test_strangers_change_a_counter_and_nothing_else(make: Callable[[], Scene], 
     assert expected[kind] <= set(drops)
 
 
+@pytest.mark.plain
 def test_a_path_that_is_used_at_once_is_found_out(make: Callable[[], Scene], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is faster than the peer has its session then."""
     bug_named("a path is used before it is validated").plant(monkeypatch)
