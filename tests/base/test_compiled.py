@@ -1,4 +1,6 @@
-from pathlib import Path
+"""Which of the two wheels this is."""
+
+from types import ModuleType
 
 from triack.base.compiled import is_compiled
 from triack.ordering import incoming
@@ -7,4 +9,5 @@ from triack.session import session
 
 
 def test_all_pure_rooms_are_compiled_or_none_is() -> None:
-    assert {Path(room.__file__).suffix != ".py" for room in (engine, session, incoming)} == {is_compiled()}
+    rooms: tuple[ModuleType, ...] = (engine, session, incoming)
+    assert {not str(room.__file__).endswith(".py") for room in rooms} == {is_compiled()}
