@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 HERE = Path(__file__).parent
 STAGE = Path("build/compiled")
 ROOMS = ("base", "ordering", "session", "queues")
-BESIDES = ("node/hands.py", "node/message.py", "transport/data_keys.py")
+BESIDES = ("node/hands.py", "transport/data_keys.py")
 """What is asked per packet or message in rooms that are otherwise the event loop's."""
 INTERPRETED = {
     "base/errors.py",  # exceptions inherit from Python's own, which mypyc cannot

@@ -74,6 +74,7 @@ def test_a_full_segment_is_followed_by_one_that_needs_nothing_of_it(monkeypatch:
     assert [record["first"] for record in read(b"".join(parts))] == list(range(12))
 
 
+@pytest.mark.plain
 def test_each_segment_says_by_which_settings_its_node_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has the third one alone can judge what begins in it."""
     monkeypatch.setattr(log_lines, "SEGMENT_BYTES", 300)

@@ -262,6 +262,7 @@ async def test_it_polls_when_the_next_deadline_has_come_and_not_before() -> None
         assert it.engine.polls[-1] >= due_ns
 
 
+@pytest.mark.plain
 async def test_a_deadline_may_move_away_and_come_nearer() -> None:
     """A timer that comes in time is left as it is, and armed again when it has come; a nearer one is armed at once."""
     async with bench() as it:

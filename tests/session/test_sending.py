@@ -270,6 +270,7 @@ def test_what_is_left_of_the_congestion_window_is_spare_when_nothing_waits() -> 
 
 
 @pytest.mark.parametrize("waiting", [1, 7, 30])
+@pytest.mark.plain
 def test_a_run_ends_with_the_credit(waiting: int) -> None:
     """And what is known of its packets afterwards is what it would be had they left one by one."""
     single, by_run = make(64, NewReno(100)), make(64, NewReno(100))

@@ -39,7 +39,7 @@ def own_rules() -> dict[str, set[str]]:
     rules = {"base/reasons.py RejectReason": {reason.name.lower() for reason in RejectReason}}
     for path, module in modules():
         for name in TABLES:
-            if (table := vars(module).get(name)) and module.__name__ == where(module, name):
+            if (table := vars(module).get(name)) and makes(path, name):
                 rules[path] = moves(table)
         for name, kind in inspect.getmembers(module, dataclasses.is_dataclass):
             if kind.__module__ == module.__name__ and is_settings(name, kind):
@@ -47,13 +47,12 @@ def own_rules() -> dict[str, set[str]]:
     return rules
 
 
-def where(module: ModuleType, name: str) -> str:
-    """The module that makes a table: others may have imported it."""
-    tree = ast.parse(inspect.getsource(module))
-    made = any(
+def makes(path: str, name: str) -> bool:
+    """Whether a module makes this table: others may have imported it."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return any(
         isinstance(it, ast.AnnAssign) and isinstance(it.target, ast.Name) and it.target.id == name for it in tree.body
     )
-    return module.__name__ if made else ""
 
 
 def is_settings(name: str, kind: object) -> bool:
