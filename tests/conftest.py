@@ -50,9 +50,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.hookimpl
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A worker more than there are cores, two with the slow tests, of which a third waits and computes nothing."""
-    return len(os.sched_getaffinity(0)) + (1 if _only_quick(config) else 2)
+def pytest_xdist_auto_num_workers() -> int:
+    """A worker more than there are cores, as some wait and compute nothing."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def _only_quick(config: pytest.Config) -> bool:

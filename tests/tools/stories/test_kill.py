@@ -82,12 +82,13 @@ def test_a_sender_with_its_own_node_does_as_well(tmp_path: Path) -> None:
 
 
 def test_a_reader_stays_attached_while_both_nodes_are_killed(tmp_path: Path) -> None:
+    """What the first process of ``b`` acknowledged in its memory alone comes again after the first tier, in 30 s."""
     lines = numbered(LINES)
     with Server(tmp_path / "a") as a, Server(tmp_path / "b") as b:
-        reader = attach("receive", "orders", "--data", b.data, "--count", str(LINES), "--timeout", "30", "--create")
+        reader = attach("receive", "orders", "--data", b.data, "--count", str(LINES), "--timeout", "90", "--create")
         sender = attach("send", f"{b.address}/orders", "--data", a.data)
         feed_and_kill(sender, lines, b, a)
-        output, complaints = reader.communicate(timeout=60)
+        output, complaints = reader.communicate(timeout=120)
         assert reader.returncode == 0, complaints.decode()
         assert output.splitlines() == lines
         assert triack("receive", "orders", "--data", b.data, "--timeout", "0.3").stdout == b""
