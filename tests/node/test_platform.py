@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.node.nodes import bodies, make
 from triack.node.log_file import LogFile
 from triack.node.platform import PLATFORM, Platform, ThreadWorker
@@ -18,7 +19,7 @@ async def test_jobs_are_done_one_by_one_in_order_and_off_the_loop() -> None:
     worker, done, gate = ThreadWorker(), list[str](), threading.Event()
 
     def first() -> str:
-        assert gate.wait(5)
+        assert gate.wait(PATIENCE_S)
         done.append("first")
         return threading.current_thread().name
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import triack
+from tests.machine import PATIENCE_S
 from tests.node.nodes import WAIT, quick
 
 SCRIPT = """
 import triack
 with triack.sync.open("shop", data={data!r}, insecure=True) as shop:
     receipt = shop.send({destination!r}, b"12 valves")
-    receipt.ordered(timeout=10)
+    receipt.ordered(timeout=600)
     print(receipt.id)
 """
 
@@ -31,7 +32,9 @@ def test_a_script_of_five_lines_ends_when_its_message_has_arrived(tmp_path: Path
     """No event loop in it, no thread left at its end."""
     with open_node("warehouse", listen=True) as warehouse:
         script = SCRIPT.format(data=str(tmp_path), destination=f"{warehouse.address}/orders")
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
         with warehouse.receive("orders") as reader:
             message = reader.get(timeout=0)
     assert (message.body, f"{message.id}\n", done.stderr) == (b"12 valves", done.stdout, "")

@@ -13,6 +13,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.machine import PATIENCE_S
 from triack.base.reasons import DropReason
 from triack.transport import batched
 from triack.transport.batched import RUN_BYTES_MAX, SEGMENTS_MAX, BatchedSocket, offers_batches, runs_of
@@ -88,7 +89,7 @@ class End:
         return [datagram for burst in self.bursts for datagram in burst]
 
     async def has(self, count: int) -> list[bytes]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.got) < count:
                 self.arrived.clear()
                 await self.arrived.wait()
@@ -156,7 +157,7 @@ async def test_close_ends_the_wait(ends: tuple[End, End], monkeypatch: pytest.Mo
     sending = asyncio.create_task(here.socket.send(BURST, there.socket.sockname))
     await asyncio.sleep(0)
     await here.socket.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await sending
     assert here.drops == {"closed": 50}
 
@@ -167,11 +168,26 @@ async def test_one_busy_socket_leaves_the_loop_to_others(ends: tuple[End, End]) 
     for number in range(3 * batched.READS_MAX):
         await here.socket.send([bytes([number])], there.socket.sockname)
     rounds = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while len(there.got) < 3 * batched.READS_MAX:
             await asyncio.sleep(0)
             rounds.append(len(there.got))
     assert set(rounds) >= {batched.READS_MAX, 2 * batched.READS_MAX}
+
+
+async def test_runs_fill_a_round_sooner(ends: tuple[End, End]) -> None:
+    """As many datagrams as the node takes at once are enough, in however few calls."""
+    here, there = ends
+    here.wire.refuse.clear()
+    burst = [bytes(9)] * batched.SEGMENTS_MAX
+    for _ in range(2 * batched.BURST_MAX // len(burst)):
+        await here.socket.send(burst, there.socket.sockname)
+    rounds = []
+    async with asyncio.timeout(60):
+        while len(there.got) < 2 * batched.BURST_MAX:
+            await asyncio.sleep(0)
+            rounds.append(len(there.got))
+    assert batched.BURST_MAX in rounds
 
 
 async def test_errors_of_receiving_are_counted_and_passed_over(ends: tuple[End, End]) -> None:
