@@ -116,6 +116,8 @@ TURN_NS = 50 * MS
 """What they take in so long may be in flight there: several turns of other processes that share their cores."""
 UNPACED_RATE = 1 << 40
 """Bytes a second: no network is as fast."""
+STARTUP_ROUNDS = 20
+"""Doubled in each, ten packets are more than any network takes in a round trip."""
 PROBE_AFTER_NS, PROBE_SPREAD_NS = 2 * SECOND, SECOND
 """A path is probed every 2 to 3 s, at different moments by flows that began together (section 5.3.3.8)."""
 PROBE_AFTER_ROUNDS_MAX = 63
@@ -156,6 +158,7 @@ class Bbr:
         self._entered_at_ns = 0
         self._probe_at_ns = 0
         self._idle = False
+        self._is_late = False
         self._is_clear = False
 
     # ---- what the sender asks
@@ -199,12 +202,22 @@ class Bbr:
         """A packet leaves, on top of what is in flight. What is returned comes back with its fate."""
         if not in_flight_bytes and self._delivery.app_limited_until:
             self._idle = True
+        if self._is_late:
+            self._is_late = False
+            self._delivery.handle_app_limited(in_flight_bytes)
         return self._delivery.handle_sent(size_bytes, in_flight_bytes, now_ns, spares=self._spares)
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
         """There is nothing to send."""
         if in_flight_bytes < self.window_bytes:
             self._delivery.handle_app_limited(in_flight_bytes)
+
+    def handle_late(self) -> None:
+        """What is delivered next shows what this process could send, and not that the path takes no more.
+
+        In STARTUP for so many rounds: who is always late would look for a full path for ever.
+        """
+        self._is_late = self.state is not BbrState.STARTUP or self._rounds < STARTUP_ROUNDS
 
     def handle_acked(self, size_bytes: int, sending: Sending) -> None:
         """A packet is acknowledged; ``handle_ack`` follows when all of the acknowledgement are told."""

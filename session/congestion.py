@@ -39,6 +39,9 @@ class Congestion(Protocol):
     def handle_app_limited(self, in_flight_bytes: int) -> None:
         """There is nothing to send."""
 
+    def handle_late(self) -> None:
+        """The process came to its turn too late to send at the rate that ``rate`` said."""
+
     def handle_acked(self, size_bytes: int, sending: Any) -> None:
         """A packet is acknowledged; ``handle_ack`` follows when all of the acknowledgement are told."""
 
@@ -74,6 +77,9 @@ class NewReno:
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
         """Nothing to do: each sending tells whether the window was the limit."""
+
+    def handle_late(self) -> None:
+        """Nothing to do, for the same reason."""
 
     def handle_acked(self, size_bytes: int, sending: tuple[int, bool]) -> None:
         """Grow for an acknowledged packet that was sent since the last halving, with the window as the limit."""

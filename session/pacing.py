@@ -1,7 +1,8 @@
 """Spreading what a session sends over its round trip, on a network that it shares.
 
 Promise: no burst is longer than the network takes from anybody (RFC 9002 section 7.7), and none is shorter than it must
-be: to wake for each packet of a fast flow would cost more than to send it.
+be: to wake for each packet of a fast flow would cost more than to send it. A process that gets its turn late makes up
+for that, within bounds.
 """
 
 from triack.base.ack_trigger import AckTerms
@@ -17,6 +18,9 @@ BURST_PACKETS = 10
 """What may go at once: the initial congestion window (RFC 9002 7.7, 7.2)."""
 BUCKET_NS = 2 * MS
 """Timers are not finer than a millisecond or two, so the bucket must hold what flows in that time."""
+LATE_NS = 8 * MS
+"""Who waited for credit gets what flowed in so long, when it is woken late: two or three turns of other processes on
+the same core, and less than the queue of a path of 10 ms holds."""
 QUANTUM_NS = MS
 """A sender that has spent its credit waits for what flows in this time, as BBR does for its send quantum
 (draft-cardwell-iccrg-bbr-congestion-control-02, section 4.6.3), but for no less than a packet: a slow flow is even."""
@@ -31,15 +35,17 @@ class Pacer:
 
     Attributes:
         credit_bytes: what is in the bucket.
+        was_late: whether the last call came so late that some of the rate is lost.
     """
 
-    __slots__ = ("_datagram_bytes", "_filled_at_ns", "_spent", "credit_bytes")
+    __slots__ = ("_datagram_bytes", "_filled_at_ns", "_spent", "credit_bytes", "was_late")
 
     def __init__(self, datagram_bytes: int, now_ns: int) -> None:
         self._datagram_bytes = datagram_bytes
         self.credit_bytes = BURST_PACKETS * datagram_bytes
         self._filled_at_ns = now_ns
         self._spent = False
+        self.was_late = False
 
     def ready_at_ns(self, rate: int, packet_bytes: int, now_ns: int) -> int:
         """When the next packet may go; ``now_ns`` or earlier means at once.
@@ -50,8 +56,11 @@ class Pacer:
             now_ns: the clock.
         """
         flow_bytes = rate * (now_ns - self._filled_at_ns) // SECOND
+        self.was_late = False
         if flow_bytes:
-            most_bytes = max(BURST_PACKETS * self._datagram_bytes, rate * BUCKET_NS // SECOND)
+            hold_ns = LATE_NS if self._spent else BUCKET_NS
+            most_bytes = max(BURST_PACKETS * self._datagram_bytes, rate * hold_ns // SECOND)
+            self.was_late = self._spent and self.credit_bytes + flow_bytes > most_bytes
             self.credit_bytes = min(self.credit_bytes + flow_bytes, most_bytes)
             self._filled_at_ns = now_ns
         if self.credit_bytes >= packet_bytes and not self._spent:
@@ -96,7 +105,10 @@ class NetworkShare:
         if not rtt.measured:
             return now_ns  # there is nothing to spread over yet
         packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
-        return self._pacer.ready_at_ns(self.window.rate(rtt.smoothed_ns), packet_bytes, now_ns)
+        ready_at_ns = self._pacer.ready_at_ns(self.window.rate(rtt.smoothed_ns), packet_bytes, now_ns)
+        if self._pacer.was_late:
+            self.window.handle_late()
+        return ready_at_ns
 
     def run_bytes(self, rtt: RoundTrip, now_ns: int) -> int:
         """How many bytes packets may leave behind each other: one more as long as those before it are fewer.

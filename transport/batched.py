@@ -31,8 +31,11 @@ RUN_BYTES_MAX = 65_000
 """A run travels through the system as one datagram of at most 65,507 bytes; headers of IPv6 may be longer."""
 RECEIVE_BYTES = 64 * 1024
 """Room for any run, and for any datagram."""
-READS_MAX = 8
-"""Calls to receive in a round of the loop: as many datagrams as are handed to the node at once, in full runs."""
+READS_MAX = 64
+"""Calls to receive in a round of the loop. Where nothing gathers datagrams into runs, as in a tunnel, each brings one,
+and a round of the node costs as much as several of them."""
+BURST_MAX = 512
+"""Datagrams that are enough for a round: as many as are handed to the node at once."""
 
 _SIZE = struct.Struct("@H")  # what UDP_SEGMENT takes
 _GRO_SIZE = struct.Struct("@i")  # what UDP_GRO gives
@@ -157,7 +160,10 @@ class BatchedSocket:
 
     def _read(self) -> None:
         """Take what is there, up to a bound: others in the loop have their turn before the rest."""
+        taken = 0
         for _ in range(READS_MAX):
+            if taken >= BURST_MAX:
+                return
             try:
                 size_bytes, ancillary, flags, sockaddr = self._sock.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
             except (BlockingIOError, InterruptedError):
@@ -170,13 +176,10 @@ class BatchedSocket:
                 continue
             step_bytes = _GRO_SIZE.unpack(ancillary[0][2])[0] if ancillary else size_bytes
             view = self._view
-            if step_bytes >= size_bytes:
-                self._on_arrived([bytes(view[:size_bytes])], sockaddr)
-            else:
-                starts = range(0, size_bytes, step_bytes)
-                self._on_arrived(
-                    [bytes(view[start : min(start + step_bytes, size_bytes)]) for start in starts], sockaddr
-                )
+            starts = range(0, size_bytes, step_bytes) if step_bytes < size_bytes else (0,)
+            datagrams = [bytes(view[start : min(start + step_bytes, size_bytes)]) for start in starts]
+            taken += len(datagrams)
+            self._on_arrived(datagrams, sockaddr)
 
     async def close(self) -> None:
         """Free the address; whoever waits for room goes on, and counts what is left as dropped."""

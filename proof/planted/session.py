@@ -3,7 +3,7 @@
 from math import ceil
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import OVERTAKEN, POLICIES
+from proof.planted.stories import DIED, OVERTAKEN, POLICIES
 from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTrigger
@@ -11,6 +11,7 @@ from triack.base.datagram import Header
 from triack.queues.handshake import Handshakes
 from triack.queues.link import Link
 from triack.session import session
+from triack.session.departing import Departing
 from triack.session.policy import Policy
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import SessionAck
@@ -96,6 +97,16 @@ def _new_number(patch: Patch) -> None:
 @BUGS.by_search("silence never closes a session", RECEIVER_DIES, "still waits")
 def _silence(patch: Patch) -> None:
     patch.setitem(session._EXPIRIES, Timer.ACK_LIMIT, lambda self, _now_ns: None)
+
+
+@BUGS.by_search("a quiet peer is not asked", DIED, "still waits")
+def _unasked(patch: Patch) -> None:
+    patch.setitem(session._EXPIRIES, Timer.QUIET, lambda self, now_ns: None)
+
+
+@BUGS.by_search("a ping need not be answered", DIED, "still waits")
+def _unanswered(patch: Patch) -> None:
+    patch.setattr(Departing, "handle_pinged", lambda self, store_wait, timeout_ns, now_ns: None)
 
 
 @BUGS.by_search("a session is open as soon as the connect comes", PLAIN, "without hearing")

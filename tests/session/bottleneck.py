@@ -23,6 +23,7 @@ class Flow:
     Attributes:
         sends: whether there is anything to say.
         gap_ns: between two packets; 0 for as many as may go.
+        late_ns: how late each end comes to its turns on the average, as other processes have theirs before it.
         delivered_bytes: contents that arrived for the first time.
         ends: sender and receiver.
     """
@@ -31,7 +32,11 @@ class Flow:
         self.link = link
         self.sends = True
         self.gap_ns = 0
+        self.late_ns = 0
         self.delivered_bytes = 0
+        self._arrived: tuple[list[Transmit], list[Transmit]] = ([], [])
+        self._turn_at_ns: list[int | None] = [0, 0]
+        self._random = Random(len(link.flows))
         self._ready_at_ns = 0
         overhead = OVERHEAD_BYTES + PACKET_HEADER_BYTES
         self._content = bytes(settings.max_datagram_bytes - overhead)
@@ -43,13 +48,19 @@ class Flow:
         return self.ends[0]
 
     def next_deadline(self) -> int | None:
-        """When one of its ends wants to be woken."""
-        return min((at for end in self.ends if (at := end.next_deadline()) is not None), default=None)
+        """When one of its ends wants to be woken, unless it is already waiting for its turn."""
+        waking = [end for end, turn_ns in zip(self.ends, self._turn_at_ns, strict=True) if turn_ns is None]
+        return min((at for end in waking if (at := end.next_deadline()) is not None), default=None)
 
     def turn(self) -> None:
         """Let both ends say what they have to."""
         now_ns = self.link.now_ns
         for way, end in enumerate(self.ends):
+            if not self._has_turn(way, now_ns):
+                continue
+            for arrived in self._arrived[way]:
+                self._take(end, arrived)
+            self._arrived[way].clear()
             end.handle_timer(now_ns)
             if way == 0 and self.sends:
                 self._fill(end, now_ns)
@@ -58,6 +69,21 @@ class Flow:
                     self.delivered_bytes += len(event.content)
             while (transmit := end.poll_transmit(now_ns)) is not None:
                 self.link.carry(self, way, transmit)
+
+    def _has_turn(self, way: int, now_ns: int) -> bool:
+        """Whether an end has anything to do, and the processor to do it."""
+        turn_ns = self._turn_at_ns[way]
+        if turn_ns is None and self.late_ns:
+            deadline_ns = self.ends[way].next_deadline()
+            if not self._arrived[way] and (deadline_ns is None or deadline_ns > now_ns):
+                return False
+            wait_ns = round(self._random.expovariate(1 / self.late_ns))
+            turn_ns = self._turn_at_ns[way] = now_ns + wait_ns
+            self.link.later(wait_ns, lambda: None)
+        if turn_ns is not None and turn_ns > now_ns:
+            return False
+        self._turn_at_ns[way] = None
+        return True
 
     def _fill(self, end: Session, now_ns: int) -> None:
         if not self.gap_ns:
@@ -70,7 +96,9 @@ class Flow:
 
     def arrive(self, end: int, transmit: Transmit) -> None:
         """A datagram comes to an end."""
-        session = self.ends[end]
+        self._arrived[end].append(transmit)
+
+    def _take(self, session: Session, transmit: Transmit) -> None:
         if transmit.kind is TransmitKind.DATA:
             session.handle_datagram(transmit.payload, transmit.counter, self.link.now_ns)
         else:
@@ -91,7 +119,9 @@ class Bottleneck:
         self.pipes = [Pipe(plan, Random(f"{plan.seed} {way}")) for way in range(2)]
         self._moments: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
-        self.flows = [Flow(self, settings) for settings in flows]
+        self.flows: list[Flow] = []
+        for settings in flows:
+            self.flows.append(Flow(self, settings))
 
     def later(self, wait_ns: int, action: Callable[[], None]) -> None:
         """Do something then."""

@@ -193,3 +193,25 @@ def test_in_each_state_it_sends_at_its_share_of_the_rate() -> None:
     for state, percent in PACING_PERCENT.items():
         bbr.state = state
         assert abs(bbr.rate(RTT) - percent * 99 * bbr.bandwidth.most // 10_000) <= 1
+
+
+def test_what_a_late_process_sends_does_not_make_the_path_look_slower() -> None:
+    """It sends in a third of its time, and has looked at the path twice meanwhile."""
+    path = Path()
+    path.run(SECOND)
+    known = path.bbr.bandwidth.most
+    for _ in range(1_000):
+        path.leaves_ns = path.now_ns + 5 * MS
+        path.bbr.handle_late()
+        path.run(7 * MS)
+    assert {BbrState.REFILL, BbrState.UP} <= set(path.bbr.states[3:])
+    assert path.bbr.bandwidth.most >= known * 9 // 10
+
+
+def test_who_is_always_late_leaves_startup_all_the_same() -> None:
+    """After twenty rounds."""
+    path = Path()
+    for _ in range(1_000):
+        path.bbr.handle_late()
+        path.run(MS)
+    assert path.bbr.state is not BbrState.STARTUP

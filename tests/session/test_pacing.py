@@ -91,6 +91,33 @@ def test_a_timer_that_is_late_costs_nothing_of_the_rate() -> None:
     assert 19_500 < sent < 20_100
 
 
+@pytest.mark.parametrize(("late_ms", "sent_ms"), [(5, 6), (7, 8), (20, 8)])
+def test_a_process_that_is_late_for_its_turn_makes_up_for_it(late_ms: int, sent_ms: int) -> None:
+    """With all that flowed while it waited, the quantum included; but not for more than eight milliseconds."""
+    pacer, rate = Pacer(DATAGRAM, 0), 10_000 * DATAGRAM  # ten a millisecond
+    while (ready_ns := pacer.ready_at_ns(rate, DATAGRAM, 0)) <= 0:
+        pacer.spend(DATAGRAM)
+    now_ns, burst = ready_ns + late_ms * MS, 0
+    assert pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns
+    assert pacer.was_late is (late_ms > sent_ms)
+    while pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns:
+        pacer.spend(DATAGRAM)
+        burst += 1
+    assert burst == 10 * sent_ms
+
+
+@pytest.mark.parametrize("late_ns", [0, SECOND])
+def test_a_late_process_says_so_to_its_controller(late_ns: int) -> None:
+    """What it sends next shows its own rate, and not that of the path."""
+    share, rtt = NetworkShare(SessionSettings(congestion="bbr"), 0, 0), measured(100 * MS)
+    told = list[int]()
+    share.window.handle_late = lambda: told.append(1)  # type: ignore[method-assign]
+    while (ready_ns := share.ready_at_ns(rtt, 0)) <= 0:
+        share.handle_sent(DATAGRAM, TERMS)
+    share.ready_at_ns(rtt, ready_ns + late_ns)
+    assert bool(told) is bool(late_ns)
+
+
 def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
     """There is nothing to spread over yet."""
     share = NetworkShare(SessionSettings(), 0, 0)

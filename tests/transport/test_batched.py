@@ -175,6 +175,21 @@ async def test_one_busy_socket_leaves_the_loop_to_others(ends: tuple[End, End]) 
     assert set(rounds) >= {batched.READS_MAX, 2 * batched.READS_MAX}
 
 
+async def test_runs_fill_a_round_sooner(ends: tuple[End, End]) -> None:
+    """As many datagrams as the node takes at once are enough, in however few calls."""
+    here, there = ends
+    here.wire.refuse.clear()
+    burst = [bytes(9)] * batched.SEGMENTS_MAX
+    for _ in range(2 * batched.BURST_MAX // len(burst)):
+        await here.socket.send(burst, there.socket.sockname)
+    rounds = []
+    async with asyncio.timeout(60):
+        while len(there.got) < 2 * batched.BURST_MAX:
+            await asyncio.sleep(0)
+            rounds.append(len(there.got))
+    assert batched.BURST_MAX in rounds
+
+
 async def test_errors_of_receiving_are_counted_and_passed_over(ends: tuple[End, End]) -> None:
     """Such as an ICMP answer to something sent earlier."""
     here, there = ends

@@ -30,7 +30,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "idle": ("idle_delay", "claims"),
         "gap": ("at_once", "claims"),
         "duplicate": ("at_once", "claims"),
-        "request": "Whether a packet asked for its ack is in no record, and pings are not recorded at all.",
+        "request": "Whether a packet asked for its ack, and whether a ping has come, is in no record.",
     },
     "session/states.py": {
         "accepted": ("silent_end", "policy"),

@@ -19,7 +19,9 @@ from triack.tools.replay.runs import Carried, Runs, packets_of
 from triack.tools.replay.schema import CLOSE_REASONS, EXPRESS, FAILURE_REASONS, RECOVERABLE
 from triack.tools.replay.silence_check import Left, Silence, judge_patience, judge_store_patience, judge_timeout
 
-QUIET_AFTER_END: Final = ("session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received")
+QUIET_AFTER_END: Final = (
+    "session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received", "ping_sent",
+)  # fmt: skip
 """What only a session that is not over does; its last acks may leave with the goodbye."""
 OVER_NS: Final = 60_000_000_000
 """Whatever was on its way when a session ended has arrived after a minute, or never will."""
@@ -155,7 +157,7 @@ class SessionJudge:
         end.quiet.since_ns = record["at_ns"]
         if record["peer"] == record["node"] or record["role"] not in ("initiator", "acceptor"):
             self._report(record, "claims", f"{record['role']} of a session with {record['peer'] or 'nobody'}")
-        if record["role"] == "initiator" and not end.silence.waiting:
+        if record["role"] == "initiator":
             end.silence.ask(record)
         own = end.life.get("max_unacked_packet", record["window"])
         if record["window"] > own:
@@ -397,6 +399,9 @@ class SessionJudge:
                     where = {"class": carried.cls, "sequence": carried.sequence, "session": self._session}
                     self._fact(fact, record, carried.origin, carried.lane, packet=low, **where, **numbers)
 
+    def _on_ping_sent(self, end: End, record: Record) -> None:
+        end.silence.ping(record)
+
     # ---- the whole session
 
     def is_over(self, heard: Mapping[str, tuple[int, int]]) -> bool:
@@ -475,16 +480,16 @@ class SessionJudge:
             self._report(closed, "claims", evidence, Due("has_log", closed["peer"]))
 
     def _judge_silence(self, end: End, other: End | None) -> None:
-        """An end that hears nothing does not wait for ever; pings of a peer that has something to ask are in no log."""
+        """An end that hears nothing does not wait for ever; which pings of a peer that asks have come is in no log."""
         settings = end.opened or {}
         if "ack_timeout_max_ns" not in settings or other is None or other.opened is None:
             return
-        if other.silence.waiting or other.store_silence.waiting:
+        if other.silence.waiting or other.store_silence.waiting or other.silence.pings:
             return
         most_ns, silence = settings["ack_timeout_max_ns"], end.silence
         if silence.longest is not None and (said := judge_patience(silence, most_ns)):
             self._report(silence.longest, "silence", said)
-        if silence.waiting and end.closed is None:
+        if silence.counts and end.closed is None:
             due = Due("log", settings["node"], end.incarnation, end_ns=silence.since_ns + most_ns + LATE_NS)
             self._report(settings, "silence", f"nothing heard any more, and open beyond {most_ns // 1_000_000} ms", due)
 
@@ -509,6 +514,7 @@ class SessionJudge:
         "ack_received": _on_ack_received,
         "store_ack_sent": _on_store_ack_sent,
         "store_ack_received": _on_store_ack_received,
+        "ping_sent": _on_ping_sent,
     }
 
 

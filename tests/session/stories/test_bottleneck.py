@@ -21,9 +21,11 @@ def speaking(*controllers: str) -> list[SessionSettings]:
     return [SessionSettings(max_unacked_packet=1_024, congestion=name) for name in controllers]
 
 
-def goodput(plan: LinkPlan, *controllers: str, warm: int = 2, seconds: int = 5) -> list[float]:
+def goodput(plan: LinkPlan, *controllers: str, warm: int = 2, seconds: int = 5, late_ns: int = 0) -> list[float]:
     """What each gets of all that passes, headers counted, after so many seconds to find out."""
     link = Bottleneck(plan, *speaking(*controllers))
+    for flow in link.flows:
+        flow.late_ns = late_ns
     link.run(warm * SECOND)
     return [bits / (plan.rate_bps * (1 - plan.loss) * HEADERS) for bits in link.run(seconds * SECOND)]
 
@@ -35,6 +37,14 @@ def test_what_a_link_loses_by_chance_does_not_slow_bbr_down(loss: float) -> None
     assert goodput(replace(LINK, loss=loss), "bbr")[0] > 0.9
     if loss:
         assert goodput(replace(LINK, loss=loss), "newreno")[0] < 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("late_ns", "least"), [(2 * MS, 0.95), (5 * MS, 0.8), (10 * MS, 0.45)])
+def test_who_is_late_for_the_turn_makes_up_for_it(late_ns: int, least: float) -> None:
+    """Two processes on busy machines, over a path of 10 ms with as much queue; what is longer than that is lost."""
+    plan = replace(LINK, round_trip_ns=10 * MS, queue_bytes=12_500, loss=0.05)
+    assert goodput(plan, "bbr", late_ns=late_ns)[0] > least
 
 
 @pytest.mark.slow

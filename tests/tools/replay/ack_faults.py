@@ -173,3 +173,32 @@ def sent(world: World, packet: int) -> dict[str, object]:
     record = world.alpha.one("packet_sent", packet=packet)
     kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "count", "previous")
     return {"cls" if name == "class" else name: record[name] for name in kept}
+
+
+@fault
+def waits_for_the_answer_to_a_ping(world: World) -> Expected:
+    """Everything is acknowledged, and alpha asks; nothing comes for 125 s, though it gives up after 120."""
+    world.deliver(TX, 1)
+    world.alpha.write("ping_sent", session=world.session)
+    world.clock.tick(125_000 * MS)
+    world.close("ack-timeout")
+    return {("silence", -1, -1, -1)}
+
+
+@fault
+def asks_and_gives_up_at_once(world: World) -> Expected:
+    """The ack timeout is 2 s at least; a ping that is repeated after 1.9 does not begin it anew, nor end it."""
+    world.deliver(TX, 1)
+    world.alpha.write("ping_sent", session=world.session)
+    world.clock.tick(1_900 * MS)
+    world.alpha.write("ping_sent", session=world.session)
+    world.close("ack-timeout", early=True)
+    return {("ack_timeout", -1, -1, -1)}
+
+
+@fault
+def asks_after_its_end(world: World) -> Expected:
+    """A ping leaves in a session that is over."""
+    world.close("path-lost")
+    world.alpha.write("ping_sent", session=world.session)
+    return {("silent_end", -1, -1, -1)}

@@ -399,3 +399,20 @@ def not_idle_while_something_waits() -> World:
     world.clock.tick(390_000 * MS)
     world.close("local-stop")
     return world
+
+
+@harmless
+def closed_by_a_ping_that_nobody_answers() -> World:
+    """No packet waits for an ack. An earlier ping was answered, and alpha has heard nothing since the second one."""
+    world = ready()
+    world.deliver(TX, 1)
+    for _ in range(2):
+        world.alpha.write("ping_sent", session=world.session)
+        world.beta.write(
+            "ack_sent", session=world.session, cumulative=world.acked, ranges=[], trigger="request", pending=0
+        )
+        world.alpha.write("ack_received", session=world.session, ranges=[])
+        world.clock.tick(140_000 * MS)
+    world.alpha.write("ping_sent", session=world.session)
+    world.close("ack-timeout")
+    return world

@@ -82,7 +82,7 @@ def test_a_sender_with_its_own_node_does_as_well(tmp_path: Path) -> None:
 
 
 def test_a_reader_stays_attached_while_both_nodes_are_killed(tmp_path: Path) -> None:
-    """What the first process of ``b`` acknowledged in its memory alone comes again after the first tier, in 30 s."""
+    """A process that starts again knows of nothing that the one before it owed: whoever waits for that asks."""
     lines = numbered(LINES)
     with Server(tmp_path / "a") as a, Server(tmp_path / "b") as b:
         reader = attach("receive", "orders", "--data", b.data, "--count", str(LINES), "--timeout", "300", "--create")
