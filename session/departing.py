@@ -134,9 +134,9 @@ class Departing:
         self.await_quiet(timeout_ns, now_ns)
         self.arm_probe(store_wait, timeout_ns, now_ns)
 
-    def await_quiet(self, timeout_ns: int, now_ns: int) -> None:
-        """Something came, or asks: see again whether the peer is quiet."""
-        self._timers.start(Timer.QUIET, now_ns + self._probing.quiet_ns(timeout_ns))
+    def await_quiet(self, timeout_ns: int, since_ns: int) -> None:
+        """Something came then, or asked: see again whether the peer is quiet."""
+        self._timers.start(Timer.QUIET, since_ns + self._probing.quiet_ns(timeout_ns))
 
     @property
     def is_asking(self) -> bool:

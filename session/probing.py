@@ -27,16 +27,18 @@ class Probing:
     """What one end has to ask.
 
     Attributes:
+        heard_at_ns: when anything came last.
         last_asked: whether the packet sent last asked for an ack; if not, the peer may take its time.
         ping_due: whether a ping leaves with the next datagram.
     """
 
-    __slots__ = ("_due", "_quiets", "_rounds", "last_asked", "ping_due")
+    __slots__ = ("_due", "_quiets", "_rounds", "heard_at_ns", "last_asked", "ping_due")
 
     def __init__(self) -> None:
         self._due: list[SessionPacket] = []
         self._quiets = 0
         self._rounds = 0
+        self.heard_at_ns = 0
         self.last_asked = False
         self.ping_due = False
 
@@ -103,8 +105,14 @@ class Probing:
             return True
         return False
 
+    # ---- for searches that keep the clock still
+
+    def expire(self) -> None:
+        """Whatever came did so long ago."""
+        self.heard_at_ns = -(1 << 62)
+
     def normalize(self) -> None:
-        """For searches that keep the clock still: only waits follow from these."""
+        """Only waits follow from these."""
         self._quiets = 0
         self._rounds = 0
         self.last_asked = True

@@ -435,14 +435,13 @@ class Session:
             self._timers.stop(Timer.CONNECT_RESEND)
             self._timers.stop(Timer.CONNECT_LIMIT)
         # Any sign of life counts: only a peer that is silent is given up.
+        self._probing.heard_at_ns = now_ns
         if self._departing.is_asking:
             self._timers.stop(Timer.ACK_LIMIT)
             self._probing.handle_answer()
             self._arm_probe(now_ns)
         elif self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
-        if self._timers.runs(Timer.QUIET):
-            self._await_quiet(now_ns)
 
     def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
@@ -478,7 +477,7 @@ class Session:
             self._probing.ping_due = True
         if acked and not window.unacked:
             self._timers.stop(Timer.ACK_LIMIT)
-            self._await_quiet(now_ns)
+            self._departing.await_quiet(self._ack_timeout_ns, now_ns)
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
 
     def _on_store_ack(self, frame: wire.StoreAckFrame, _counter: int, now_ns: int) -> None:
@@ -520,9 +519,6 @@ class Session:
     def _arm_probe(self, now_ns: int) -> None:
         self._departing.arm_probe(self._store_wait, self._ack_timeout_ns, now_ns)
 
-    def _await_quiet(self, now_ns: int) -> None:
-        self._departing.await_quiet(self._ack_timeout_ns, now_ns)
-
     def _on_connect_resend(self, now_ns: int) -> None:
         if self.state is State.CONNECTING:
             self._opening.repeat()
@@ -550,9 +546,11 @@ class Session:
         self.close(CloseReason.ACK_TIMEOUT)
 
     def _on_quiet(self, now_ns: int) -> None:
-        if self._timers.runs(Timer.ACK_LIMIT) or self._store_wait:
-            # Who waits for an ack asks for it already.
-            self._await_quiet(now_ns)
+        # Who waits for an ack asks for it already.
+        waits = self._timers.runs(Timer.ACK_LIMIT) or self._store_wait
+        since_ns = now_ns if waits else self._probing.heard_at_ns
+        if now_ns < since_ns + self._probing.quiet_ns(self._ack_timeout_ns):
+            self._departing.await_quiet(self._ack_timeout_ns, since_ns)
         else:
             self._probing.handle_quiet()
             self._events.append(PeerQuiet())
@@ -592,6 +590,8 @@ class Session:
             self.window.expire()
         elif timer is Timer.CLEANUP:
             self.idle.expire()
+        elif timer is Timer.QUIET:
+            self._probing.expire()
         else:
             self.answering.expire(timer)
 
@@ -599,6 +599,7 @@ class Session:
         """Whatever a timer looks back to was just now."""
         self.window.refresh(now_ns)
         self.idle.refresh(now_ns)
+        self._probing.heard_at_ns = now_ns
 
     def normalize(self, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
         """Bring a session that rests into the form in which it is compared with others.

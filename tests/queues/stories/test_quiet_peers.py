@@ -9,6 +9,7 @@ from tests.queues.world import SimNode, World, numbered
 from triack.base.ack_trigger import AckTrigger
 from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
+from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
 from triack.tools.replay.files import parse_records
@@ -114,10 +115,11 @@ def test_who_has_moved_is_told_at_its_new_address() -> None:
     assert b.read_all("q") == numbered(0, 3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.plain
-def test_a_peer_that_lives_is_asked_ever_more_rarely() -> None:
+def test_a_peer_that_lives_is_asked_ever_more_rarely(kind: str) -> None:
     """Each wait is twice the one before, and the session ends as idle all the same: pings are no packets."""
-    world, a, b = couple()
+    world, a, b = couple(kind)
     send_and_store(world, a, b, 25 * SECOND)
     waits = [later - earlier for earlier, later in pairwise(pings(a))]
     assert [wait // SECOND for wait in waits] == [2, 4, 8]
@@ -151,6 +153,24 @@ def test_whatever_a_peer_was_told_it_answers_a_ping_at_once(mine: SessionSetting
     del b.live.inbox.send_order_acks
     world.run(HOUR)
     assert not a.busy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.plain
+def test_a_queue_that_nobody_reads_is_not_asked_about(kind: str) -> None:
+    """It is full, and its node has said so: what waits for room waits for no order ack."""
+    world = World(3, Faults(delay_ns=5 * MS))
+    full = Limits(quota=Quota(messages=2))
+    a, b = world.node("a", scheme=kind), world.node("b", NodeSettings(limits=full), scheme=kind)
+    for body in numbered(0, 6):
+        a.send(b, "q", body)
+        world.run(20 * MS)
+    world.run(20 * SECOND)
+    begun = len(pings(a))
+    world.run(HOUR // 4)
+    assert a.busy
+    assert len(pings(a)) - begun <= 2
+    assert b.read_all("q")[:2] == numbered(0, 2)
 
 
 @pytest.mark.plain
