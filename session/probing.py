@@ -4,7 +4,8 @@ Promise: while something is unacknowledged the peer is asked for it again and ag
 (RFC 9002 section 6.2), yet several times within the silence that closes the session.
 
 A probe sends the oldest packets once more and asks with them. When every packet has arrived, and only store acks are
-missing, it is a ping.
+missing, it is a ping. So it is over a stream, where a packet that is not acknowledged is on its way as a rule, and a
+copy would go behind it: only when the peer has answered, and acknowledged nothing, packets go again.
 """
 
 from triack.session.sending import PacketState, SessionPacket
@@ -22,14 +23,18 @@ _DOUBLINGS_MAX = 10
 class Probing:
     """What one end has to ask.
 
+    Args:
+        is_stream: whether what it asks stays behind what was sent before.
+
     Attributes:
         last_asked: whether the packet sent last asked for an ack; if not, the peer may take its time.
         ping_due: whether a ping leaves with the next datagram.
     """
 
-    __slots__ = ("_due", "_rounds", "last_asked", "ping_due")
+    __slots__ = ("_due", "_is_stream", "_pings", "_rounds", "last_asked", "ping_due")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_stream: bool = False) -> None:
+        self._is_stream = self._pings = is_stream
         self._due: list[SessionPacket] = []
         self._rounds = 0
         self.last_asked = False
@@ -52,19 +57,25 @@ class Probing:
     def handle_progress(self) -> None:
         """Something was acknowledged."""
         self._rounds = 0
+        self._pings = self._is_stream
 
-    def handle_timer(self, oldest: list[SessionPacket], *, awaits_store: bool) -> None:
-        """Nobody has answered in time.
+    def handle_barren(self) -> None:
+        """The peer has answered, and acknowledged nothing."""
+        self._pings = False
+
+    def handle_timer(self, oldest: list[SessionPacket], *, awaits_store: bool) -> bool:
+        """Nobody has answered in time. Returns whether packets leave with the probe.
 
         Args:
             oldest: the packets to send again, none when all have arrived.
             awaits_store: whether some of those that arrived are not on the peer's disk, as far as we know.
         """
         self._rounds += 1
-        if oldest:
+        if oldest and not self._pings:
             self._due = list(oldest)
-        elif awaits_store:
-            self.ping_due = True
+            return True
+        self.ping_due = self.ping_due or bool(oldest) or awaits_store
+        return False
 
     def peek(self) -> SessionPacket | None:
         """The packet that goes next as a probe, or None; what was acknowledged or lost meanwhile is none any more."""
@@ -79,6 +90,7 @@ class Probing:
         if self._due and self._due[0] is packet:
             del self._due[0]
             return True
+        self._pings = self._is_stream
         return False
 
     def normalize(self) -> None:
