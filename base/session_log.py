@@ -264,6 +264,7 @@ EVENTS: Final[dict[str, Event]] = {
     "store_ack_received": Event(
         "a store ack arrived; `ranges` are the packets newly store-acked", ("session", "ranges")
     ),
+    "ping_sent": Event("a ping left: whoever gets it answers with every ack that it owes, and at once", ("session",)),
     "committed": Event(
         "incoming packets and the sequence's new position are on disk, in one transaction (express: entered the queue "
         "in memory). For `transactional`, every number of the range that was not expired at the origin is in it",

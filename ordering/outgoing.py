@@ -427,12 +427,19 @@ class OutgoingSequence:
         self._ask_in = self._settings.order_ack_every
         return True
 
-    # ---- for searches that keep the clock still
-
     @property
     def awaits_order_ack(self) -> bool:
         """Whether a resend tier that ran out would send anything again."""
-        return bool(self._waiting(EntryState.WAITING_ORDER_ACK))
+        if self.tier.deadline_ns is not None:
+            for entry in self.entries.values():
+                if entry.state is EntryState.WAITING_ORDER_ACK:
+                    return True
+                if entry.state is EntryState.WAITING_TO_SEND and not entry.sends:
+                    # Nor has any behind it been sent.
+                    return False
+        return False
+
+    # ---- for searches that keep the clock still
 
     def normalize(self, now_ns: int) -> None:
         """The tier is at its first wait, as it may end at any moment; of sendings only whether there was one counts."""

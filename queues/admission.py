@@ -153,6 +153,11 @@ class Admission:
 
     # ---- for now
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether half of what one peer may have waits for the disk: to take more is to ask for it twice soon."""
+        return self.waiting.total_bytes >= self._settings.limits.peer_memory_bytes // 8
+
     def count_early(self, transfer: IncomingTransfer) -> None:
         """A packet has come: see how much memory its stream takes for what is out of order."""
         size_bytes = transfer.out_of_order_bytes

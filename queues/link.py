@@ -309,6 +309,11 @@ class Link:
         return self._first_sending() is not None
 
     @property
+    def awaits_order_ack(self) -> bool:
+        """Whether the peer has something that only its order ack will free."""
+        return any(outgoing.sequence.awaits_order_ack for outgoing in self.queues)
+
+    @property
     def is_connecting(self) -> bool:
         """Whether a connect of ours is on its way."""
         return self.conversation is not None and self.conversation.session.state is State.CONNECTING

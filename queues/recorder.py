@@ -122,6 +122,8 @@ class Recorder:
         if stored is not None:
             fields = {"session": session, "cumulative": stored.cumulative, "ranges": stored.ranges}
             self.add("store_ack_sent", now_ns, {**fields, "trigger": stored.trigger, "pending": stored.pending})
+        if transmit.ping:
+            self.add("ping_sent", now_ns, {"session": session})
         if sent is not None:
             self._add_sent(session, sent, now_ns)
 

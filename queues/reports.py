@@ -251,6 +251,11 @@ class Reports:
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
         self._inbox.handle_request(conversation.peer_id)
 
+    def _on_quiet(self, conversation: Conversation, _event: events.PeerQuiet, _now_ns: int) -> None:
+        link = conversation.link
+        if link is not None and link.conversation is conversation and link.awaits_order_ack:
+            conversation.session.ping()
+
 
 _REPORTS: dict[type, Any] = {
     events.SessionOpened: Reports._on_opened,
@@ -259,6 +264,7 @@ _REPORTS: dict[type, Any] = {
     events.PacketsAcked: Reports._on_acked,
     events.PacketsStored: Reports._on_stored,
     events.AcksRequested: Reports._on_request,
+    events.PeerQuiet: Reports._on_quiet,
     events.SessionClosed: Reports._on_closed,
 }
 

@@ -17,6 +17,7 @@ __all__ = [
     "PacketDropped",
     "PacketsAcked",
     "PacketsStored",
+    "PeerQuiet",
     "RunArrived",
     "SessionClosed",
     "SessionOpened",
@@ -69,6 +70,7 @@ class Transmit:
     packet: SessionPacket | None = None
     ack: AckSent | None = None
     store_ack: StoreAckSent | None = None
+    ping: bool = False
 
 
 @dataclass(slots=True)
@@ -136,6 +138,11 @@ class AcksRequested:
 
 
 @dataclass(slots=True)
+class PeerQuiet:
+    """Nothing came for a while, and no packet waits for an ack: an owner that waits for more of the peer pings."""
+
+
+@dataclass(slots=True)
 class SessionClosed:
     """The session ended; ``unacked`` packets had no session ack."""
 
@@ -151,5 +158,6 @@ Event = (
     | PacketsAcked
     | PacketsStored
     | AcksRequested
+    | PeerQuiet
     | SessionClosed
 )

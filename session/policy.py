@@ -18,14 +18,16 @@ from fractions import Fraction
 from functools import lru_cache
 from struct import Struct
 
-from triack.base.ack_trigger import AckTrigger, capped
+from triack.base.ack_trigger import AckTrigger, capped, longest_delay_ns
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND, in_ns
 from triack.session.settings import WINDOW_MAX, SessionSettings
 
-__all__ = ["POLICY_BYTES", "Policy"]
+__all__ = ["POLICY_BYTES", "TIMEOUT_PROBES", "Policy"]
 
+TIMEOUT_PROBES = 8
+"""The adaptive ack timeout in probe times, and the probes that fit into it."""
 _HEAD = Struct("!IQQQQ")
 _TRIGGER = Struct("!HHIQQQQIHB")
 POLICY_BYTES = _HEAD.size + 2 * _TRIGGER.size
@@ -95,6 +97,11 @@ class Policy:
         return _shared(
             replace(self, window=in_force.window, session_ack=in_force.session_ack, store_ack=in_force.store_ack)
         )
+
+    def ack_timeout_ns(self, probe_ns: int) -> int:
+        """How long a peer that should have acknowledged may be silent, by the probe time."""
+        adaptive_ns = TIMEOUT_PROBES * probe_ns + longest_delay_ns(self.session_ack)
+        return min(max(adaptive_ns, self.ack_timeout_min_ns), self.ack_timeout_max_ns)
 
     def encode(self) -> bytes:
         """The policy as a part of a hello."""

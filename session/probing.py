@@ -3,9 +3,12 @@
 Promise: while something is unacknowledged the peer is asked for it again and again, each time after twice the wait
 (RFC 9002 section 6.2), yet several times within the silence that closes the session.
 
-A probe sends the oldest packets once more and asks with them. When every packet has arrived, and only store acks are
-missing, it is a ping. So it is over a stream, where a packet that is not acknowledged is on its way as a rule, and a
-copy would go behind it: only when the peer has answered, and acknowledged nothing, packets go again.
+A probe sends the oldest packets once more and asks with them. When every packet has arrived it is a ping: for store
+acks that are missing, or because the owner asked. So it is over a stream, where a packet that is not acknowledged is on
+its way as a rule, and a copy would go behind it: only when the peer has answered, and acknowledged nothing, packets go
+again. An owner that may wait for what no session knows of, as it does for order acks, is told of a peer that is quiet:
+first after half of the silence that closes a session, then after waits that double, so that a peer that is gone is
+noticed soon, and one that has nothing to say is left alone.
 """
 
 from triack.session.sending import PacketState, SessionPacket
@@ -16,6 +19,8 @@ PROBE_PACKETS = 2
 """Packets that one probe resends: the loss of one does not cost another wait (RFC 9002 6.2.4)."""
 PROBES_BEFORE_PERSISTENT = 3
 """Probes unanswered in a row that make congestion persistent: kPersistentCongestionThreshold of RFC 9002 7.6.1."""
+QUIET_SHARE = 2
+"""A peer is quiet after this part of the ack timeout: it holds no ack back for longer (``session.policy``)."""
 _DOUBLINGS_MAX = 10
 """More are beyond any silence that a session lasts, and only make large numbers."""
 
@@ -31,11 +36,12 @@ class Probing:
         ping_due: whether a ping leaves with the next datagram.
     """
 
-    __slots__ = ("_due", "_is_stream", "_pings", "_rounds", "last_asked", "ping_due")
+    __slots__ = ("_due", "_is_stream", "_pings", "_quiets", "_rounds", "last_asked", "ping_due")
 
     def __init__(self, *, is_stream: bool = False) -> None:
         self._is_stream = self._pings = is_stream
         self._due: list[SessionPacket] = []
+        self._quiets = 0
         self._rounds = 0
         self.last_asked = False
         self.ping_due = False
@@ -54,27 +60,44 @@ class Probing:
         """
         return min(first_ns << min(self._rounds, _DOUBLINGS_MAX), max(most_ns, first_ns))
 
+    def quiet_ns(self, timeout_ns: int) -> int:
+        """How long nothing may come, with nothing unacknowledged, until the owner is told.
+
+        Args:
+            timeout_ns: the ack timeout.
+        """
+        return timeout_ns // QUIET_SHARE << min(self._quiets, _DOUBLINGS_MAX)
+
+    def handle_quiet(self) -> None:
+        """The owner is told; the next time it takes twice as long."""
+        self._quiets += 1
+
     def handle_progress(self) -> None:
         """Something was acknowledged."""
         self._rounds = 0
+        self._quiets = 0
         self._pings = self._is_stream
 
     def handle_barren(self) -> None:
         """The peer has answered, and acknowledged nothing."""
         self._pings = False
 
-    def handle_timer(self, oldest: list[SessionPacket], *, awaits_store: bool) -> bool:
+    def handle_answer(self) -> None:
+        """The peer has answered a ping."""
+        self._rounds = 0
+
+    def handle_timer(self, oldest: list[SessionPacket], *, awaits: bool) -> bool:
         """Nobody has answered in time. Returns whether packets leave with the probe.
 
         Args:
             oldest: the packets to send again, none when all have arrived.
-            awaits_store: whether some of those that arrived are not on the peer's disk, as far as we know.
+            awaits: whether there is something else to ask for: a store ack, or any answer to a ping.
         """
         self._rounds += 1
         if oldest and not self._pings:
             self._due = list(oldest)
             return True
-        self.ping_due = self.ping_due or bool(oldest) or awaits_store
+        self.ping_due = self.ping_due or bool(oldest) or awaits
         return False
 
     def peek(self) -> SessionPacket | None:
@@ -95,5 +118,6 @@ class Probing:
 
     def normalize(self) -> None:
         """For searches that keep the clock still: only waits follow from these."""
+        self._quiets = 0
         self._rounds = 0
         self.last_asked = True

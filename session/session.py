@@ -24,7 +24,6 @@ the introductions and the marks, means nothing to it. It is put together from ma
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from triack.base.ack_trigger import longest_delay_ns
 from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
@@ -40,6 +39,7 @@ from triack.session.events import (
     PacketDropped,
     PacketsAcked,
     PacketsStored,
+    PeerQuiet,
     SessionClosed,
     SessionOpened,
     Transmit,
@@ -59,9 +59,6 @@ from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
 __all__ = ["Session"]
-
-TIMEOUT_PROBES = 8
-"""The adaptive ack timeout in probe times, and the probes that fit into it."""
 
 
 class Session:
@@ -111,8 +108,7 @@ class Session:
         self._overhead_bytes = overhead_bytes
         self._datagram_bytes = settings.max_datagram_bytes
         share = network_share(scheme, settings, session_id ^ connection_id, now_ns)
-        congestion = None if share is None else share.window
-        self.window = SendWindow(settings.max_unacked_packet, self.rtt, congestion)
+        self.window = SendWindow(settings.max_unacked_packet, self.rtt, None if share is None else share.window)
         self._opening = Opening(replace(own, policy=self.policy), peer)
         span = SPAN_WINDOWS * settings.max_unacked_packet
         self.answering = Answering(settings.max_unacked_packet, self.policy, span)
@@ -189,7 +185,7 @@ class Session:
         return self.window.push(delivery, contents, contexts, asks, header_bytes)[0].number
 
     def ping(self) -> None:
-        """Ask the peer for every ack that it owes."""
+        """Ask the peer for every ack that it owes; a peer that then stays silent for the ack timeout is given up."""
         self._probing.ping_due = True
 
     def drain(self, now_ns: int) -> None:
@@ -390,6 +386,9 @@ class Session:
         if probing.ping_due and room >= wire.PING_BYTES:
             probing.ping_due = False
             frames.append(wire.encode_ping())
+            transmit.ping = True
+            if not self._opening.unconfirmed:
+                self._departing.handle_pinged(self._store_wait, self._ack_timeout_ns, now_ns)
         if sent is not None:
             frames.append(self._send(sent, now_ns))
             transmit.packet = sent
@@ -434,9 +433,15 @@ class Session:
             self._opening.unconfirmed = False
             self._timers.stop(Timer.CONNECT_RESEND)
             self._timers.stop(Timer.CONNECT_LIMIT)
-        if self._timers.runs(Timer.ACK_LIMIT):
-            # Any sign of life counts: only a peer that is silent is given up.
+        # Any sign of life counts: only a peer that is silent is given up.
+        if self._departing.is_asking:
+            self._timers.stop(Timer.ACK_LIMIT)
+            self._probing.handle_answer()
+            self._arm_probe(now_ns)
+        elif self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
+        if self._timers.runs(Timer.QUIET):
+            self._await_quiet(now_ns)
 
     def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
@@ -472,8 +477,9 @@ class Session:
         if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
             # A window that has become smaller is closed by what the peer need not acknowledge yet.
             self._probing.ping_due = True
-        if not window.unacked:
+        if acked and not window.unacked:
             self._timers.stop(Timer.ACK_LIMIT)
+            self._await_quiet(now_ns)
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
 
     def _on_store_ack(self, frame: wire.StoreAckFrame, _counter: int, now_ns: int) -> None:
@@ -510,25 +516,13 @@ class Session:
 
     @property
     def _ack_timeout_ns(self) -> int:
-        policy = self.policy
-        adaptive_ns = TIMEOUT_PROBES * self.rtt.probe_ns + longest_delay_ns(policy.session_ack)
-        return min(max(adaptive_ns, policy.ack_timeout_min_ns), policy.ack_timeout_max_ns)
+        return self.policy.ack_timeout_ns(self.rtt.probe_ns)
 
     def _arm_probe(self, now_ns: int) -> None:
-        if self.window.in_flight:
-            first_ns = self.rtt.probe_ns
-            if not self._probing.last_asked and not self._departing.peer_acks:
-                first_ns += self.answering.terms.delay_ns
-        elif self._store_wait:
-            first_ns = self._store_wait.probe_ns
-            if not self._probing.last_asked:
-                first_ns += self.answering.store_terms.delay_ns
-        else:
-            self._timers.stop(Timer.PROBE)
-            return
-        # Several probes must fit into the silence that closes the session.
-        wait_ns = self._probing.wait_ns(first_ns, self._ack_timeout_ns // TIMEOUT_PROBES)
-        self._timers.start(Timer.PROBE, now_ns + wait_ns)
+        self._departing.arm_probe(self._store_wait, self._ack_timeout_ns, now_ns)
+
+    def _await_quiet(self, now_ns: int) -> None:
+        self._departing.await_quiet(self._ack_timeout_ns, now_ns)
 
     def _on_connect_resend(self, now_ns: int) -> None:
         if self.state is State.CONNECTING:
@@ -547,14 +541,21 @@ class Session:
 
     def _on_probe(self, now_ns: int) -> None:
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
-        if not self._probing.handle_timer(oldest, awaits_store=bool(self._store_wait)):
+        if not self._probing.handle_timer(oldest, awaits=bool(self._store_wait) or self._departing.is_asking):
             self._arm_probe(now_ns)
         elif self._probing.is_persistent and self.window.congestion is not None:
             self.window.congestion.handle_persistent_congestion()
 
     def _on_ack_limit(self, _now_ns: int) -> None:
-        if self.window.unacked:
-            self.close(CloseReason.ACK_TIMEOUT)
+        self.close(CloseReason.ACK_TIMEOUT)
+
+    def _on_quiet(self, now_ns: int) -> None:
+        if self._timers.runs(Timer.ACK_LIMIT) or self._store_wait:
+            # Who waits for an ack asks for it already.
+            self._await_quiet(now_ns)
+        else:
+            self._probing.handle_quiet()
+            self._events.append(PeerQuiet())
 
     def _on_store_ack_limit(self, _now_ns: int) -> None:
         if self._store_wait:
@@ -644,4 +645,5 @@ _EXPIRIES: dict[Timer, Callable[[Session, int], None]] = {
     Timer.PACING: Session._on_pacing,
     Timer.DRAIN_LIMIT: Session._on_drain_limit,
     Timer.STORE_ACK_DELAY: Session._on_ack_delay,
+    Timer.QUIET: Session._on_quiet,
 }

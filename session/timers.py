@@ -21,7 +21,7 @@ class Timer(IntEnum):
     PROBE = 4
     """Nothing was acknowledged for a probe time: send something that asks for an ack (RFC 9002 6.2)."""
     ACK_LIMIT = 5
-    """Something is unacknowledged and the peer has been silent for the ack timeout: close."""
+    """Something is unacknowledged, or a ping unanswered, and the peer has been silent for the ack timeout: close."""
     STORE_ACK_LIMIT = 6
     """Something is not store-acknowledged and no store ack came for the store ack timeout: close."""
     CLEANUP = 7
@@ -32,6 +32,8 @@ class Timer(IntEnum):
     """Draining took too long: close."""
     STORE_ACK_DELAY = 10
     """What is on our disk has waited long enough: send the store ack."""
+    QUIET = 11
+    """Nothing came for a while after everything was acknowledged: the owner may wait for more, and want to ask."""
 
 
 class Timers:

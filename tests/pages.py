@@ -7,14 +7,14 @@ A block ``python`` whose first line is ``# name.py`` is a file of that name.
 import os
 import re
 import select
-import socket
 import subprocess
 import time
 from pathlib import Path
 from typing import Self
 
-SECONDS = 60
-"""The longest that a command may take."""
+from tests.machine import PATIENCE_S
+from triack.tools.ports import free_port
+
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PORT = re.compile(r"\b78\d\d\b")
@@ -37,7 +37,7 @@ def type_page(page: Path, folder: Path, path: Path, **environment: str) -> int:
         folder, {**os.environ, "PATH": f"{path}:{os.environ['PATH']}", "HOME": str(folder), **environment}
     ) as shell:
         for kind, text in read_blocks(page):
-            block = _PORT.sub(lambda found: ports.setdefault(found[0], _free_port()), text)
+            block = _PORT.sub(lambda found: ports.setdefault(found[0], str(free_port())), text)
             if kind == "python":
                 name = re.match(r"# (\w+\.py)\n", block)
                 if name is not None:
@@ -61,12 +61,6 @@ def _fits(expected: str, said: str) -> bool:
     return re.fullmatch(pattern, said.strip(), re.DOTALL) is not None
 
 
-def _free_port() -> str:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
-
-
 class _Shell:
     """One bash for all commands of a page; what it started in the background ends with it."""
 
@@ -85,9 +79,9 @@ class _Shell:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\necho; echo {_MARK}\n".encode())
         self._process.stdin.flush()
-        said, end = "", time.monotonic() + SECONDS
+        said, end = "", time.monotonic() + PATIENCE_S
         while _MARK not in said or (command.endswith("&") and not _fits(expected, said.replace(_MARK, ""))):
-            assert time.monotonic() < end, f"$ {command}\n{said}\nand nothing more in {SECONDS} s"
+            assert time.monotonic() < end, f"$ {command}\n{said}\nand nothing more in {PATIENCE_S} s"
             said += self._read(end)
         return said.replace(_MARK, "")
 
@@ -106,6 +100,6 @@ class _Shell:
         assert self._process.stdin is not None
         self._process.stdin.write(b"kill $(jobs -p) 2>/dev/null; wait; exit\n")
         try:
-            self._process.communicate(timeout=SECONDS)
+            self._process.communicate(timeout=PATIENCE_S)
         except BrokenPipeError:
-            self._process.wait(SECONDS)
+            self._process.wait(PATIENCE_S)

@@ -13,6 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import triack
+from tests.machine import PATIENCE_S
 from tests.pages import ROOT, read_blocks, type_page
 
 PAGES = sorted(
@@ -69,8 +70,8 @@ def test_a_plain_installation_is_the_library(tmp_path: Path, wheel: Path) -> Non
     program = (
         "import triack.sync\nwith triack.sync.open('a', data=None, insecure=True) as a: a.send('q', b'x').ordered(9)"
     )
-    subprocess.run([fresh / "python", "-c", program], check=True, timeout=60)
-    told = subprocess.run([fresh / "triack", "-h"], capture_output=True, text=True, timeout=60, check=False)
+    subprocess.run([fresh / "python", "-c", program], check=True, timeout=PATIENCE_S)
+    told = subprocess.run([fresh / "triack", "-h"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (told.returncode, told.stderr) == (
         1,
         "triack: the command line needs a few libraries more: pip install 'triack[cli]'\n",

@@ -125,6 +125,13 @@ def _place(record: Record) -> tuple[object, ...]:
     return *_stream(record), record["number"]
 
 
+def _times_out(lie: Lie, log: Log) -> bool:
+    """Whether the session of a record, or of what is said instead, ended by its ack timeout."""
+    sessions = {it.get("session") for it in (lie.truth, lie.said)} - {None}
+    closed = [it for it in log[lie.start] if it["event"] == "session_closed" and it["session"] in sessions]
+    return any(it["reason"] == "ack-timeout" and not it["unacked"] for it in closed)
+
+
 def _killed(lie: Lie, log: Log) -> bool:
     return bool(log[lie.start][-1]["event"] != "node_stopped")
 
@@ -269,6 +276,10 @@ HARMLESS: dict[str, Kind] = {
             or (lie.event == "store_ack_sent" and _refuses(lie, log))
             or (lie.event == "order_ack_sent" and lie.field == "number" and _order_refused(lie, log))
         ),
+    ),
+    "asked": Kind(
+        "A ping more or less, sooner or later, in a session that did not end because nobody answered one.",
+        lambda lie, log: lie.event == "ping_sent" and (lie.kind == "repeat" or not _times_out(lie, log)),
     ),
     "unknown-before": Kind(
         "Of a stream of which nothing was known to be on disk, nothing need be found there.",

@@ -3,7 +3,7 @@
 from math import ceil
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import OVERTAKEN, POLICIES
+from proof.planted.stories import DIED, OVERTAKEN, POLICIES
 from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTrigger
@@ -11,10 +11,12 @@ from triack.base.datagram import Header
 from triack.queues.handshake import Handshakes
 from triack.queues.link import Link
 from triack.session import session
+from triack.session.departing import Departing
 from triack.session.policy import Policy
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import SessionAck
 from triack.session.states import State
+from triack.session.store_ack import StoreAck
 from triack.session.timers import Timer
 
 __all__ = ["BUGS"]
@@ -96,6 +98,27 @@ def _new_number(patch: Patch) -> None:
 @BUGS.by_search("silence never closes a session", RECEIVER_DIES, "still waits")
 def _silence(patch: Patch) -> None:
     patch.setitem(session._EXPIRIES, Timer.ACK_LIMIT, lambda self, _now_ns: None)
+
+
+@BUGS.by_seeds("bytes on the disk make no store ack due")
+def _store_ack_bytes(patch: Patch) -> None:
+    handle_stored = StoreAck.handle_stored
+
+    def weightless(self: StoreAck, numbers: list[int], now_ns: int) -> None:
+        self._sizes.clear()
+        handle_stored(self, numbers, now_ns)
+
+    patch.setattr(StoreAck, "handle_stored", weightless)
+
+
+@BUGS.by_search("a quiet peer is not asked", DIED, "still waits")
+def _unasked(patch: Patch) -> None:
+    patch.setitem(session._EXPIRIES, Timer.QUIET, lambda self, now_ns: None)
+
+
+@BUGS.by_search("a ping need not be answered", DIED, "still waits")
+def _unanswered(patch: Patch) -> None:
+    patch.setattr(Departing, "handle_pinged", lambda self, store_wait, timeout_ns, now_ns: None)
 
 
 @BUGS.by_search("a session is open as soon as the connect comes", PLAIN, "without hearing")

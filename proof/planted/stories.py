@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL",
+    "DIED",
     "EVENTS",
     "FORBIDDEN",
     "FULL",
@@ -270,6 +271,19 @@ def _replaced() -> str:
             other.disk.close()
 
 
+def _died() -> str:
+    """A peer dies when it owes nothing but an order ack, and starts again at once."""
+    slow = NodeSettings(order=OrderSettings(order_ack_idle_s=1.0))
+    with _hosts(slow, slow) as pair:
+        pair.send("q", BODIES[:3])
+        pair.world.run(800 * MS)
+        pair.receiver.end()
+        pair.receiver.start()
+        pair.world.run(10 * SECOND)
+        waits = any(outgoing.busy for outgoing in pair.sender.live.outbox.queues)
+        return "ten seconds after its peer died, the sender still waits" if waits else ""
+
+
 FORBIDDEN = Story("a queue for others", _forbidden)
 FULL = Story("a full queue", _full)
 REFUSED = Story("a full queue that refuses", _refused)
@@ -279,4 +293,5 @@ POLICIES = Story("policies", _policies)
 EVENTS = Story("acknowledgement events", _events)
 LOST = Story("a lost session", _lost)
 REPLACED = Story("a replaced peer", _replaced)
-ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST, REPLACED)
+DIED = Story("a peer that died", _died)
+ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST, REPLACED, DIED)

@@ -19,7 +19,7 @@ __all__ = [
     "WINDOW",
 ]
 
-QUIET = frozenset({"CLEANUP", "CONNECT_LIMIT", "CONNECT_RESEND", "STORE_ACK_LIMIT"})
+QUIET = frozenset({"CLEANUP", "CONNECT_LIMIT", "CONNECT_RESEND", "QUIET", "STORE_ACK_LIMIT"})
 """Timers that say the same again, or end a session as others do."""
 
 PLAIN = Scope("two messages", "", (Part(ready=2), Part()), still=QUIET | {"ACK_LIMIT"}, echoes=False, history=False)

@@ -45,7 +45,7 @@ Action = tuple[str, object]
 """What happens, and with what."""
 
 SESSION_ID_BITS = 64
-SAME_AGAIN = (Timer.PROBE.name, "tier")
+SAME_AGAIN = (Timer.PROBE.name, Timer.QUIET.name, "tier")
 """Timers that send the same again; how often they may run out bounds a scope."""
 
 

@@ -28,6 +28,7 @@ WAITS_NS = {
     Timer.PACING: 1 * MS,
     Timer.DRAIN_LIMIT: 5 * SECOND,
     Timer.STORE_ACK_DELAY: 500 * MS,
+    Timer.QUIET: 1 * SECOND,
 }
 """How long timers have still to run when a fair run begins."""
 
@@ -52,7 +53,7 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
         if transfer.sequence.ack.state is AckState.OWED:
             yield ("order ack", transfer.lane, "idle")
     for outgoing in engine.outbox.queues:
-        if outgoing.sequence.tier.deadline_ns is not None and outgoing.sequence.awaits_order_ack:
+        if outgoing.sequence.awaits_order_ack:
             yield ("resend", outgoing.lane, "tier")
     for number, link in enumerate(engine.outbox.links.values()):
         if link.conversation is None and link.busy and link.retry_at_ns and not engine.draining:

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import triack
+from tests.machine import PATIENCE_S
 from triack.ordering.settings import OrderSettings
 from triack.session.settings import SessionSettings
+from triack.tools.ports import free_port
 
-WAIT = 10.0
+WAIT = PATIENCE_S
 """Seconds after which a wait that should end has failed."""
 SOON = 0.2
 """Seconds after which something has not happened."""
@@ -28,8 +30,8 @@ def quick(**changes: Any) -> triack.NodeSettings:
 
 
 def make(name: str = "node", data: Path | None = None, scheme: str | None = None, **more: Any) -> triack.Node:
-    """A node that listens on a free address, if ``scheme`` says on what."""
-    listen = {None: None, "udp": "udp://127.0.0.1:0", "tcp": "tcp://127.0.0.1:0", "memory": f"memory://{name}"}[scheme]
+    """A node that listens on a free address, if ``scheme`` says on what; another may come there after it."""
+    listen = {None: None, "memory": f"memory://{name}"}.get(scheme, f"{scheme}://127.0.0.1:{free_port()}")
     more.setdefault("settings", quick())
     return triack.open(name, data=data, listen=listen, insecure=True, **more)
 

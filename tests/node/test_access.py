@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import triack
+from tests.machine import PATIENCE_S
 from tests.node.nodes import SOON, WAIT, bodies, quick, until
 from triack.node import private_files
 from triack.node.access import SUITES
@@ -141,7 +142,7 @@ async def test_a_revoked_peer_is_gone_at_once(tmp_path: Path) -> None:
         await receipt.ordered(WAIT)
 
         TrustFile(PrivateFiles(tmp_path)).remove("plant-a")
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PATIENCE_S):
             await until(lambda: not b.stats().sessions)
         assert await bodies(b, "q", 2) == [b"0", b"1"]
 

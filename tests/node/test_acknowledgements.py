@@ -207,5 +207,6 @@ async def test_solace_acknowledges_its_numbers_over_real_sockets(
         await until(lambda: a.stats().outgoing[0].messages == 0)
     acks = [record for log in find_logs([logs]) for record in read_records(log) if record["at_ns"] > began_ns]
     for event in ("ack_sent", "store_ack_sent"):
-        first = next(record for record in acks if record["event"] == event)
-        assert (first["trigger"], first["pending"]) == (trigger, packets), event
+        # A sender that was kept waiting may have asked for one that says nothing new.
+        said = [(record["trigger"], record["pending"]) for record in acks if record["event"] == event]
+        assert next(ack for ack in said if ack[1]) == (trigger, packets), event

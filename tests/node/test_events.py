@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import triack
+from tests.machine import PATIENCE_S
 from tests.node.nodes import WAIT, make, quick
 from triack.base.news import GapFound, LinkDown, LinkUp, PeerSilent
 from triack.node.events import EVENTS_MAX, EventFeed
@@ -57,7 +58,7 @@ async def test_the_cause_of_silence_is_said_soon_and_once(
     async with make("a", settings=quick(close_timeout_s=0.05)) as a:
         events = a.events()
         await a.send(f"{address}/q", b"x")
-        event = await asyncio.wait_for(anext(events), 3)
+        event = await asyncio.wait_for(anext(events), PATIENCE_S)
         assert isinstance(event, PeerSilent)
         assert (event.address, event.cause[: len(cause)]) == (address, cause)
         await asyncio.sleep(0.3)

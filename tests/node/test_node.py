@@ -13,6 +13,7 @@ import apsw
 import pytest
 
 import triack
+from tests.machine import PATIENCE_S
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
 from tests.queues.hostile import batch
 from triack.base.commit import Commit, MessageRow, key_of
@@ -100,7 +101,7 @@ async def test_a_second_node_on_the_same_data_is_refused(tmp_path: Path) -> None
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-c", script, str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        out, problems = await asyncio.wait_for(child.communicate(), 30)
+        out, problems = await asyncio.wait_for(child.communicate(), PATIENCE_S)
         assert str(tmp_path) in out.decode(), problems.decode()
         await (await node.send("q", b"x")).queued(WAIT)
 
@@ -384,7 +385,7 @@ async def test_kill_and_restart_delivers_everything_that_was_queued(tmp_path: Pa
             child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
             assert child.stdout is not None
             while len(reported) < (life + 1) * 40:
-                reported.append(int(await asyncio.wait_for(child.stdout.readline(), 30)))
+                reported.append(int(await asyncio.wait_for(child.stdout.readline(), PATIENCE_S)))
             child.kill()
             reported += map(int, (await child.stdout.read()).split())
             await child.wait()

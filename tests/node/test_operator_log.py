@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import triack
+from tests.machine import PATIENCE_S
 from triack.node import operator_log
 from triack.node.operator_log import NAME
 from triack.testing import World
@@ -98,7 +99,9 @@ def test_a_library_is_silent_until_the_application_wants_to_hear() -> None:
     """Neither stream has a word that the program did not print; then the standard ``logging`` has all of it."""
     event = "PeerSilent(address='tcp://127.0.0.1:9', cause='nobody listens at tcp://127.0.0.1:9')\n"
     for program, said in ((QUIET, ""), (SEEN + QUIET, "WARNING triack a nobody listens at tcp://127.0.0.1:9")):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
         assert (done.stdout, done.stderr.partition(";")[0]) == (event, said)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.node.nodes import bodies, make
 from triack.node.log_file import LogFile
 from triack.node.platform import PLATFORM, Platform, ThreadWorker
@@ -18,7 +19,7 @@ async def test_jobs_are_done_one_by_one_in_order_and_off_the_loop() -> None:
     worker, done, gate = ThreadWorker(), list[str](), threading.Event()
 
     def first() -> str:
-        assert gate.wait(5)
+        assert gate.wait(PATIENCE_S)
         done.append("first")
         return threading.current_thread().name
 
@@ -42,6 +43,26 @@ async def test_a_job_that_fails_gives_its_error_and_the_next_is_done() -> None:
     with pytest.raises(OSError, match="full"):
         await broken
     assert await fine == 7
+    worker.close()
+
+
+async def test_what_became_of_a_job_is_told_in_the_loop() -> None:
+    """In the order of the jobs, with the errors of those that fail, and in the thread of the loop."""
+    worker, loop = ThreadWorker(), asyncio.get_running_loop()
+    told: list[tuple[int | None, str]] = []
+    over = loop.create_future()
+
+    def then(result: int | None, error: BaseException | None) -> None:
+        assert asyncio.get_running_loop() is loop
+        told.append((result, str(error)))
+        if len(told) == 2:
+            over.set_result(None)
+
+    worker.run(lambda: int("no number"), then)
+    worker.run(lambda: 7, then)
+    async with asyncio.timeout(60):
+        await over
+    assert told == [(None, "invalid literal for int() with base 10: 'no number'"), (7, "None")]
     worker.close()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from triack.base.errors import IdentityError
 from triack.node import private_files
 from triack.node.private_files import Files, MemoryFiles, PrivateFiles
@@ -46,7 +47,7 @@ async def test_a_change_is_noticed(files: Files, monkeypatch: pytest.MonkeyPatch
         await asyncio.sleep(0.01)
         assert not waiting.done()
         files.change("f", lambda _, new=content: new)  # type: ignore[misc]
-        stamp = await asyncio.wait_for(waiting, 5)
+        stamp = await asyncio.wait_for(waiting, PATIENCE_S)
         assert stamp == files.stamp("f")
 
 

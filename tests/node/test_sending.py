@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, bodies, make, quick
+from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
 from triack.node.node import port_of
 from triack.node.port import TURN_MESSAGES
 from triack.queues.ordinals import ORDINALS_BLOCK
@@ -58,6 +58,7 @@ async def test_a_list_waits_for_room_as_single_messages_do() -> None:
     many = [b"%d" % number for number in range(40 * TURN_MESSAGES)]
     async with make(settings=quick(limits=limits)) as node:
         sending = asyncio.create_task(node.send_many("q", many))
+        await until(lambda: node.queue_lengths().get("q", 0) >= 100)
         await asyncio.sleep(SOON)
         assert not sending.done()
         assert 100 <= node.queue_lengths()["q"] <= 100 + TURN_MESSAGES
@@ -76,7 +77,7 @@ async def test_who_is_cancelled_leaves_a_beginning_of_the_list() -> None:
     many = [b"%d" % number for number in range(10_000)]
     async with make(settings=quick(limits=limits)) as node:
         sending = asyncio.create_task(node.send_many("q", many))
-        await asyncio.sleep(SOON)
+        await until(lambda: node.queue_lengths().get("q", 0) >= 100)
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending

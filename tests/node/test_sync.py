@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import triack
+from tests.machine import PATIENCE_S
 from tests.node.nodes import WAIT, quick
 
 SCRIPT = """
 import triack
 with triack.sync.open("shop", data={data!r}, insecure=True) as shop:
     receipt = shop.send({destination!r}, b"12 valves")
-    receipt.ordered(timeout=10)
+    receipt.ordered(timeout=600)
     print(receipt.id)
 """
 
@@ -31,7 +32,9 @@ def test_a_script_of_five_lines_ends_when_its_message_has_arrived(tmp_path: Path
     """No event loop in it, no thread left at its end."""
     with open_node("warehouse", listen=True) as warehouse:
         script = SCRIPT.format(data=str(tmp_path), destination=f"{warehouse.address}/orders")
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
         with warehouse.receive("orders") as reader:
             message = reader.get(timeout=0)
     assert (message.body, f"{message.id}\n", done.stderr) == (b"12 valves", done.stdout, "")
@@ -218,18 +221,22 @@ def test_lists_are_sent_and_received(tmp_path: Path) -> None:
                 reader.get_many(0)
 
 
-def test_a_thread_is_told_of_acknowledgements() -> None:
-    """By the same events; the node that is closed ends them."""
-    with open_node("shop") as shop:
-        told = shop.acknowledgements("q", every=triack.AckTrigger(window_share=None, delay_s=0.01))
-        for _ in range(3):
-            shop.send("q", b"x").ordered(WAIT)
-        last = 0
-        for event in told:
-            assert (event.first, event.kind) == (last + 1, triack.AckKind.ACK)
-            last = event.last
-            if last == 3:
-                break
+def test_a_thread_is_told_of_acknowledgements(tmp_path: Path) -> None:
+    """By the same events, of a node of its own as of one that another process may run."""
+    with open_node("shop", tmp_path) as shop, triack.sync.connect(tmp_path) as client:
+        faces = (shop, client)
+        told = [face.acknowledgements("q", every=triack.AckTrigger(window_share=None, delay_s=0.01)) for face in faces]
+        for number in range(1, 5):
+            receipt = faces[number % 2].send("q", b"x")
+            receipt.ordered(WAIT)
+            assert receipt.number == number
+        for events in told:
+            last = 0
+            for event in events:
+                assert (event.first, event.kind) == (last + 1, triack.AckKind.ACK)
+                last = event.last
+                if last == 4:
+                    break
 
 
 def test_a_call_waits_for_the_stage_that_it_names(tmp_path: Path) -> None:

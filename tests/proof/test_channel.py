@@ -4,9 +4,10 @@ import pytest
 
 from proof import channel as module
 from proof.channel import Cost, compare
+from tests.machine import PATIENCE_S
 from triack.tools.demo.run import Plan, Transfer
 
-PLAN = Plan(messages=300, size=100, loss=0, duplicate=0, reorder=0, seed=1, transport="udp", timeout=60)
+PLAN = Plan(messages=300, size=100, loss=0, duplicate=0, reorder=0, seed=1, transport="udp", timeout=PATIENCE_S)
 SECOND_NS = 1_000_000_000
 
 

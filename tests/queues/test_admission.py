@@ -42,6 +42,22 @@ def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
     assert 0 < node.live.inbox.admission.early.of(ORIGIN) <= 11_000
 
 
+def test_a_node_is_behind_while_half_of_what_a_peer_may_have_waits_for_its_disk() -> None:
+    """Its host lets what arrives wait then, before anything is refused; when the disk has it, that is over."""
+    world = PlainWorld(1)
+    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
+    evil = Hostile(world, node)
+    for number in range(1, 12):
+        assert not node.live.is_behind
+        evil.frames(evil.message(number, queue="q", lane=1, body=batch(bytes(900))))
+    evil.frames(evil.message(12, queue="q", lane=1, body=batch(bytes(900))))
+    assert node.live.is_behind
+    assert not node.log("rejected")
+    world.run(SECOND)
+    assert not node.live.is_behind
+    assert node.length("q") == 12
+
+
 def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -> None:
     """Half of a peer's memory, and no more."""
     world = PlainWorld(1)

@@ -53,6 +53,7 @@ FIELDS = {
     "ack_received": {"session", "ranges"},
     "store_ack_sent": {"session", "cumulative", "ranges", "trigger", "pending"},
     "store_ack_received": {"session", "ranges"},
+    "ping_sent": {"session"},
     "committed": STREAM | {"first", "last", "count", "queue"},
     "rejected": STREAM | {"number", "reason"},
     "order_ack_sent": {"origin", "lane", "sequence", "number", "peer"},

@@ -46,9 +46,11 @@ class World(sim.World):
         self.made: list[SimNode] = []
         WORLDS.append(self)
 
-    def node(self, name: str, settings: NodeSettings | None = None, queues: list[str] | None = None) -> "SimNode":
-        """A new node, started, at ``udp://name:1``."""
-        return self._start(SimNode(self, name, settings, queues))
+    def node(
+        self, name: str, settings: NodeSettings | None = None, queues: list[str] | None = None, scheme: str = "udp"
+    ) -> "SimNode":
+        """A new node, started, at ``udp://name:1``, or port 1 of another transport."""
+        return self._start(SimNode(self, name, settings, queues, scheme))
 
     def clone(self, node: "SimNode", name: str) -> "SimNode":
         """Another node on a copy of a node's store, started, at an address of its own."""
@@ -106,10 +108,16 @@ class SimNode(SimHost):
     world: World
 
     def __init__(
-        self, world: World, name: str, settings: NodeSettings | None = None, queues: list[str] | None = None
+        self,
+        world: World,
+        name: str,
+        settings: NodeSettings | None = None,
+        queues: list[str] | None = None,
+        scheme: str = "udp",
     ) -> None:
         keys = () if world.is_plain else None
-        super().__init__(world, world.network, name, f"udp://{name}:1", settings=settings, queues=queues, keys=keys)
+        address = f"{scheme}://{name}:1"
+        super().__init__(world, world.network, name, address, settings=settings, queues=queues, keys=keys)
         world.made.append(self)
         # Two of one name are two nodes.
         self.random = world.chance(f"node {len(world.made)}")

@@ -31,7 +31,7 @@ def full_life() -> Pair:
     pair.drain()
     pair.a.ping()
     pair.drain()
-    pair.run(SECOND)
+    pair.run(3 * SECOND)
     cut(pair)
     pair.send("a", 3)
     pair.a.close(CloseReason.LOCAL_STOP)

@@ -15,20 +15,20 @@ def test_the_wait_doubles_and_progress_begins_again() -> None:
     probing, waits = Probing(), []
     for _ in range(4):
         waits.append(probing.wait_ns(10, 50))
-        probing.handle_timer([], awaits_store=True)
+        probing.handle_timer([], awaits=True)
     assert waits == [10, 20, 40, 50]
     assert probing.wait_ns(60, 50) == 60
     probing.handle_progress()
     assert probing.wait_ns(10, 50) == 10
     for _ in range(5_000):
-        probing.handle_timer([], awaits_store=True)
+        probing.handle_timer([], awaits=True)
     assert probing.wait_ns(10, 10**9) == 10 << 10
 
 
 def test_the_oldest_packets_go_again_one_after_the_other() -> None:
     """Each once for each time that nobody answered."""
     probing, (first, second) = Probing(), flying(1, 2)
-    probing.handle_timer([first, second], awaits_store=False)
+    probing.handle_timer([first, second], awaits=False)
     assert probing.peek() is first
     assert probing.handle_sent(first)
     assert probing.peek() is second
@@ -41,7 +41,7 @@ def test_the_oldest_packets_go_again_one_after_the_other() -> None:
 def test_what_was_acknowledged_meanwhile_is_no_probe() -> None:
     """Nor is what is known to be lost: that goes out by itself."""
     probing, packets = Probing(), flying(1, 2, 3)
-    probing.handle_timer(packets, awaits_store=False)
+    probing.handle_timer(packets, awaits=False)
     packets[0].state, packets[1].state = PacketState.ACKED, PacketState.LOST
     assert probing.peek() is packets[2]
 
@@ -49,7 +49,7 @@ def test_what_was_acknowledged_meanwhile_is_no_probe() -> None:
 def test_another_packet_that_goes_first_is_no_probe() -> None:
     """The probe is still due after it."""
     probing, (probe, other) = Probing(), flying(1, 2)
-    probing.handle_timer([probe], awaits_store=False)
+    probing.handle_timer([probe], awaits=False)
     assert not probing.handle_sent(other)
     assert probing.peek() is probe
 
@@ -57,11 +57,11 @@ def test_another_packet_that_goes_first_is_no_probe() -> None:
 def test_a_ping_asks_for_store_acks_alone() -> None:
     """With nothing unacknowledged; and one that is due stays so when there is nothing to ask for."""
     probing = Probing()
-    probing.handle_timer([], awaits_store=False)
+    probing.handle_timer([], awaits=False)
     assert not probing.ping_due
-    probing.handle_timer([], awaits_store=True)
+    probing.handle_timer([], awaits=True)
     assert probing.ping_due
-    probing.handle_timer([], awaits_store=False)
+    probing.handle_timer([], awaits=False)
     assert probing.ping_due
 
 
@@ -70,7 +70,7 @@ def test_three_unanswered_in_a_row_are_persistent() -> None:
     probing, packets = Probing(), flying(1)
     seen = []
     for _ in range(3):
-        probing.handle_timer(packets, awaits_store=False)
+        probing.handle_timer(packets, awaits=False)
         seen.append(probing.is_persistent)
     assert seen == [False, False, True]
     probing.handle_progress()
@@ -81,7 +81,7 @@ def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
     """What leaves is decided by it."""
     probing, packets = Probing(), flying(1)
     for _ in range(5):
-        probing.handle_timer(packets, awaits_store=False)
+        probing.handle_timer(packets, awaits=False)
     probing.normalize()
     assert probing.wait_ns(10, 10_000) == 10
     assert probing.last_asked
@@ -91,7 +91,7 @@ def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
 def test_over_a_stream_it_asks_without_sending_again() -> None:
     """What is not acknowledged is on its way; a copy would only be behind it."""
     probing = Probing(is_stream=True)
-    assert not probing.handle_timer(flying(1), awaits_store=False)
+    assert not probing.handle_timer(flying(1), awaits=False)
     assert probing.ping_due
     assert probing.peek() is None
 
@@ -101,8 +101,33 @@ def test_what_an_answer_over_a_stream_does_not_acknowledge_goes_again() -> None:
     probing, (first, second) = Probing(is_stream=True), flying(1, 2)
     for moves_on in (probing.handle_progress, lambda: probing.handle_sent(second)):
         probing.handle_barren()
-        assert probing.handle_timer([first], awaits_store=False)
+        assert probing.handle_timer([first], awaits=False)
         assert probing.peek() is first
         assert probing.handle_sent(first)
         moves_on()
-        assert not probing.handle_timer([first], awaits_store=False)
+        assert not probing.handle_timer([first], awaits=False)
+
+
+def test_a_peer_is_quiet_after_ever_longer_waits() -> None:
+    """Half of the ack timeout, then twice as long each time that the owner was told, until there is progress."""
+    probing, waits = Probing(), []
+    for _ in range(4):
+        waits.append(probing.quiet_ns(10))
+        probing.handle_quiet()
+    assert waits == [5, 10, 20, 40]
+    probing.handle_answer()
+    assert probing.quiet_ns(10) == 80
+    probing.handle_progress()
+    assert probing.quiet_ns(10) == 5
+    for _ in range(5_000):
+        probing.handle_quiet()
+    assert probing.quiet_ns(10) == 5 << 10
+
+
+def test_an_answer_ends_the_rounds_alone() -> None:
+    """The next ping is repeated as soon as the first was."""
+    probing = Probing()
+    for _ in range(3):
+        probing.handle_timer([], awaits=True)
+    probing.handle_answer()
+    assert probing.wait_ns(10, 10_000) == 10

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import apsw
 import pytest
 
+from tests.machine import PATIENCE_S
 from triack.base.commit import (
     HEAD_BYTES,
     Commit,
@@ -183,7 +184,7 @@ def test_a_commit_is_all_or_nothing(tmp_path: Path) -> None:
 
 def run_python(script: str, *args: object) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", script, *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 OPEN_SCRIPT = """

@@ -11,10 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.machine import PATIENCE_S
 from triack.node.control import handover
+from triack.tools.ports import free_port
 
 TRIACK = (sys.executable, "-m", "triack")
-SECONDS = 60
+SECONDS = PATIENCE_S
 
 Finished = subprocess.CompletedProcess[bytes]
 
@@ -74,7 +76,7 @@ class Server:
     ) -> None:
         self._under = under
         self.data = data
-        self.address = listen
+        self.address = listen.replace(":0", f":{free_port()}")
         self._options = (*options, "--insecure") if insecure else options
         self._process: subprocess.Popen[bytes] | None = None
         self.start()

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 import triack as library
-from tests.tools.processes import Server, message_of, numbered, start, text, triack, wait_until
+from tests.tools.processes import SECONDS, Server, message_of, numbered, start, text, triack, wait_until
 from triack.node.control.frames import VERSION, dial
 from triack.tools.cli import main
 from triack.tools.commands.tally import STORED
+
+SOON = "2"
+"""Seconds: nobody takes longer to hand out what is there."""
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +59,7 @@ def test_receive_can_listen_itself(tmp_path: Path) -> None:
     assert reader.stderr is not None
     address = reader.stderr.readline().decode().removeprefix("listening ").strip()
     assert triack("send", f"{address}/orders", "--data", tmp_path / "s", "--insecure", stdin=b"1\n2\n").returncode == 0
-    output, _ = reader.communicate(timeout=20)
+    output, _ = reader.communicate(timeout=SECONDS)
     assert (reader.returncode, output) == (0, b"1\n2\n")
 
 
@@ -64,16 +67,16 @@ def test_without_a_listener_receive_reads_what_is_there(tmp_path: Path) -> None:
     """A served directory is the same directory when nobody serves it; without --count the timeout is a good end."""
     with Server(tmp_path / "b") as server:
         triack("send", f"{server.address}/orders", "--data", tmp_path / "s", "--insecure", stdin=b"kept\n")
-    got = triack("receive", "orders", "--data", server.data, "--timeout", "0.2", "--insecure")
+    got = triack("receive", "orders", "--data", server.data, "--timeout", SOON, "--insecure")
     assert (got.returncode, got.stdout, got.stderr) == (0, b"kept\n", b"")
 
 
 def test_too_few_messages_are_a_failure(server: Server) -> None:
     """What came is written; what is missing is said."""
     triack("send", f"{server.address}/orders", "--data", server.data.parent / "s", "--insecure", stdin=b"one\n")
-    got = triack("receive", "orders", "--data", server.data, "--count", "3", "--timeout", "0.2")
+    got = triack("receive", "orders", "--data", server.data, "--count", "3", "--timeout", SOON)
     assert (got.returncode, got.stdout) == (1, b"one\n")
-    assert message_of(got) == "only 1 of 3 messages: none came to queue orders for 0.2 s"
+    assert message_of(got) == "only 1 of 3 messages: none came to queue orders for 2 s"
 
 
 @pytest.mark.parametrize("served", [True, False])
@@ -122,7 +125,7 @@ def test_a_sender_whose_node_went_away_says_so_in_one_line(tmp_path: Path) -> No
         assert "warning" in told
         assert f"the node of {server.data} went away; waiting for it" in told
         with Server(server.data):
-            sender.communicate(timeout=20)
+            sender.communicate(timeout=SECONDS)
     assert sender.returncode == 0
 
 
@@ -133,9 +136,9 @@ def test_what_a_lost_reader_did_not_get_comes_again(server: Server) -> None:
     assert reader.stdout is not None
     assert reader.stdout.readline() == lines[0] + b"\n"
     reader.stdout.close()
-    _, complaints = reader.communicate(timeout=20)
+    _, complaints = reader.communicate(timeout=SECONDS)
     assert (reader.returncode, complaints) == (1, b"")
-    rest = triack("receive", "orders", "--data", server.data, "--timeout", "0.3").stdout.splitlines()
+    rest = triack("receive", "orders", "--data", server.data, "--timeout", SOON).stdout.splitlines()
     assert len(rest) > 5_000
     assert rest == lines[-len(rest) :]
 
@@ -151,7 +154,7 @@ def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> Non
     assert last == f"triack: lines 1-2 not yet ordered: not after 2 s; {STORED}"
     assert f"stored until it is opened again: 2 messages for {address}/orders" in warnings[-1]
     with Server(tmp_path / "b", listen=address), Server(tmp_path / "s"):
-        got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "20", "--create")
+        got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "300", "--create")
     assert got.stdout == b"1\n2\n"
 
 
@@ -166,8 +169,8 @@ def test_an_input_with_a_key_is_accepted_once(tmp_path: Path) -> None:
         assert triack(*order, stdin=b"1\n2\n").returncode == 3
         own.kill()
     with Server(tmp_path / "s"), Server(tmp_path / "b", listen=address):
-        assert triack(*order[:-1], "20", stdin=b"1\n2\n3\n").returncode == 0
-        got = triack("receive", "orders", "--data", tmp_path / "b", "--timeout", "0.5")
+        assert triack(*order[:-1], "300", stdin=b"1\n2\n3\n").returncode == 0
+        got = triack("receive", "orders", "--data", tmp_path / "b", "--timeout", SOON)
     assert got.stdout == b"1\n2\n3\n"
 
 
@@ -176,7 +179,7 @@ def test_a_line_over_the_limit_ends_the_input(tmp_path: Path, server: Server) ->
     sent = triack("send", f"{server.address}/orders", "--data", tmp_path / "s", "--insecure", stdin=text(lines))
     assert sent.returncode == 1
     assert message_of(sent) == "line 2 is over the limit of 4194304 bytes; it and what follows was not sent"
-    assert triack("receive", "orders", "--data", server.data, "--timeout", "0.3").stdout == b"before\n"
+    assert triack("receive", "orders", "--data", server.data, "--timeout", SOON).stdout == b"before\n"
 
 
 @pytest.mark.parametrize("through", ["own", "served"])
@@ -247,14 +250,12 @@ def test_what_is_asked_wrongly_is_said_before_anything_is_read(tmp_path: Path, a
     asked = start(*arguments, "--data", tmp_path / "d", stdin=subprocess.PIPE)
     assert asked.stderr is not None
     assert asked.stderr.read().startswith(b"triack: ")
-    assert asked.wait(timeout=20) == 2
+    assert asked.wait(timeout=SECONDS) == 2
     asked.communicate()
 
 
 def test_nobody_would_reach_a_server_in_memory(tmp_path: Path) -> None:
-    refused = triack(
-        "serve", "--name", "x", "--listen", "memory://x", "--data", tmp_path / "x", "--insecure", seconds=20
-    )
+    refused = triack("serve", "--name", "x", "--listen", "memory://x", "--data", tmp_path / "x", "--insecure")
     assert (refused.returncode, refused.stdout) == (2, b"")
     assert message_of(refused) == "listen on memory://x: other processes cannot reach memory"
 
@@ -291,7 +292,7 @@ def test_a_store_that_fails_ends_the_server_and_the_sender_goes_on_at_the_next(t
         assert code == 1
         assert complaints.splitlines()[-1].startswith("triack: commit store ")
     with Server(tmp_path / "b") as server:
-        _, complaint = sender.communicate(timeout=20)
+        _, complaint = sender.communicate(timeout=SECONDS)
         assert sender.returncode == 0
         assert [b"went away; waiting for it" in line for line in complaint.splitlines()] == [True]
         assert triack("receive", "orders", "--data", server.data, "--count", "20").stdout == text(lines)
@@ -333,10 +334,10 @@ def test_send_does_not_wait_for_the_end_of_its_input(server: Server) -> None:
     sender.stdin.write(b"first\n")
     sender.stdin.flush()
     assert (
-        triack("receive", "orders", "--data", server.data, "--count", "1", "--timeout", "10", "--create").stdout
+        triack("receive", "orders", "--data", server.data, "--count", "1", "--timeout", "300", "--create").stdout
         == b"first\n"
     )
-    sender.communicate(b"second\n", timeout=20)
+    sender.communicate(b"second\n", timeout=SECONDS)
     assert sender.returncode == 0
 
 
@@ -349,7 +350,7 @@ def test_an_interrupted_send_says_what_is_missing(tmp_path: Path) -> None:
     # The log has its whole size from the start, most of it a hole.
     wait_until(lambda: log.exists() and log.stat().st_blocks * 512 > 400_000, "the lines are in the store")
     sender.terminate()
-    assert sender.wait(timeout=20) == 143
+    assert sender.wait(timeout=SECONDS) == 143
     _, complaints = sender.communicate()
     assert complaints.decode().splitlines()[-2:] == [
         f"triack: lines 1-2 not yet ordered: interrupted; {STORED}",
@@ -387,12 +388,12 @@ def test_a_reader_who_takes_one_line_takes_one_message(tmp_path: Path, served: b
     with Server(data) if served else nullcontext():
         assert triack("send", "orders", "--data", data, "--insecure", stdin=text(numbered(500))).returncode == 0
         reader = start("receive", "orders", "--data", data, "--insecure")
-        head = subprocess.run(["head", "-1"], stdin=reader.stdout, capture_output=True, check=True, timeout=20)
+        head = subprocess.run(["head", "-1"], stdin=reader.stdout, capture_output=True, check=True, timeout=SECONDS)
         assert reader.stdout is not None
         reader.stdout.close()
-        _, complaints = reader.communicate(timeout=20)
+        _, complaints = reader.communicate(timeout=SECONDS)
         assert (reader.returncode, complaints, head.stdout) == (1, b"", b"line 0\n")
-        rest = triack("receive", "orders", "--data", data, "--insecure", "--timeout", "0.3")
+        rest = triack("receive", "orders", "--data", data, "--insecure", "--timeout", SOON)
         assert rest.stdout.splitlines() == numbered(500)[1:]
 
 
@@ -437,4 +438,4 @@ def test_a_server_says_where_it_listens_as_json(tmp_path: Path) -> None:
     assert ready["listening"].startswith("udp://127.0.0.1:")
     assert len(ready["node_id"]) == 32
     serving.terminate()
-    serving.communicate(timeout=20)
+    serving.communicate(timeout=SECONDS)

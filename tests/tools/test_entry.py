@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.house import project
+from tests.machine import PATIENCE_S
 from triack.tools.entry import HINT, LIBRARIES
 
 WITHOUT = """
@@ -25,7 +26,9 @@ main()
 def run(*missing: str) -> tuple[int, str, str]:
     """``triack --version`` where some libraries are not installed."""
     program = WITHOUT.format(missing=missing)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -48,9 +51,10 @@ def test_the_libraries_are_those_of_the_extra() -> None:
 IMPORT = """
 import sys
 import time
+began_s = time.process_time()
 import triack
 {first_use}
-print(time.process_time(), *sys.modules)
+print(time.process_time() / began_s, *sys.modules)
 """
 HEAVY = {
     *("pygments", "rich", "structlog", "click", "jinja2"),  # the command line and its pages
@@ -62,23 +66,25 @@ FOR_A_NODE = {
     *("ipaddress", "json", "logging", "pathlib", "random", "socket", "ssl", "subprocess", "threading", "urllib"),
     *(f"triack.{room}" for room in ("node", "ordering", "queues", "session", "store", "sync", "transport")),
 }
-CPU_S = 0.1
-"""What a script or a command of one line can bear, the interpreter's own start included."""
+STARTS = 5
+"""Of the interpreter: the processor time that a script or a command of one line can bear, that start included."""
 
 
 def loaded_by(first_use: str) -> tuple[float, set[str]]:
-    """CPU seconds of a program that imports triack, and which modules it has then."""
+    """Processor time of a program that imports triack, in starts of the interpreter, and which modules it has then."""
     program = IMPORT.format(first_use=first_use)
-    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     spent, *loaded = done.stdout.split()
     return float(spent), set(loaded)
 
 
 def test_the_import_is_light() -> None:
-    """It takes less than a tenth of a second, as nothing comes with it that only a node needs."""
+    """It takes little time, as nothing comes with it that only a node needs."""
     _, loaded = loaded_by(first_use="")
     assert not (HEAVY | FOR_A_NODE) & loaded
-    assert min(loaded_by(first_use="")[0] for _ in range(3)) < CPU_S
+    assert min(loaded_by(first_use="")[0] for _ in range(3)) < STARTS
 
 
 def test_a_node_needs_no_library_of_the_command_line() -> None:

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from tests.machine import PATIENCE_S
 from triack.base.reasons import DropReason
 from triack.transport.endpoint import Endpoint, Received
 
-TIMEOUT_SECONDS = 5
+TIMEOUT_SECONDS = PATIENCE_S
 
 Opener = Callable[..., Awaitable[Endpoint]]
 """Opens an endpoint of a scheme, at any address or at a given one, for as long as the test takes."""
@@ -24,8 +25,7 @@ async def received(endpoint: Endpoint, count: int) -> list[Received]:
 
 async def dropped(endpoint: Endpoint, reason: DropReason) -> int:
     """Wait until a drop is counted under ``reason``."""
-    for _ in range(1_000 * TIMEOUT_SECONDS):
-        if endpoint.drops[reason]:
-            break
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while not endpoint.drops[reason]:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.001)
     return endpoint.drops[reason]

@@ -13,6 +13,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.machine import PATIENCE_S
 from triack.base.reasons import DropReason
 from triack.transport import batched
 from triack.transport.batched import RUN_BYTES_MAX, SEGMENTS_MAX, BatchedSocket, offers_batches, runs_of
@@ -88,7 +89,7 @@ class End:
         return [datagram for burst in self.bursts for datagram in burst]
 
     async def has(self, count: int) -> list[bytes]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.got) < count:
                 self.arrived.clear()
                 await self.arrived.wait()
@@ -156,7 +157,7 @@ async def test_close_ends_the_wait(ends: tuple[End, End], monkeypatch: pytest.Mo
     sending = asyncio.create_task(here.socket.send(BURST, there.socket.sockname))
     await asyncio.sleep(0)
     await here.socket.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await sending
     assert here.drops == {"closed": 50}
 
@@ -167,7 +168,7 @@ async def test_one_busy_socket_leaves_the_loop_to_others(ends: tuple[End, End]) 
     for number in range(3 * batched.READS_MAX):
         await here.socket.send([bytes([number])], there.socket.sockname)
     rounds = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while len(there.got) < 3 * batched.READS_MAX:
             await asyncio.sleep(0)
             rounds.append(len(there.got))

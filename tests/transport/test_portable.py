@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections import Counter
 
+from tests.machine import PATIENCE_S
 from triack.base.reasons import DropReason
 from triack.transport.portable import PortableSocket
 from triack.transport.resolve import SocketAddress, bound
@@ -20,7 +21,7 @@ async def test_errors_do_not_end_it() -> None:
     one = await PortableSocket.open(bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, take)
     await one.send([b"a", b"b"], ("255.255.255.255", 9))
     await one.send([b"c"], one.sockname)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await arrived == [b"c"]
     assert drops[DropReason.SEND_ERROR] > 0
     await one.close()

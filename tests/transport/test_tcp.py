@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.certificates import make_certificate
+from tests.machine import PATIENCE_S
 from tests.transport.endpoints import Opener, received
 from triack.base.reasons import DropReason
 from triack.transport import tcp
@@ -88,7 +89,7 @@ async def connected(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.S
     return await asyncio.open_connection(address.host, address.port)
 
 
-async def ended(reader: asyncio.StreamReader, seconds: float = 5) -> bool:
+async def ended(reader: asyncio.StreamReader, seconds: float = PATIENCE_S) -> bool:
     """Whether the other side ends the connection by then."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
@@ -101,12 +102,13 @@ async def ended(reader: asyncio.StreamReader, seconds: float = 5) -> bool:
 
 async def test_a_stranger_has_its_time(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it sends meanwhile; and whoever has lost its last session is a stranger again."""
-    monkeypatch.setattr(tcp, "VOUCH_TIMEOUT_SECONDS", 0.1)
     there = await opened("tcp")
-    silent, talking, known = [await connected(there) for _ in range(3)]
+    known = await connected(there)
     known[1].write(frame([b"known"]))
     ((_, sender),) = await received(there, 1)
     there.vouch(sender)
+    monkeypatch.setattr(tcp, "VOUCH_TIMEOUT_SECONDS", 0.1)
+    silent, talking = await connected(there), await connected(there)
     there.vouch("tcp://192.0.2.1:9")
     while not await ended(talking[0], 0.02):
         talking[1].write(frame([b"junk"]))
@@ -132,7 +134,7 @@ async def test_strangers_do_not_lock_anyone_out(opened: Opener) -> None:
         strangers.append(await connected(there))
         strangers[-1][1].write(frame([b"junk"]))
     await newcomer.send([b"here I am"], there.address)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not (came := [it for it in await there.receive() if it.data == b"here I am"]):
             pass
     await there.send([b"welcome"], came[0].sender)

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.transport.endpoints import Opener, dropped, received
 from triack.base.reasons import DropReason
 from triack.transport.endpoint import Received
@@ -127,7 +128,7 @@ def test_to_receive_does_not_go_to_the_system_for_memory(socket_kind: str) -> No
     In a process of its own, as what a process did before decides what its memory does next.
     """
     command = [sys.executable, "-c", FAULTS, socket_kind]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert int(done.stdout) < 500
 
 
@@ -143,7 +144,7 @@ async def test_a_name_is_not_looked_up_for_ever(opened: Opener, monkeypatch: pyt
     await endpoint.send([b"x"] * (WAITING_MAX - 1), "udp://plant:1")
     await endpoint.send([b"x"] * 3, "udp://plant:1")
     assert endpoint.drops == {"unresolved": 2}
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await endpoint.close()
 
 

@@ -18,11 +18,11 @@ from triack.tools.bench.memory import missing, resident_bytes
 from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.rows import MIB, Row
 from triack.tools.bench.run import CHILD, Progress, follow, judge
-from triack.tools.bench.servers import free_port
 from triack.tools.bench.systems.own import OwnOutlet
 from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report, run_child, tell, tell_regularly
 from triack.tools.demo.run import Child, make_key
+from triack.tools.ports import free_port
 
 __all__ = ["FULL", "measure_backlog"]
 

@@ -3,15 +3,15 @@
 import asyncio
 import contextlib
 import os
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 from triack.base.errors import TriackError
+from triack.tools.ports import free_port
 
-__all__ = ["SERVERS", "cpu_seconds", "free_port", "running"]
+__all__ = ["SERVERS", "cpu_seconds", "running"]
 
 START_S = 60.0
 """RabbitMQ takes twenty on a busy machine."""
@@ -64,14 +64,6 @@ SERVERS: dict[str, Callable[[int, Path], Command]] = {
     "mosquitto": _mosquitto,
     "rabbitmq": _rabbitmq,
 }
-
-
-def free_port() -> int:
-    """A port that nobody listens at now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def cpu_seconds(pid: int) -> float:

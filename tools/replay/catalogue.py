@@ -121,7 +121,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the packets",
     ),
     "store_ack_late": Check(
-        "A store ack leaves within its agreed delay of the commit, at once when so many packets are on the disk.",
+        "A store ack leaves within its agreed delay of the commit, at once when so many packets or bytes are on disk.",
         "Withheld, it keeps recoverable messages on the origin's disk, and at last closes a healthy session.",
         "MS-MQQB 3.1.2.5; session/store_ack.py",
         "how many packets, how long it took, what is allowed",
@@ -201,15 +201,17 @@ CHECKS: Final[dict[str, Check]] = {
         "what happened, and when the session was open",
     ),
     "ack_timeout": Check(
-        "A session closes by a timeout of acks or store acks only if one was awaited, not before the shortest timeout.",
+        "A session closes by a timeout of acks or store acks only if one was awaited, or the answer to a ping, not "
+        "before the shortest timeout.",
         "Too early, and every slow answer costs a full resend.",
         "MSMQ AckTimeout, StoreAckTimeout; RFC 6298",
         "the silence, and the timeout in force",
     ),
     "silence": Check(
-        "A session with packets unacknowledged hears from its peer within the longest ack timeout, or closes.",
+        "A session with packets unacknowledged, or a ping unanswered, hears from its peer within the longest ack "
+        "timeout, or closes.",
         "A sender that waits for ever on a dead link never sends what it has by another session.",
-        "MSMQ AckTimeout",
+        "MSMQ AckTimeout; decisions/0051",
         "how long it heard nothing, the timeout in force, and the tolerance",
     ),
     "store_silence": Check(
@@ -294,6 +296,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "session/idle": ("idle_close", "idle_open"),
     "session/store_wait": ("ack_timeout", "store_silence"),
     "session/session": ("silent_end", "ack_from_nowhere"),
+    "session/probing": ("ack_timeout", "silence"),
     "session/policy": ("policy",),
     "session/session_ack": ("ack_unsent", "ack_taken_back"),
     "session/states": ("silent_end",),

@@ -1,8 +1,8 @@
 """How long an end of a session waits for its peer, and what it does about that: the timeouts of both acknowledgements.
 
-Any sign of life counts for the ack timeout, an ack of something new for the store ack timeout. Pings are in no log, so
-that an end waited for too long is only said when its peer had nothing to ask for. Packets that an order ack has freed
-wait for no store ack any more, so nothing is said of waiting too long for these.
+Any sign of life counts for the ack timeout, an ack of something new for the store ack timeout. That a ping has come is
+in no log, so that an end waited for too long is only said when its peer had nothing to ask for. Packets that an order
+ack has freed wait for no store ack any more, so nothing is said of waiting too long for these.
 """
 
 from __future__ import annotations
@@ -24,23 +24,34 @@ class Silence:
     Attributes:
         waiting: how many packets wait.
         asked: whether something else must be answered: an initiator asks as soon as its session is open.
+        pinged: whether that is a ping. One of an initiator that has heard nothing yet waits for as long as a connect.
+        pings: how many there were.
         since_ns: when silence began.
-        longest_ns: the longest silence while some did, and ``longest`` the record that ended it.
+        longest_ns: the longest silence while it counted, and ``longest`` the record that ended it.
     """
 
-    __slots__ = ("asked", "longest", "longest_ns", "since_ns", "waiting")
+    __slots__ = ("asked", "longest", "longest_ns", "pinged", "pings", "since_ns", "waiting")
 
     def __init__(self) -> None:
         self.waiting = 0
         self.asked = False
+        self.pinged = False
+        self.pings = 0
         self.since_ns = 0
         self.longest_ns = 0
         self.longest: Record | None = None
 
     def ask(self, record: Record) -> None:
         """Something left that must be answered."""
-        self.since_ns = record["at_ns"]
+        if not (self.waiting or self.asked):
+            self.since_ns = record["at_ns"]
         self.asked = True
+
+    def ping(self, record: Record) -> None:
+        """A ping left."""
+        self.pinged = self.pinged or not self.asked
+        self.pings += 1
+        self.ask(record)
 
     def send(self, packets: int, record: Record) -> None:
         """Packets left for the first time."""
@@ -52,11 +63,16 @@ class Silence:
         """The peer has spoken; so many packets do not wait any more."""
         self._measure(record)
         self.since_ns = record["at_ns"]
-        self.asked = False
+        self.asked = self.pinged = False
         self.waiting -= acked
 
+    @property
+    def counts(self) -> bool:
+        """Whether silence may last no longer than the ack timeout."""
+        return self.waiting > 0 or self.pinged
+
     def _measure(self, record: Record) -> None:
-        if self.waiting and self.lasted_ns(record) > self.longest_ns:
+        if self.counts and self.lasted_ns(record) > self.longest_ns:
             self.longest_ns, self.longest = self.lasted_ns(record), record
 
     def end(self, record: Record) -> None:
@@ -133,4 +149,4 @@ def judge_patience(silence: Silence, most_ns: int) -> str:
     if silence.longest_ns <= most_ns + LATE_NS:
         return ""
     allowed = f"{most_ns // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
-    return f"open for {silence.longest_ns // MS} ms with packets unacknowledged and nothing heard, {allowed}"
+    return f"open for {silence.longest_ns // MS} ms with something unanswered and nothing heard, {allowed}"

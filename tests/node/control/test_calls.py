@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.node.nodes import make
 from triack.base.errors import TriackError
 from triack.node.control import calls, handover
@@ -68,6 +69,6 @@ async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch)
         receipts.append((await link.receive())[0]["receipt"])
     answers = []
     for receipt in receipts:
-        await link.send("call", n=9, do="wait", receipt=receipt, at=None, stage="stored", timeout=5)
+        await link.send("call", n=9, do="wait", receipt=receipt, at=None, stage="stored", timeout=PATIENCE_S)
         answers.append((await link.receive())[0]["op"])
     assert answers == ["failed", "done", "done"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from triack.base.errors import ProtocolError
 from triack.node.control.frames import FRAME_BYTES_MAX, Link, cut, number_of
 
@@ -48,7 +49,7 @@ async def test_the_length_alone_refuses_a_frame(ends: tuple[Link, asyncio.Stream
     link, writer = ends
     writer.write((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
     with pytest.raises(ProtocolError, match=f"^bad-frame: {FRAME_BYTES_MAX + 1} bytes$"):
-        await asyncio.wait_for(link.receive(), 5)
+        await asyncio.wait_for(link.receive(), PATIENCE_S)
 
 
 async def test_a_connection_that_ends_within_a_frame_is_lost(ends: tuple[Link, asyncio.StreamWriter]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import triack
+from tests.machine import PATIENCE_S
 from triack.base.errors import ProtocolError
 from triack.node.control.intake import Chunk, Failure, Intake, add_failure
 from triack.node.outgoing_message import MessageProperties
@@ -42,7 +43,7 @@ def intake_of(
 
 async def length(node: triack.Node, count: int) -> int:
     """How many messages are in the queue, once there are enough."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while node.queue_lengths().get("q", 0) < count:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.005)
     return node.queue_lengths()["q"]
@@ -92,7 +93,7 @@ async def test_what_was_accepted_is_known_to_the_next_process(tmp_path: Path) ->
         intake = intake_of(node, lambda last, failures: told.append((last, failures)))
         assert await intake.recover(1) == 2
         following = asyncio.create_task(intake.follow())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not told:  # noqa: ASYNC110 - the other task tells
                 await asyncio.sleep(0.005)
         following.cancel()
@@ -109,7 +110,7 @@ async def test_progress_is_told_in_order_with_what_failed(tmp_path: Path, node: 
         following = asyncio.create_task(intake.follow())
         await intake.accept(chunk(1, b"1", b"2"))
         await intake.accept(chunk(3, b"3"))
-        found = [await asyncio.wait_for(told.get(), 10) for _ in range(2)]
+        found = [await asyncio.wait_for(told.get(), PATIENCE_S) for _ in range(2)]
         following.cancel()
     assert [last for last, _ in found] == [2, 3]
     assert [failures[0][:2] for _, failures in found] == [(1, 2), (3, 3)]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import triack
+from tests.machine import PATIENCE_S
 from triack.base.errors import TriackError
 from triack.node.control import handover
 from triack.node.control.frames import VERSION, Link, dial
@@ -34,7 +35,7 @@ async def greet(control: Path, hello: dict[str, Any]) -> Link:
 
 async def read_on(link: Link) -> None:
     """Read until there is an end."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             await link.receive()
 

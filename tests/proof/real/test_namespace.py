@@ -6,12 +6,11 @@ import sys
 import pytest
 
 from proof.real.namespace import lossy, missing
+from tests.machine import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
 MESSAGES = 300
-PATIENCE_S = 240
-"""TCP waits twice as long after each loss; one run in hundreds takes a minute."""
 
 
 @pytest.fixture(autouse=True)

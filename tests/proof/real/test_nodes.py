@@ -4,6 +4,7 @@ import pytest
 
 import triack
 from proof.real.nodes import body, number_of, queue_numbers, quick
+from tests.machine import PATIENCE_S
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 7, 1_000])
@@ -25,6 +26,6 @@ async def test_a_queue_tells_its_numbers_in_order() -> None:
     """With -1 for what is not ours."""
     async with triack.open("a", data=None, insecure=True, settings=quick()) as node:
         for sent in (body(3), body(1), b"stray"):
-            await (await node.send("orders", sent)).queued(timeout=5)
+            await (await node.send("orders", sent)).queued(timeout=PATIENCE_S)
         assert await queue_numbers(node, "orders") == [3, 1, -1]
         assert await queue_numbers(node, "orders") == []

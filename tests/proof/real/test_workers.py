@@ -9,6 +9,7 @@ import triack
 from proof.real.children import Work
 from proof.real.nodes import body, quick
 from proof.real.workers import filler, opener, receiver
+from tests.machine import PATIENCE_S
 
 
 async def until(work: Work, options: dict[str, Any], holds: Callable[[str], bool]) -> list[str]:
@@ -23,7 +24,7 @@ async def until(work: Work, options: dict[str, Any], holds: Callable[[str], bool
 
     working = asyncio.create_task(work(options, report))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await reached.wait()
     finally:
         working.cancel()
@@ -45,7 +46,7 @@ async def test_a_receiver_tells_a_number_that_is_not_the_next(tmp_path: Path) ->
     options: dict[str, Any] = {"data": tmp_path / "receiver", "log": None, "listen": "udp://127.0.0.1:0", "seed": 1}
     async with triack.open("receiver", data=options["data"], insecure=True, settings=quick()) as node:
         for number in (0, 2):
-            await (await node.send("orders", body(number))).queued(timeout=5)
+            await (await node.send("orders", body(number))).queued(timeout=PATIENCE_S)
     said = await until(receiver, options, lambda line: line == "committed 2")
     assert [line for line in said if line.startswith("violation")] == ["violation: b'2 ' came in place of 1"]
     async with triack.open("receiver", data=options["data"], insecure=True, settings=quick()) as node:

@@ -14,6 +14,7 @@ from proof.search.run import run_all
 from proof.search.scope import Scope
 from proof.search.scopes import SCOPES
 from proof.search.search import Search
+from tests.machine import PATIENCE_S
 
 STATES, FAIR_RUNS = 400, 40
 DEEP = {
@@ -80,7 +81,7 @@ def test_the_same_search_finds_the_same_states() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=PATIENCE_S,
         ).stdout
         for hash_seed in ("0", "777")
     }

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+from tests.machine import PATIENCE_S
 from triack.tools.bench.run import CHILD
 from triack.tools.bench.work import Work
 
@@ -14,7 +15,7 @@ def test_a_sender_without_a_receiver_says_so_and_ends() -> None:
         [sys.executable, "-m", CHILD, json.dumps(options)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 1
@@ -27,7 +28,7 @@ def test_a_receiver_says_where_it_is_and_what_it_saw() -> None:
         [sys.executable, "-m", CHILD, json.dumps(options)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     told = [json.loads(line) for line in ended.stdout.splitlines()]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.tools.bench.measuring import measured
 from triack.base.units import MS
 from triack.node.policies import DEFAULT, SOLACE
@@ -36,7 +37,7 @@ async def test_a_way_delays_what_the_link_delays() -> None:
     near.pass_on(b"near", deliver)
     near.is_cut = True
     near.pass_on(b"cut", deliver)
-    await asyncio.wait_for(over.wait(), 5)
+    await asyncio.wait_for(over.wait(), PATIENCE_S)
     assert [datagram for datagram, _ in arrived] == [b"near", b"1", b"2"]
     assert min(at_ns for datagram, at_ns in arrived if datagram != b"near") >= 20 * MS
     assert (near.counters.dropped, near.pipe.offered, far.counters.forwarded) == (1, 2, 2)

@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from triack.base.units import SECOND
 from triack.tools.chaos import campaign as campaigns
 from triack.tools.chaos.campaign import Campaign, Failure, Report, run_campaign
@@ -47,7 +48,7 @@ def trace_of(first: int, seeds: int, hash_seed: str, gc_lines: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
     return done.stdout.strip()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import triack
+from tests.machine import PATIENCE_S
 from tests.tools.commands.serving import serving
 from triack.base.errors import ProtocolError, StoreInUse, TriackError, WaitTimeout
 from triack.node.access import DEFAULT_SUITE
@@ -38,7 +39,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 async def run(data: Path, *, count: int | None = None, timeout: float | None = None) -> int:
     """The command, without its process."""
     order = receive._Order("orders", data, None, "b", None, insecure=True, suite=DEFAULT_SUITE, tls=None)  # noqa: SLF001
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         return await receive._receive(order, count, timeout)  # noqa: SLF001
 
 
@@ -57,7 +58,7 @@ async def left(data: Path) -> int:
 
 async def until_full(pipe: int) -> None:
     """Wait until who writes to a pipe waits for who reads it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) < PIPE_BYTES:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -77,7 +78,7 @@ async def test_a_signal_lets_a_write_end_and_what_was_written_does_not_come_agai
     task.cancel()
     assert await asyncio.to_thread(read, reader, len(BODY) + 1) == BODY + b"\n"
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, PATIENCE_S)
     assert await left(tmp_path) == 0
 
 
@@ -91,7 +92,7 @@ async def test_a_signal_does_not_wait_for_ever_for_a_write(
     await until_full(reader)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, PATIENCE_S)
     read(reader, len(BODY) + 1)
     assert await left(tmp_path) == 1
 
@@ -138,8 +139,8 @@ async def test_another_version_is_refused(tmp_path: Path, reader: int) -> None:
 async def test_a_node_that_goes_away_before_a_message_came_is_told(tmp_path: Path, reader: int) -> None:
     async with serving(tmp_path / "b", welcome):
         with pytest.raises(WaitTimeout) as failed:
-            await run(tmp_path / "b", count=3, timeout=0.15)
-    said = "only 0 of 3 messages: none came to queue orders for 0.15 s, and the node went away"
+            await run(tmp_path / "b", count=3, timeout=0.5)
+    said = "only 0 of 3 messages: none came to queue orders for 0.5 s, and the node went away"
     assert str(failed.value) == said
 
 
@@ -154,6 +155,6 @@ async def test_a_node_that_goes_away_without_its_confirmation_is_told(tmp_path: 
     async with serving(tmp_path / "b", hand_out):
         reading = asyncio.create_task(asyncio.to_thread(read, reader, 8))
         with pytest.raises(TriackError) as failed:
-            await run(tmp_path / "b", count=2, timeout=0.15)
+            await run(tmp_path / "b", count=2, timeout=0.5)
     assert str(failed.value) == "written, but the node went away; it may hand out 2 messages again"
     assert await reading == b"one\ntwo\n"

@@ -10,6 +10,7 @@ from select import select
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from triack.node.control.tasks import first_of
 from triack.tools.demo import child
 
@@ -43,7 +44,7 @@ def test_a_child_works_until_its_input_ends() -> None:
             process.wait(timeout=0.1)
         process.stdin.close()
         assert json.loads(process.stdout.read()) == {"stopped": True}
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
 
 
 def test_a_process_that_fails_reports_it_and_ends_with_1(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_a_process_that_fails_reports_it_and_ends_with_1(tmp_path: Path) -> None
         [sys.executable, "-m", "triack.tools.demo.sender", options],
         input=b"",
         capture_output=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (1, b"")

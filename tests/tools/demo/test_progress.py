@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from tests.machine import PATIENCE_S
 from triack.tools.demo import progress
 from triack.tools.demo.progress import shown
 from triack.tools.demo.run import Transfer
@@ -22,7 +23,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def until(out: StringIO, text: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while text not in out.getvalue():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0)
 

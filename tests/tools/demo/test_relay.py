@@ -9,12 +9,13 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner
 
+from tests.machine import PATIENCE_S
 from triack.base.errors import AddressError, TransportError
 from triack.tools.demo.relay import Direction, Relay, main, rough
 from triack.transport.endpoint import Endpoint, open_endpoint
 
 DATAGRAMS = [b"%d" % number for number in range(2_000)]
-TIMEOUT_SECONDS = 5
+TIMEOUT_SECONDS = PATIENCE_S
 
 
 async def gathered(endpoint: Endpoint, count: int) -> list[bytes]:

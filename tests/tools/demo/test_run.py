@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from triack.base.errors import TriackError, WaitTimeout
 from triack.tools.demo import run
 from triack.tools.demo.run import Plan, Transfer, transfer
@@ -17,7 +18,7 @@ Processes = list[asyncio.subprocess.Process]
 
 def plan(messages: int) -> Plan:
     """A demo on a good network."""
-    return Plan(messages, 100, loss=0, duplicate=0, reorder=0, seed=1, transport="udp", timeout=30)
+    return Plan(messages, 100, loss=0, duplicate=0, reorder=0, seed=1, transport="udp", timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 async def until_it_runs(progress: Transfer) -> None:
     """Wait until messages arrive."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not progress.delivered:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
 

@@ -399,3 +399,35 @@ def not_idle_while_something_waits() -> World:
     world.clock.tick(390_000 * MS)
     world.close("local-stop")
     return world
+
+
+@harmless
+def closed_by_a_ping_that_nobody_answers() -> World:
+    """No packet waits for an ack. An earlier ping was answered, and alpha has heard nothing since the second one."""
+    world = ready()
+    world.deliver(TX, 1)
+    for _ in range(2):
+        world.alpha.write("ping_sent", session=world.session)
+        world.beta.write(
+            "ack_sent", session=world.session, cumulative=world.acked, ranges=[], trigger="request", pending=0
+        )
+        world.alpha.write("ack_received", session=world.session, ranges=[])
+        world.clock.tick(140_000 * MS)
+    world.alpha.write("ping_sent", session=world.session)
+    world.close("ack-timeout")
+    return world
+
+
+@harmless
+def bytes_that_make_no_store_ack_due() -> World:
+    """One below the limit is on the disk, and after an ack they count from the beginning."""
+    world = ready()
+    for log in (world.alpha, world.beta):
+        log.one("session_opened").update(store_ack_bytes=2_401)
+    for packets in (2, 1):
+        numbers = world.queue("recoverable", packets)
+        arrived = world.send("recoverable", numbers)
+        world.commit("recoverable", numbers)
+        world.clock.tick(400 * MS)
+        world.ack(arrived)
+    return world

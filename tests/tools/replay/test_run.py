@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import healthy
 from triack.base.errors import ReplayError
 from triack.tools.replay.run import replay
@@ -66,7 +67,7 @@ def test_a_java_that_does_not_start_is_said_in_its_own_words(tmp_path: Path) -> 
         [sys.executable, "-m", "triack", "replay", tmp_path / "logs", "--engine", "spark"],
         env={**os.environ, "JAVA_HOME": str(tmp_path)},
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert finished.returncode == 2

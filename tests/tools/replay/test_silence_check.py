@@ -45,3 +45,19 @@ def test_the_longest_silence_counts_only_while_something_waits() -> None:
     assert silence.longest_ns == 300 * MS
     assert judge_patience(silence, 150 * MS) == ""
     assert "open for 300 ms" in judge_patience(silence, 149 * MS)
+
+
+def test_a_ping_waits_for_its_answer() -> None:
+    """As a packet waits for its ack; one that an initiator sends before it was heard waits as its connect does."""
+    silence = Silence()
+    silence.ping(at(1_000))
+    silence.ping(at(1_200))
+    assert judge_timeout(silence, at(1_300), 300 * MS, "ack") == ""
+    silence.hear(at(1_300))
+    assert "open for 300 ms" in judge_patience(silence, 149 * MS)
+    assert "nothing unacknowledged" in judge_timeout(silence, at(9_000), 300 * MS, "ack")
+    initiator = Silence()
+    initiator.ask(at(1_000))
+    initiator.ping(at(1_200))
+    initiator.hear(at(9_000))
+    assert judge_patience(initiator, MS) == ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import healthy
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-LATE_S = 30.0
-"""A violation is told within ten seconds of its record, where not all cores have other tests to run."""
-START_S = 240.0
-"""For Spark to start and judge something, there."""
 PARTS = 3
 """In which the logs are written."""
 
@@ -122,7 +119,7 @@ def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def await_batch(kept: Path, batch: int) -> None:
-    until_s = time.monotonic() + START_S
+    until_s = time.monotonic() + PATIENCE_S
     while not (kept / "1" / "judged" / str(batch) / "_SUCCESS").exists():
         assert time.monotonic() < until_s, f"batch {batch} was not judged"
         time.sleep(0.1)
@@ -138,7 +135,8 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "triack", "replay", str(logs), "--follow", "--engine", "spark"]
     # Of a Spark that is killed something stays behind.
     env = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path), "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={tmp_path}"}
-    command += ["--checkpoint", str(tmp_path / "kept"), "--until-idle", "300"]  # it ends, whatever happens here
+    # It ends, whatever happens here.
+    command += ["--checkpoint", str(tmp_path / "kept"), "--until-idle", str(PATIENCE_S)]
     pieces = growing(plant("order_ack_too_early")[0], logs, 5)
     next(pieces)
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=env, start_new_session=True) as killed:
@@ -151,12 +149,10 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
         await_batch(tmp_path / "kept", 1)
         for _ in pieces:
             pass
-        written_s = time.monotonic()
-        line = process.stdout.readline()
-        assert "order_ack_before_commit: node beta" in line
-        assert time.monotonic() - written_s < LATE_S
+        assert "order_ack_before_commit: node beta" in process.stdout.readline()
+        assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "FAIL" in out
     assert "engine spark" in out

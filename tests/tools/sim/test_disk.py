@@ -8,6 +8,7 @@ from random import Random
 import apsw
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.tools.sim.files import open_database, rows, written
 from triack.tools.sim.disk import Disk, Kept, sectors
 
@@ -165,7 +166,7 @@ def test_the_same_seed_leaves_the_same_bytes() -> None:
             env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.stdout.strip() == first, done.stderr

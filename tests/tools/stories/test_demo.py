@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.processes import exists, message_of, start, triack, wait_until
+from tests.tools.processes import SECONDS, exists, message_of, start, triack, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path) -> None:
     wait_until((kept / "sender" / "store.db").exists, "both nodes run")
     pids = [int(pid) for pid in children.read_text().split()]
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=SECONDS)
     assert process.returncode == 130
     assert len(pids) == 2
     assert not any(exists(pid) for pid in pids)

@@ -5,7 +5,6 @@ What Spark is told by ``SPARK_CONF_DIR`` holds.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from tests.tools.replay.faults import FAULTS, ready
+from triack.tools.ports import free_port
 from triack.tools.replay.run import replay
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -39,13 +40,6 @@ spark.executor.extraJavaOptions {SHORT_LIFE}
 """
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 @contextmanager
 def running(log: Path, commands: list[list[str]], said: str, times: int) -> Iterator[None]:
     """Programs of Spark that run until the end of the block; it begins when they have said so."""
@@ -53,7 +47,7 @@ def running(log: Path, commands: list[list[str]], said: str, times: int) -> Iter
     with log.open("wb") as out:
         processes = [subprocess.Popen([*start, *command], env=HERE, stdout=out, stderr=out) for command in commands]
     try:
-        until_s = time.monotonic() + 240
+        until_s = time.monotonic() + PATIENCE_S
         while log.read_text().count(said) < times:
             assert time.monotonic() < until_s, log.read_text()[-2000:]
             time.sleep(0.2)
@@ -62,7 +56,7 @@ def running(log: Path, commands: list[list[str]], said: str, times: int) -> Iter
         for process in processes:
             process.terminate()
         for process in processes:
-            process.wait(60)
+            process.wait(PATIENCE_S)
 
 
 def assert_same(folder: Path, master: str, settings: dict[str, str]) -> None:
@@ -71,7 +65,7 @@ def assert_same(folder: Path, master: str, settings: dict[str, str]) -> None:
     FAULTS["order_ack_too_early"](world)
     world.save(folder / "logs")
     command = [sys.executable, "-m", "triack", "replay", str(folder / "logs"), "--master", master, "--json"]
-    done = subprocess.run(command, env=HERE | settings, capture_output=True, text=True, timeout=540, check=False)
+    done = subprocess.run(command, env=HERE | settings, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1, done.stderr
     found, local = json.loads(done.stdout.splitlines()[-1]), replay(folder / "logs", engine="local").to_json()
     assert {**found, "engine": "local"} == local

@@ -1,0 +1,180 @@
+"""Peers that owe nothing but order acks: one that is gone is found out soon, one that is there is hardly disturbed."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from tests.queues.world import SimNode, World, numbered
+from triack.base.ack_trigger import AckTrigger
+from triack.base.units import MS, SECOND
+from triack.ordering.settings import OrderSettings
+from triack.queues.settings import NodeSettings
+from triack.session.settings import SessionSettings
+from triack.tools.replay.files import parse_records
+from triack.tools.replay.local_engine import judge_records
+from triack.tools.sim.faults import Faults
+
+HOUR = 3_600 * SECOND
+KINDS = ("udp", "tcp")
+NOTICED_NS = 6 * SECOND
+"""Half an ack timeout until it asks, one of silence, and a connection. The first tier is 30 s."""
+
+
+def couple(
+    kind: str = "udp", a: SessionSettings | None = None, b: SessionSettings | None = None, idle_s: float = 0.5
+) -> tuple[World, SimNode, SimNode]:
+    """Two nodes, and a network that carries datagrams or streams; order acks leave so long after a burst."""
+    world = World(3, Faults(delay_ns=5 * MS))
+    order = OrderSettings(order_ack_idle_s=idle_s)
+    first, second = (
+        world.node(name, NodeSettings(session=settings or SessionSettings(), order=order), scheme=kind)
+        for name, settings in (("a", a), ("b", b))
+    )
+    return world, first, second
+
+
+def withhold(node: SimNode) -> None:
+    """Until its next start no order ack leaves, whatever asks for it, and no accept says the same."""
+    node.tell_no_positions()
+    node.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
+
+
+def pings(node: SimNode) -> list[int]:
+    return [record["at_ns"] for record in node.log("ping_sent")]
+
+
+def reasons(node: SimNode) -> list[str]:
+    return [record["reason"] for record in node.log("session_closed")]
+
+
+def send_and_store(world: World, a: SimNode, b: SimNode, for_ns: int) -> None:
+    """What ``a`` sends is acknowledged by sessions and stores, and no order ack has come."""
+    withhold(b)
+    a.send(b, "q", *numbered(0, 3))
+    world.run(for_ns)
+    assert a.log("ack_received")
+    assert a.log("store_ack_received")
+    assert a.busy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.plain
+def test_a_peer_that_died_with_its_order_ack_is_found_out(kind: str) -> None:
+    """It starts again at once, and knows of no session: nothing would ever come of it."""
+    world, a, b = couple(kind)
+    send_and_store(world, a, b, 800 * MS)
+    b.restart()
+    world.run(NOTICED_NS)
+    assert not a.busy
+    assert b.read_all("q") == numbered(0, 3)
+    assert not a.log("resend_scheduled")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.plain
+def test_a_peer_that_cannot_be_reached_is_given_up_by_the_ack_timeout(kind: str) -> None:
+    """Though every packet has been acknowledged; streams give no sign of it for minutes."""
+    world, a, b = couple(kind)
+    send_and_store(world, a, b, 800 * MS)
+    world.cut(a, b)
+    world.run(4 * SECOND)
+    assert reasons(a) == ["ack-timeout"]
+    assert a.log("session_closed")[0]["unacked"] == 0
+
+
+@pytest.mark.plain
+def test_one_that_died_before_it_stored_is_found_out_as_soon() -> None:
+    """It had acknowledged what was in its memory alone; the store ack timeout is 10 s."""
+    world, a, b = couple()
+    b.commit_ns = HOUR
+    a.send(b, "q", *numbered(0, 3))
+    world.run(600 * MS)
+    assert a.log("ack_received")
+    b.commit_ns = MS
+    b.restart()
+    world.run(NOTICED_NS)
+    assert reasons(a) == ["ack-timeout"]
+    assert b.read_all("q") == numbered(0, 3)
+    assert not a.busy
+
+
+@pytest.mark.plain
+def test_who_has_moved_is_told_at_its_new_address() -> None:
+    """The order ack goes to the old one: where the new one is nobody knows before it speaks."""
+    world, a, b = couple(idle_s=0.9)
+    a.send(b, "q", *numbered(0, 3))
+    world.run(600 * MS)
+    assert a.log("store_ack_received")
+    assert a.busy
+    world.network.rebind(a.address)
+    world.run(NOTICED_NS)
+    assert not a.busy
+    assert not a.log("resend_scheduled")
+    assert b.read_all("q") == numbered(0, 3)
+
+
+@pytest.mark.plain
+def test_a_peer_that_lives_is_asked_ever_more_rarely() -> None:
+    """Each wait is twice the one before, and the session ends as idle all the same: pings are no packets."""
+    world, a, b = couple()
+    send_and_store(world, a, b, 25 * SECOND)
+    waits = [later - earlier for earlier, later in pairwise(pings(a))]
+    assert [wait // SECOND for wait in waits] == [2, 4, 8]
+    world.run(14 * HOUR)
+    per_hour = Counter(at // HOUR for at in pings(a))
+    # The three tiers of 30 s and three of 5 min are in the first hour, and from the third on there is one in six hours.
+    assert per_hour.pop(0) <= 60
+    assert per_hour.pop(1) <= 20
+    assert all(count <= 8 for count in per_hour.values())
+    assert len(per_hour) == 2
+    assert set(reasons(a)) == {"idle"}
+    assert len([record for record in a.log("packet_sent") if "lane" in record]) == 1 + len(a.log("resend_scheduled"))
+
+
+HASTY = SessionSettings(ack_timeout_s=0.6, store_ack_timeout_s=5.0)
+PATIENT = SessionSettings(
+    ack_timeout_s=60.0,
+    ack_trigger=AckTrigger(window_share=1.0, delay_s=20.0, piggyback_after=None, on_request=False, on_gap=False),
+)
+
+
+@pytest.mark.parametrize(("mine", "its"), [(HASTY, PATIENT), (PATIENT, HASTY)], ids=["hasty", "patient"])
+@pytest.mark.plain
+def test_whatever_a_peer_was_told_it_answers_a_ping_at_once(mine: SessionSettings, its: SessionSettings) -> None:
+    """So that it is not given up for a policy of its own, nor is it asked more often than this end is impatient."""
+    world, a, b = couple("udp", mine, its)
+    send_and_store(world, a, b, 100 * SECOND)
+    world.run(HOUR)
+    assert pings(a)
+    assert set(reasons(a)) == {"idle"}
+    del b.live.inbox.send_order_acks
+    world.run(HOUR)
+    assert not a.busy
+
+
+@pytest.mark.plain
+def test_nobody_is_asked_who_says_all_by_himself() -> None:
+    """Order acks come before a peer is quiet, and afterwards nothing is awaited."""
+    world, a, b = couple()
+    for turn in range(10):
+        a.send(b, "q", *numbered(turn, turn + 1))
+        world.run(7 * SECOND)
+    world.run(HOUR)
+    assert not a.busy
+    assert len(pings(a)) <= 1, "the initiator's first"
+    assert reasons(a) == ["idle"]
+
+
+@pytest.mark.plain
+def test_a_record_of_all_that_proves_it() -> None:
+    """A session that a ping has closed has had reason to, and the next one carries what waited."""
+    world, a, b = couple()
+    send_and_store(world, a, b, 800 * MS)
+    world.cut(a, b)
+    world.run(10 * SECOND)
+    world.heal()
+    b.restart()
+    world.run(10 * SECOND)
+    assert reasons(a) == ["ack-timeout"]
+    assert judge_records(parse_records(b"".join([*a.records, *b.records]))) == []

@@ -1,0 +1,24 @@
+"""Ports for programs that are started next."""
+
+import secrets
+import socket
+from contextlib import ExitStack
+
+__all__ = ["PORTS", "free_port"]
+
+PORTS = range(10_000, 32_000)
+"""Below those that systems hand out to whoever asks for any port: nobody gets one by chance between
+the look and the start."""
+
+
+def free_port() -> int:
+    """A port of loopback that nobody has now, neither over UDP nor over TCP."""
+    while True:
+        port = secrets.choice(PORTS)
+        with ExitStack() as held:
+            try:
+                for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+                    held.enter_context(socket.socket(socket.AF_INET, kind)).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
