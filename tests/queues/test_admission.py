@@ -70,6 +70,28 @@ def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -
     assert "queue-full" in {record["reason"] for record in node.log("rejected")}
 
 
+def test_express_packets_on_their_way_to_who_says_stop_are_taken_together() -> None:
+    """By the run, up to twice the limit; what comes behind them waits at its sender until there is room."""
+    world = PlainWorld(1)
+    a = world.node("a")
+    b = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=160_000)))
+    bodies = [b"%3d" % number * 300 for number in range(80)]
+    for body in bodies[:40]:
+        a.send(b, "q", body, delivery=Delivery.EXPRESS)
+    world.run(SECOND)
+    account = b.live.inbox.admission.express
+    assert account.is_full(a.live.node_id)
+    assert (b.length("q"), a.busy) == (40, False)
+    for body in bodies[40:]:
+        a.send(b, "q", body, delivery=Delivery.EXPRESS)
+    world.run(SECOND)
+    assert (b.length("q"), a.busy) == (40, True)
+    assert b.read_all("q") == bodies[:40]
+    world.run(20 * SECOND)
+    assert b.read_all("q") == bodies
+    assert not b.log("rejected")
+
+
 def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
     """When there are as many as there may be; one for which somebody waits stays."""
     world = World(1)
