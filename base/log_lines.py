@@ -113,6 +113,7 @@ class LineReader:
         self._common: Record = {}
         self._begun_ns = 0
         self._wall_offset_ns = 0
+        # What the records of a group have in common, with each other and with all.
         self._groups: dict[int, Record] = {}
 
     def read(self, line: Record) -> Record:
@@ -133,7 +134,7 @@ class LineReader:
         if number is not None:
             if type(number) is not int:
                 raise ValueError("what it shares has no number")
-            self._groups[number] = {name: record[name] for name in SHARED if name in record}
+            self._groups[number] = {**self._common, **{name: record[name] for name in SHARED if name in record}}
         return record
 
     def _begin(self, line: Record) -> None:
@@ -142,7 +143,7 @@ class LineReader:
             raise ValueError("the first record of a segment has no times")
         self._begun_ns, wall_ns = line["at_ns"], line["wall_ns"]
         self._wall_offset_ns = wall_ns - self._begun_ns
-        self._common = {name: line.get(name) for name in ("v", "node", "incarnation")}
+        self._common = {name: line.get(name) for name in ("v", "node", "incarnation", "at_ns", "wall_ns")}
         self._groups = {}
 
     def _fill(self, line: Record) -> Record:
@@ -152,14 +153,13 @@ class LineReader:
         if type(since_ns) is not int:
             raise ValueError("it has no time")
         at_ns = self._begun_ns + since_ns
-        times = {"at_ns": at_ns, "wall_ns": at_ns + self._wall_offset_ns}
-        number = line.pop("of", None)
-        if number is None:
-            return {**self._common, **times, **line}
-        shared = self._groups.get(number) if type(number) is int else None
-        if shared is None:
-            raise ValueError(f"no record before it shares anything as {number!r}")
-        return {**self._common, **times, **shared, **line}
+        number, shared = line.pop("of", None), self._common
+        if number is not None:
+            known = self._groups.get(number) if type(number) is int else None
+            if known is None:
+                raise ValueError(f"no record before it shares anything as {number!r}")
+            shared = known
+        return {**shared, "at_ns": at_ns, "wall_ns": at_ns + self._wall_offset_ns, **line}
 
 
 _SHARED: Final = frozenset(SHARED)

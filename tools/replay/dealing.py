@@ -9,7 +9,6 @@ from __future__ import annotations
 import marshal
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from triack.tools.replay.findings import Record
@@ -66,7 +65,8 @@ def deal(dealt: Iterable[tuple[Unit, Record]]) -> Iterator[Chunk]:
 
 
 def _chunk(key: tuple[Unit, str, int], records: list[Record]) -> Chunk:
-    if any(before["n"] > after["n"] for before, after in pairwise(records)):
+    serials = [record["n"] for record in records]
+    if serials != sorted(serials):
         records.sort(key=order_of)
     return Chunk(*key, records[0]["n"], marshal.dumps(records))
 

@@ -136,6 +136,9 @@ class Lines:
     def __init__(self) -> None:
         self._reader = LineReader()
         self._number = 0
+        # Lines that refer to shared fields, by these and the types of their own: of what lists they have to be judged,
+        # and whether of their packets. All other things are well with them.
+        self._sound: dict[tuple[Any, ...], tuple[tuple[str, ...], bool]] = {}
 
     def records(self, path: str | Path, lines: Iterable[bytes]) -> Iterator[Record]:
         """Yield the records of the next lines, as today's version has them.
@@ -152,12 +155,39 @@ class Lines:
             for line in _parse(block):
                 self._number += 1
                 try:
-                    record = _record_of(json.loads(line) if type(line) is bytes else line, self._reader)
+                    record, said = self._read(json.loads(line) if type(line) is bytes else line)
                 except UNREADABLE as error:
                     raise ReplayError(f"{path} line {self._number} is damaged: {error}") from error
-                if said := complaint(record):
+                if said:
                     raise ReplayError(f"{path} line {self._number} {said}")
                 yield record
+
+    def _read(self, line: Any) -> tuple[Record, str]:
+        """Return the record of a line, and what is wrong with it."""
+        shape = _refers(line)
+        if not shape:
+            self._sound.clear()
+            record = _record_of(line, self._reader)
+            return record, complaint(record)
+        known = self._sound.get(shape)
+        record = self._reader.read(line)
+        if known is None:
+            said = complaint(record)
+            if not said and len(self._sound) < _SHAPES_MAX:
+                self._sound[shape] = tuple(_LISTS & record.keys()), not _COUNTED.isdisjoint(record)
+            return record, said
+        lists, counted = known
+        return record, (lists and _judge_lists(record, lists)) or (counted and _judge_packets(record)) or ""
+
+
+def _refers(line: Any) -> tuple[Any, ...]:
+    """Return all that decides whether a line is as the schema says, if it only refers to what lines before it say."""
+    if type(line) is not dict or not line.keys().isdisjoint(_SAYING):
+        return ()
+    number, event = line.get("of"), line.get("event")
+    if type(event) is not str or (number is not None and type(number) is not int):
+        return ()
+    return (number, event, *line, *map(type, line.values()))
 
 
 def _parse(block: list[bytes]) -> list[Any]:
@@ -257,7 +287,7 @@ def _judge_lists(record: Record, names: Iterable[str]) -> str:
     """Lists are of pairs of numbers."""
     for name in names:
         for pair in record[name]:
-            if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not int or type(pair[1]) is not int:  # noqa: PLR2004
+            if type(pair) is not list or [*map(type, pair)] != _PAIR:
                 return f"is damaged: field {name!r} is not made of pairs"
     return ""
 
@@ -274,6 +304,9 @@ def _judge_packets(record: Record) -> str:
     return ""
 
 
+_SAYING: Final = frozenset({"v", "as", "class"})
+"""A line with one of these says what later ones may refer to, or more than its event what fields it has to have."""
+_PAIR: Final = [int, int]
 _LISTS: Final = frozenset(name for name, field in FIELDS.items() if field.type is list)
 _COUNTED: Final = frozenset({"counts", "packets"})
 _KNOWN_SHAPES: dict[tuple[Any, ...], tuple[str, tuple[str, ...], bool]] = {}

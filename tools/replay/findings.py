@@ -125,6 +125,12 @@ class Output:
         finally:
             self.findings, self.numbers, self.openings = kept
 
+    def clear(self) -> None:
+        """Begin anew: all that was found was handed on."""
+        for found in (self.findings, self.facts, self.lives, self.openings, self.numbers, self.series):
+            found.clear()
+        self.begin_ns = self.end_ns = 0
+
     def begin(self, wall_ns: int) -> None:
         """A message was queued."""
         self.begin_ns = min(self.begin_ns or wall_ns, wall_ns)

@@ -217,12 +217,30 @@ class Incoming:
         receiver = self._sequence(record)
         self.store_acks.handle_record()
         receiver.cls = record["class"]
+        first, last = record["number"], record["number"] + record["packets"] - 1
+        if receiver.rejections or receiver.kept or receiver.arrived.overlap(first, last):
+            self._receive_again(record, receiver)
+            return
+        receiver.arrived.add(first, last)
+        self.store_acks.handle_arrived(record, first, last, [])
+        if record["class"] == TRANSACTIONAL and record["previous"] != first - 1:
+            receiver.previous.setdefault(first, record["previous"])
+        for packets, messages in record["counts"]:
+            receiver.counts.put(first, first + packets - 1, messages)
+            first += packets
+        if receiver.cls != EXPRESS:
+            self.store_acks.handle_run(record)
+
+    def _receive_again(self, record: Record, receiver: Receiver) -> None:
+        """Packets arrived, some of which may have done so before."""
+        is_fresh = receiver.cls != EXPRESS
         for begin, end, packet in packets_of(record):
             first, last = packet.number, packet.number + end - begin
             receiver.counts.put(first, last, packet.messages)
-            known = list(receiver.arrived.overlap(first, last))
+            known = receiver.arrived.overlap(first, last)
             receiver.arrived.add(first, last)
             self.store_acks.handle_arrived(record, first, last, known)
+            is_fresh = is_fresh and not known
             for number in _keys_within(receiver.rejections, first, last):
                 del receiver.rejections[number]
             for number in _keys_within(receiver.kept, first, last):
@@ -231,6 +249,8 @@ class Incoming:
                 receiver.again.add(*span)
             if receiver.cls == TRANSACTIONAL:
                 self._note_previous(receiver, packet, known)
+        if is_fresh:
+            self.store_acks.handle_run(record)
 
     def _note_previous(self, receiver: Receiver, packet: Carried, known: list[Span]) -> None:
         """Only the first packet of a run, or one that comes again, may name another one than that before it."""
@@ -426,7 +446,7 @@ class Incoming:
     def _judge_expired(self, record: Record, expired: dict[int, RangeSet]) -> None:
         """What has expired is on its way to the dead-letter queue, and reaches nobody any more."""
         for number, first, last in _messages_of(record):
-            if number in expired and list(expired[number].overlap(first, last)):
+            if number in expired and expired[number].overlap(first, last):
                 self._at(
                     record, "expired", "handed out after they had expired", sequence=record["sequence"], number=number
                 )
@@ -459,7 +479,7 @@ class Incoming:
             receiver.out.marked.setdefault(number, RangeSet()).add(first, last)
             return
         marked = receiver.out.marked.get(number)
-        if marked is not None and list(marked.overlap(first, last)):
+        if marked is not None and marked.overlap(first, last):
             self._at(record, "unmarked", "handed out as new after a redelivery", sequence=sequence, number=number)
         if number in receiver.out.whole:
             again = last - first + 1
@@ -537,7 +557,7 @@ class Incoming:
                 if count and receiver.kept.get(number, 1) > 0 and not self._lacks_parts(receiver, number):
                     known = receiver.out.parts.get(number, ()), receiver.out.marked.get(number, ())
                     read = RangeSet(span for spans in (*known, receiver.out.removed.get(number, ())) for span in spans)
-                    if list(read.overlap(0, count - 1)) != [(0, count - 1)]:
+                    if read.overlap(0, count - 1) != [(0, count - 1)]:
                         yield number
 
     def _lacks_parts(self, receiver: Receiver, number: int) -> bool:

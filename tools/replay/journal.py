@@ -73,6 +73,7 @@ class Journal:
         self._out = out
         self._charts = Charts(out)
         self._first: Record = {}
+        self._offset_ns = 0
         self._last: Record = {}
         self._life: Record = {}
         self._ready = False
@@ -84,15 +85,17 @@ class Journal:
         for record in records:
             yield from self.see(record)
 
-    def see(self, record: Record) -> Iterator[tuple[Unit, Record]]:
-        """Check the next record, and yield with whom it goes to: what they want to have before it, and it."""
+    def see(self, record: Record) -> list[tuple[Unit, Record]]:
+        """Check the next record, and return with whom it goes to: what they want to have before it, and it."""
         self._check(record)
         self._charts.see(record)
+        parts: list[tuple[Unit, Record]] = []
         for unit in units_of(record):
             if unit not in self._met:
                 self._met.add(unit)
-                yield unit, {**self._life, "n": record["n"]}
-            yield unit, record
+                parts.append((unit, {**self._life, "n": record["n"]}))
+            parts.append((unit, record))
+        return parts
 
     def segment(self) -> Segment | None:
         """Return what was read as a whole; None if it was empty."""
@@ -110,26 +113,39 @@ class Journal:
         self.records += 1
         if not last:
             self._begin(record)
-        else:
-            if record["n"] != last["n"] + 1:
-                report_gap(self._out, record, last["n"])
-            if (record["node"], record["incarnation"]) != (last["node"], last["incarnation"]):
-                self._out.report(record, "node_life", f"a record of another start after record {last['n']}")
-            if record["at_ns"] < last["at_ns"]:
-                self._out.report(record, "clock", f"{record['at_ns']} ns follows {last['at_ns']} ns")
-            if record["wall_ns"] - record["at_ns"] != self._first["wall_ns"] - self._first["at_ns"]:
-                evidence = f"the wall clock is {record['wall_ns'] - record['at_ns']} ns ahead"
-                self._out.report(record, "clock", f"{evidence}, before {last['wall_ns'] - last['at_ns']} ns")
-            if event in ("node_started", "node_continued"):
-                self._out.report(record, "node_life", f"{event} in the midst of a segment")
+        elif (
+            record["n"] != last["n"] + 1
+            or record["at_ns"] < last["at_ns"]
+            or record["wall_ns"] - record["at_ns"] != self._offset_ns
+            or record["node"] != last["node"]
+            or record["incarnation"] != last["incarnation"]
+            or event in ("node_started", "node_continued")
+        ):
+            self._report_break(record, last)
         if self._stopped:
             self._out.report(record, "node_life", f"{event} after node_stopped")
-        self._ready = self._ready or event not in RECOVERY or (event == "queued" and not record.get("recovered"))
+        if not self._ready:
+            self._ready = event not in RECOVERY or (event == "queued" and not record.get("recovered"))
         self._stopped = event == "node_stopped"
         self._last = record
 
+    def _report_break(self, record: Record, last: Record) -> None:
+        """A record does not simply follow the one before it."""
+        if record["n"] != last["n"] + 1:
+            report_gap(self._out, record, last["n"])
+        if (record["node"], record["incarnation"]) != (last["node"], last["incarnation"]):
+            self._out.report(record, "node_life", f"a record of another start after record {last['n']}")
+        if record["at_ns"] < last["at_ns"]:
+            self._out.report(record, "clock", f"{record['at_ns']} ns follows {last['at_ns']} ns")
+        if record["wall_ns"] - record["at_ns"] != self._offset_ns:
+            evidence = f"the wall clock is {record['wall_ns'] - record['at_ns']} ns ahead"
+            self._out.report(record, "clock", f"{evidence}, before {last['wall_ns'] - last['at_ns']} ns")
+        if record["event"] in ("node_started", "node_continued"):
+            self._out.report(record, "node_life", f"{record['event']} in the midst of a segment")
+
     def _begin(self, record: Record) -> None:
         self._first = record
+        self._offset_ns = record["wall_ns"] - record["at_ns"]
         common = ("node", "incarnation", "n", "at_ns", "wall_ns")
         settings = (
             record if record["event"] in ("node_started", "node_continued") else {name: record[name] for name in common}
@@ -137,13 +153,13 @@ class Journal:
         self._life = {**settings, "event": "life"}
 
 
-def units_of(record: Record) -> Iterator[Unit]:
-    """Yield who judges a record."""
+def units_of(record: Record) -> list[Unit]:
+    """Return who judges a record."""
     event = record["event"]
-    if event in SESSION_EVENTS:
-        yield "session", record["session"]
+    units: list[Unit] = [("session", record["session"])] if event in SESSION_EVENTS else []
     if event in LANE_EVENTS and record.get("lane") is not None:
-        yield "lane", record["origin"], str(record["lane"])
+        units.append(("lane", record["origin"], str(record["lane"])))
+    return units
 
 
 def report_gap(out: Output, record: Record, before: int) -> None:

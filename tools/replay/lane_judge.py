@@ -16,7 +16,6 @@ from triack.tools.replay.incoming_check import DEAD_LETTER_LANE, Incoming, Recei
 from triack.tools.replay.latencies import Latencies
 from triack.tools.replay.outgoing_check import Outgoing
 from triack.tools.replay.ranges import RangeSet, Span, size
-from triack.tools.replay.runs import packets_of
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.stories import Story, segments
 
@@ -51,6 +50,10 @@ class LaneJudge:
         self._answered: dict[tuple[str, str], Record] = {}
         # (name, sequence) -> node -> value -> the first record that has it.
         self._said: defaultdict[tuple[str, int], dict[str, dict[object, Record]]] = defaultdict(dict)
+        # All names of a record together, by which most say nothing new.
+        self._named: set[tuple[str, int, str | None, str | None, str | None]] = set()
+        # Nodes that say what they found at a start.
+        self._recovering: set[str] = set()
 
     def _sender(self, node: str) -> Outgoing:
         if node not in self._senders:
@@ -79,15 +82,25 @@ class LaneJudge:
             return
         if event[0] != "~":
             self._note_names(record)
-            recovers = event == "position_recovered" or (event == "queued" and record.get("recovered"))
-            if not recovers:
-                self._sender(node).handle_other(record)
-                self._receiver(node).handle_other(record)
+            if node in self._recovering:
+                self._end_recovery(record)
         self._SEES[event](self, record)
 
+    def _end_recovery(self, record: Record) -> None:
+        """A start has said what it found when it says anything else."""
+        if record["event"] != "position_recovered" and not (record["event"] == "queued" and record.get("recovered")):
+            self._recovering.discard(record["node"])
+            self._sender(record["node"]).handle_other(record)
+            self._receiver(record["node"]).handle_other(record)
+
     def _note_names(self, record: Record) -> None:
+        get = record.get
+        names = record["node"], record["sequence"], get("class"), get("queue"), get("peer_name")
+        if names in self._named or self._lane == DEAD_LETTER_LANE:
+            return
+        self._named.add(names)
         for name in ("class", "queue", "peer_name"):
-            if name in record and self._lane != DEAD_LETTER_LANE:
+            if name in record:
                 values = self._said[(name, record["sequence"])].setdefault(record["node"], {})
                 if record[name] not in values:
                     values[record[name]] = record
@@ -118,6 +131,7 @@ class LaneJudge:
                 side.finish_start(Due("started", node, before + 1, end_ns=start - 1))
             if before != start:
                 side.handle_started(record)
+                self._recovering.add(node)
             side.handle_life(record)
 
     # ---- what single records tell
@@ -150,9 +164,10 @@ class LaneJudge:
         self._sender(record["node"]).handle_removed(record)
 
     def _weigh(self, record: Record) -> None:
-        story = self._story(record)
-        for first, last, carried in packets_of(record):
-            self._put(story, carried.number, carried.number + last - first, carried.messages)
+        story, number = self._story(record), record["number"]
+        for packets, messages in record["counts"]:
+            self._put(story, number, number + packets - 1, messages)
+            number += packets
 
     def _put(self, story: Story, first: int, last: int, messages: int) -> None:
         if story.weights.put(first, last, messages) and self._forgets:
@@ -241,6 +256,26 @@ class LaneJudge:
 
     # ---- the whole lane
 
+    def join(self, other: LaneJudge) -> None:
+        """Take over what another judge of the lane has seen, of nodes that are behind this one's in order."""
+        self._senders |= other._senders
+        self._receivers |= other._receivers
+        self._starts |= other._starts
+        self._lives |= other._lives
+        self._last |= other._last
+        for sequence, story in other._stories.items():
+            self._stories[sequence].join(story)
+        for sequence, latencies in other._latencies.items():
+            self._latencies[sequence].join(latencies, self._out)
+        self._hops |= other._hops
+        self._removals += other._removals
+        for sequence, numbers in other._order_acks.items():
+            self._order_acks[sequence].join(numbers)
+        self._order_acked = {**other._order_acked, **self._order_acked}
+        self._answered |= other._answered
+        for name, by_node in other._said.items():
+            self._said[name] |= by_node
+
     def finish(self) -> None:
         """Judge what only all records of all nodes show; more of them may follow."""
         if self._lane == DEAD_LETTER_LANE:
@@ -302,12 +337,12 @@ class LaneJudge:
         unsettled = []
         for commit in known.commits:
             at, record, first, last = commit
-            unqueued = list(story.queued.missing(first, last))
+            unqueued = story.queued.missing(first, last)
             for low, high in unqueued:
                 self._at(record, "queue", "committed but not queued", sequence, origin, number=low, last=high)
             packets, messages = known.counts.total(first, last)
             counted = packets == last - first + 1 and messages == record["count"]
-            if packets == last - first + 1 and not counted and not list(removed.overlap(first, last)):
+            if packets == last - first + 1 and not counted and not removed.overlap(first, last):
                 evidence = f"{record['count']} messages committed, their packets hold {messages}"
                 self._at(record, "claims", evidence, sequence, number=first, last=last)
             if (

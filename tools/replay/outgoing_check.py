@@ -10,7 +10,6 @@ from typing import Final
 
 from triack.tools.replay.findings import Due, Output, Record
 from triack.tools.replay.ranges import RangeSet, Span, size
-from triack.tools.replay.runs import Carried, packets_of
 from triack.tools.replay.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.tier_check import Tiers
 
@@ -140,7 +139,7 @@ class Outgoing:
                         record, "claims", "recovered twice in one start", record["sequence"], number=low, last=high
                     )
                 again.add(first, last)
-            news = list(sender.queued.missing(first, last))
+            news = sender.queued.missing(first, last)
         else:
             self._end_recovery(record)
             for low, high in sender.queued.overlap(first, last):
@@ -176,28 +175,29 @@ class Outgoing:
         """Packets left in a session."""
         sender, sequence, session = self._sequence(record), record["sequence"], record["session"]
         sender.cls = record["class"]
-        carried = self._carried.setdefault(session, {}).setdefault(sequence, RangeSet())
-        for begin, end, packet in packets_of(record):
-            first, last = packet.number, packet.number + end - begin
-            again = size(sender.sent.overlap(first, last))
-            if again:
-                self._out.count("resends", again)
-                self._out.chart("resends", record["wall_ns"], again)
-            sender.sent.add(first, last)
-            if self.is_origin:
-                self._judge_send(record, sender, packet, last, carried)
-            carried.add(first, last)
+        carried = self._carried.setdefault(session, {}).get(sequence)
+        if carried is None:
+            carried = self._carried[session][sequence] = RangeSet()
+        first, last = record["number"], record["number"] + record["packets"] - 1
+        again = last - first + 1 - size(sender.sent.put(first, last))
+        if again:
+            self._out.count("resends", again)
+            self._out.chart("resends", record["wall_ns"], again)
+        if self.is_origin:
+            self._judge_send(record, sender, last, carried)
+        carried.add(first, last)
+        if sequence in self._left:
             self._left[sequence].take(first, last)
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_sent(record)
 
-    def _judge_send(self, record: Record, sender: Sender, packet: Carried, last: int, carried: RangeSet) -> None:
-        sequence, session, first, previous = record["sequence"], record["session"], packet.number, packet.previous
+    def _judge_send(self, record: Record, sender: Sender, last: int, carried: RangeSet) -> None:
+        sequence, session, first, previous = record["sequence"], record["session"], record["number"], record["previous"]
         for low, high in sender.queued.missing(first, last):
             self._at(record, "queue", "sent but not queued", sequence, session=session, number=low, last=high)
         if previous >= first:
             self._at(record, "previous", f"{first} names {previous} as its previous", sequence, number=first)
-        if sender.cls == TRANSACTIONAL:
+        if sender.cls == TRANSACTIONAL and previous < first - 1:
             sender.skipped += [(record, "", span) for span in sender.wanted.overlap(previous + 1, first - 1)]
         top = carried.lasts[-1] if carried else 0
         if first > top + 1:
@@ -299,7 +299,7 @@ class Outgoing:
         told = RangeSet()
         for record, session, (first, last) in sender.skipped:
             for low, high in sender.removed.missing(first, last):
-                for begin, end in list(told.missing(low, high)):
+                for begin, end in told.missing(low, high):
                     told.add(begin, end)
                     if session:
                         evidence = f"unacknowledged when its session failed, and passed over by session {session}"

@@ -55,9 +55,28 @@ class RangeSet:
         self.firsts[low:high] = [first]
         lasts[low:high] = [last]
 
+    def put(self, first: int, last: int) -> list[Span]:
+        """Add the numbers from first to last; return those that were not there. Fast where they belong to the end."""
+        lasts = self.lasts
+        if first > last:
+            return []
+        if not lasts or first > lasts[-1]:
+            self.add(first, last)
+            return [(first, last)]
+        if self.firsts[-1] <= first:
+            end = lasts[-1]
+            if last <= end:
+                return []
+            lasts[-1] = last
+            return [(end + 1, last)]
+        news = self.missing(first, last)
+        if news:
+            self.add(first, last)
+        return news
+
     def take(self, first: int, last: int) -> list[Span]:
         """Remove the numbers from first to last; return those that were there."""
-        taken = list(self.overlap(first, last))
+        taken = self.overlap(first, last)
         if taken:
             low = bisect_left(self.lasts, first)
             high = low + len(taken)
@@ -68,21 +87,45 @@ class RangeSet:
             self.lasts[low:high] = [span[1] for span in left]
         return taken
 
-    def overlap(self, first: int, last: int) -> Iterator[Span]:
-        """Yield the parts of first to last that are in the set."""
-        at = bisect_left(self.lasts, first)
-        while first <= last and at < len(self.lasts) and self.firsts[at] <= last:
-            yield max(first, self.firsts[at]), min(last, self.lasts[at])
+    def overlap(self, first: int, last: int) -> list[Span]:
+        """Return the parts of first to last that are in the set."""
+        firsts, lasts = self.firsts, self.lasts
+        if not lasts or first > lasts[-1] or first > last:
+            return []
+        at = bisect_left(lasts, first)
+        found: list[Span] = []
+        while at < len(lasts) and firsts[at] <= last:
+            found.append((max(first, firsts[at]), min(last, lasts[at])))
             at += 1
+        return found
 
-    def missing(self, first: int, last: int) -> Iterator[Span]:
-        """Yield the parts of first to last that are not in the set."""
-        for begin, end in self.overlap(first, last):
+    def missing(self, first: int, last: int) -> list[Span]:
+        """Return the parts of first to last that are not in the set."""
+        if first > last:
+            return []
+        there = self.overlap(first, last)
+        if not there:
+            return [(first, last)]
+        found: list[Span] = []
+        for begin, end in there:
             if first < begin:
-                yield first, begin - 1
+                found.append((first, begin - 1))
             first = end + 1
         if first <= last:
-            yield first, last
+            found.append((first, last))
+        return found
+
+    def join(self, other: RangeSet) -> None:
+        """Add the numbers of another set."""
+        for first, last in other:
+            self.add(first, last)
+
+    def lacks(self, first: int, last: int) -> int:
+        """Return how many of the numbers from first to last are not in the set."""
+        lasts = self.lasts
+        if not lasts or first > lasts[-1]:
+            return max(0, last - first + 1)
+        return size(self.missing(first, last))
 
 
 def size(spans: Iterable[Span]) -> int:
@@ -111,6 +154,12 @@ class Tally:
         self.again += self.numbers.overlap(first, last)
         self.numbers.add(first, last)
         self.count += count
+
+    def join(self, other: Tally) -> None:
+        """Add what another one counts."""
+        for first, last in other:
+            self.add(first, last, 0)
+        self.count += other.count
 
     def __iter__(self) -> Iterator[Span]:
         """Yield spans of which each number has as many as it came times."""

@@ -36,9 +36,22 @@ class Carried(NamedTuple):
         """What the packet so many places further on in the same run carries."""
         if step == 0 or self.lane < 0:
             return self
-        number = self.number + step
+        cls, origin, lane, sequence, number, previous, messages = self
+        number += step
         # Of other classes a whole run names the packets before it.
-        return self._replace(number=number, previous=number - 1 if self.cls == TRANSACTIONAL else self.previous)
+        previous = number - 1 if cls == TRANSACTIONAL else previous
+        return Carried(cls, origin, lane, sequence, number, previous, messages)
+
+    def leads_to(self, step: int, other: Carried) -> bool:
+        """Whether the packet so many places further on in the same run carries that: it may be one of the run."""
+        if self.lane < 0 or step == 0:
+            return self == other
+        # What mostly differs, first.
+        return self.number + step == other.number and self.messages == other.messages and self.plus(step) == other
+
+
+Run = tuple[int, int, Carried]
+"""The first and the last of consecutive packets, and what the first one carries."""
 
 
 class Runs:
@@ -48,10 +61,19 @@ class Runs:
 
     def __init__(self) -> None:
         self._begins: list[int] = []
-        self._runs: list[tuple[int, int, Carried]] = []
+        self._runs: list[Run] = []
 
-    def __iter__(self) -> Iterator[tuple[int, int, Carried]]:
+    def __iter__(self) -> Iterator[Run]:
         return iter(self._runs)
+
+    def __getstate__(self) -> list[tuple[int, int, tuple[Any, ...]]]:
+        """Plain tuples are kept several times as fast."""
+        return [(first, last, tuple(carried)) for first, last, carried in self._runs]
+
+    def __setstate__(self, runs: list[tuple[int, int, tuple[Any, ...]]]) -> None:
+        """Runs are again what they were."""
+        self._runs = [(first, last, Carried(*carried)) for first, last, carried in runs]
+        self._begins = [first for first, _, _ in runs]
 
     @property
     def last(self) -> int:
@@ -70,8 +92,13 @@ class Runs:
             last: the last packet.
             carried: what the first of them carries.
         """
-        if first > self.last:
-            self._insert(first, last, carried)
+        runs = self._runs
+        if not runs or first > runs[-1][1]:
+            if runs and runs[-1][1] == first - 1 and runs[-1][2].leads_to(first - runs[-1][0], carried):
+                runs[-1] = (runs[-1][0], last, runs[-1][2])
+            else:
+                runs.append((first, last, carried))
+                self._begins.append(first)
             return
         for low, high in list(self.lacking(first, last)):
             self._insert(low, high, carried.plus(low - first))
@@ -81,14 +108,22 @@ class Runs:
         runs = self._runs
         at = bisect_right(self._begins, first)
         end = at
-        if at and runs[at - 1][1] == first - 1 and runs[at - 1][2].plus(first - runs[at - 1][0]) == carried:
+        if at and runs[at - 1][1] == first - 1 and runs[at - 1][2].leads_to(first - runs[at - 1][0], carried):
             at -= 1
             first, carried = runs[at][0], runs[at][2]
-        if end < len(runs) and runs[end][0] == last + 1 and carried.plus(last + 1 - first) == runs[end][2]:
+        if end < len(runs) and runs[end][0] == last + 1 and carried.leads_to(last + 1 - first, runs[end][2]):
             last = runs[end][1]
             end += 1
         runs[at:end] = [(first, last, carried)]
         self._begins[at:end] = [first]
+
+    def has(self, first: int, last: int, carried: Carried) -> bool:
+        """Whether one run has all packets from first to last, and the first of them carries that."""
+        at = bisect_right(self._begins, first) - 1
+        if at < 0:
+            return False
+        begin, end, known = self._runs[at]
+        return last <= end and known.leads_to(first - begin, carried)
 
     def lacking(self, first: int, last: int) -> Iterator[Span]:
         """Yield the parts of first to last that are not there."""
@@ -99,18 +134,24 @@ class Runs:
         if first <= last:
             yield first, last
 
-    def within(self, first: int, last: int) -> Iterator[tuple[int, int, Carried]]:
+    def within(self, first: int, last: int) -> Iterator[Run]:
         """Yield the runs of the packets from first to last, cut to them."""
+        runs = self._runs
         at = max(bisect_right(self._begins, first) - 1, 0)
-        while at < len(self._runs) and self._runs[at][0] <= last:
-            begin, end, carried = self._runs[at]
-            low, high = max(begin, first), min(end, last)
-            if low <= high:
-                yield low, high, carried.plus(low - begin)
+        while at < len(runs):
+            begin, end, carried = runs[at]
+            if begin > last:
+                break
+            if end >= first:
+                high = min(end, last)
+                if begin < first:
+                    yield first, high, carried.plus(first - begin)
+                else:
+                    yield begin, high, carried
             at += 1
 
 
-def packets_of(record: dict[str, Any]) -> Iterator[tuple[int, int, Carried]]:
+def packets_of(record: dict[str, Any]) -> Iterator[Run]:
     """Yield the packets of a record in runs: first, last, and what the first one carries."""
     packet, cls = record["packet"], record["class"]
     if record.get("lane") is None:

@@ -7,7 +7,7 @@ were store-acked, and what the session carried when it ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from triack.tools.replay.answer_check import Answers
@@ -15,7 +15,7 @@ from triack.tools.replay.findings import LATE_NS, Due, Opening, Output, Record
 from triack.tools.replay.idle_check import Quiet, judge_close, judge_open
 from triack.tools.replay.policy_check import judge_policy
 from triack.tools.replay.ranges import RangeSet, Span, size
-from triack.tools.replay.runs import Carried, Runs, packets_of
+from triack.tools.replay.runs import Carried, Run, Runs, packets_of
 from triack.tools.replay.schema import CLOSE_REASONS, EXPRESS, FAILURE_REASONS, RECOVERABLE
 from triack.tools.replay.silence_check import Left, Silence, judge_patience, judge_store_patience, judge_timeout
 
@@ -41,10 +41,9 @@ class Given:
 
     def take(self, record: Record) -> list[Span]:
         """Note an ack and return what it newly covers."""
-        spans = [(1, record["cumulative"]), *map(tuple, record["ranges"])]
-        news = [part for first, last in spans for part in self.covered.missing(first, last)]
-        for first, last in news:
-            self.covered.add(first, last)
+        news = self.covered.put(1, record["cumulative"])
+        for first, last in record["ranges"]:
+            news += self.covered.put(first, last)
         self.cumulative = max(self.cumulative, record["cumulative"])
         return news
 
@@ -219,7 +218,9 @@ class SessionJudge:
             return
         if "store_ack_delay_ns" in end.opened:
             end.takes.add((origin, lane))
-            terms = {"delay_ns": end.opened["store_ack_delay_ns"], "threshold": end.opened["store_ack_threshold"]}
+            opened = end.opened
+            terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened.get("store_ack_bytes", 0)}
+            terms["delay_ns"] = opened["store_ack_delay_ns"]
             self._fact("~taking", record, origin, lane, session=self._session, **terms)
 
     def _end_taking(self, end: End, record: Record) -> None:
@@ -229,7 +230,9 @@ class SessionJudge:
         end.takes = None
 
     def _judge_quiet(self, end: End, record: Record) -> None:
-        if end.opened is not None and not end.waits and (said := end.quiet.look(end.opened, record)):
+        if end.opened is None or end.unacked or end.store_silence.waiting:
+            return
+        if said := end.quiet.look(end.opened, record):
             self._report(record, "idle_open", said)
 
     def _fact(self, event: str, record: Record, origin: str, lane: int, **fields: object) -> None:
@@ -241,26 +244,43 @@ class SessionJudge:
     def _on_sent(self, end: End, record: Record) -> None:
         self._judge_quiet(end, record)
         end.quiet.since_ns = record["at_ns"]
-        for first, last, carried in packets_of(record):
-            known = list(end.sent.within(first, last))
-            for low, high, before in known:
-                if not record["resend"]:
-                    self._report(record, "wire", "a resend, and unmarked", number=low, last=high)
-                elif before != carried.plus(low - first):
-                    self._report(record, "wire", "sent again with something else", number=low, last=high)
-            for low, high in list(end.sent.lacking(first, last)):
-                if record["resend"]:
-                    self._report(record, "wire", "a resend that is none", number=low, last=high)
-                elif low != end.sent.last + 1:
-                    self._report(record, "wire", f"follows packet {end.sent.last}", number=low, last=high)
-                self._send_first(end, record, low, high, carried.plus(low - first))
-            if known and carried.lane < 0:
-                again = size((low, high) for low, high, _ in known)
+        first, sent = record["packet"], end.sent
+        if not record["resend"] and first == sent.last + 1:
+            what = None
+            for low, high, carried in packets_of(record):
+                sent.put(low, high, carried)
+                what = what or carried
+            if what is not None:
+                self._send_first(end, record, first, sent.last, what)
+            return
+        for low, high, carried in packets_of(record):
+            if record["resend"] and sent.has(low, high, carried):
+                again = high - low + 1
+            else:
+                again = self._send_again(end, record, low, high, carried)
+            if again and carried.lane < 0:
                 self._out.count("resends", again)
                 self._out.chart("resends", record["wall_ns"], again)
 
+    def _send_again(self, end: End, record: Record, first: int, last: int, carried: Carried) -> int:
+        """Judge packets that are neither the next ones nor the same again; return how many had been sent."""
+        known = list(end.sent.within(first, last))
+        for low, high, before in known:
+            if not record["resend"]:
+                self._report(record, "wire", "a resend, and unmarked", number=low, last=high)
+            elif before != carried.plus(low - first):
+                self._report(record, "wire", "sent again with something else", number=low, last=high)
+        for low, high in list(end.sent.lacking(first, last)):
+            if record["resend"]:
+                self._report(record, "wire", "a resend that is none", number=low, last=high)
+            elif low != end.sent.last + 1:
+                self._report(record, "wire", f"follows packet {end.sent.last}", number=low, last=high)
+            end.sent.put(low, high, carried.plus(low - first))
+            self._send_first(end, record, low, high, carried)
+        return size((low, high) for low, high, _ in known)
+
     def _send_first(self, end: End, record: Record, first: int, last: int, carried: Carried) -> None:
-        end.sent.put(first, last, carried)
+        """Packets have left for the first time, all of them in the stream of one of them."""
         if carried.lane >= 0 and (carried.origin, carried.lane) not in end.lanes:
             end.lanes.add((carried.origin, carried.lane))
             if end.opened is not None:
@@ -268,11 +288,12 @@ class SessionJudge:
                 self._fact("~carried", record, carried.origin, carried.lane, peer=peer, opened_ns=opened_ns)
         for fact, early in (("~stored", end.stored), ("~acked", end.acked)):
             if early and early.firsts[0] <= last and early.lasts[-1] >= first:
-                self._free(record, fact, list(early.overlap(first, last)), end.sent)
+                for low, high in early.overlap(first, last):
+                    self._free(record, fact, end.sent.within(low, high))
         if carried.cls != EXPRESS:
             end.left.put(first, last, record["at_ns"])
-            end.store_silence.send(size(end.stored.missing(first, last)), record)
-        waiting = size(end.acked.missing(first, last))
+            end.store_silence.send(end.stored.lacks(first, last), record)
+        waiting = end.acked.lacks(first, last)
         end.silence.send(waiting, record)
         if not waiting:
             return
@@ -297,17 +318,21 @@ class SessionJudge:
         if record.get("lane") is not None:
             self._take_lane(end, record)
         end.answers.handle_received(record, gap=record["packet"] != end.received.last + 1)
+        duplicate, received = record["duplicate"], end.received
         for first, last, carried in packets_of(record):
-            for low, high, before in end.received.within(first, last):
-                if not record["duplicate"]:
-                    self._report(record, "wire", "a duplicate, and unmarked", number=low, last=high)
-                elif before != carried.plus(low - first):
-                    self._report(record, "wire", "arrived again with something else", number=low, last=high)
-            if record["duplicate"]:
-                for low, high in end.received.lacking(first, last):
+            if duplicate:
+                if received.has(first, last, carried):
+                    continue
+                for low, high, before in received.within(first, last):
+                    if before != carried.plus(low - first):
+                        self._report(record, "wire", "arrived again with something else", number=low, last=high)
+                for low, high in received.lacking(first, last):
                     self._report(record, "wire", "a duplicate that is none", number=low, last=high)
-            end.received.put(first, last, carried)
-        if record["duplicate"]:
+            elif first <= received.last:
+                for low, high, _ in received.within(first, last):
+                    self._report(record, "wire", "a duplicate, and unmarked", number=low, last=high)
+            received.put(first, last, carried)
+        if duplicate:
             self._out.count("duplicates_on_wire", record["packets"])
             self._out.chart("duplicates", record["wall_ns"], record["packets"])
 
@@ -318,21 +343,28 @@ class SessionJudge:
         end.answers.handle_sent(record)
 
     def _on_store_ack_sent(self, end: End, record: Record) -> None:
-        for first, last in self._give(end, "store_ack", "store_ack_unsent", record):
-            self._free(record, "~store_acked", [(first, last)], end.received)
+        for known in self._give(end, "store_ack", "store_ack_unsent", record):
+            self._free(record, "~store_acked", known)
         if len(record["ranges"]) >= ACK_RANGES_MAX:
             self._end_taking(end, record)
 
-    def _give(self, end: End, kind: str, check: str, record: Record) -> list[Span]:
+    def _give(self, end: End, kind: str, check: str, record: Record) -> list[list[Run]]:
+        """Judge an ack that leaves; return the packets that it newly covers."""
         given = end.given[kind]
         if record["cumulative"] < given.cumulative:
             evidence = f"{ACK_EVENTS[kind]} {record['cumulative']} follows {given.cumulative}"
             self._report(record, "ack_taken_back", evidence, number=record["cumulative"])
         self._judge_ranges(record)
-        news = given.take(record)
-        for first, last in _lacking(news, end.received):
-            self._report(record, check, "acknowledged but not received before", number=first, last=last)
-        return news
+        said = check, "acknowledged but not received before"
+        return [self._known(end.received, first, last, record, *said) for first, last in given.take(record)]
+
+    def _known(self, runs: Runs, first: int, last: int, record: Record, check: str, evidence: str) -> list[Run]:
+        """Return the packets from first to last; report those that are not there."""
+        known = list(runs.within(first, last))
+        if sum([high - low + 1 for low, high, _ in known]) <= last - first:
+            for low, high in runs.lacking(first, last):
+                self._report(record, check, evidence, number=low, last=high)
+        return known
 
     def _judge_ranges(self, record: Record) -> None:
         before = record.get("cumulative", 0)
@@ -348,10 +380,9 @@ class SessionJudge:
         acked = 0
         self._judge_ranges(record)
         for first, last in self._news(end.acked, record):
-            for low, high in _lacking([(first, last)], end.sent):
-                self._report(record, "ack_unreceived", "acknowledged but not sent before", number=low, last=high)
-            acked += size((low, high) for low, high, _ in end.sent.within(first, last))
-            self._free(record, "~acked", [(first, last)], end.sent)
+            known = self._known(end.sent, first, last, record, "ack_unreceived", "acknowledged but not sent before")
+            acked += sum([high - low + 1 for low, high, _ in known])
+            self._free(record, "~acked", known)
         end.unacked -= acked
         end.silence.hear(record, acked=acked)
         end.quiet.free_ns = record["at_ns"]
@@ -362,13 +393,12 @@ class SessionJudge:
         stored, left_ns = 0, None
         self._judge_ranges(record)
         for first, last in self._news(end.stored, record):
-            for low, high in _lacking([(first, last)], end.sent):
-                self._report(record, "ack_unreceived", "store-acked but not sent before", number=low, last=high)
-            durable = [(low, high) for low, high, what in end.sent.within(first, last) if what.cls != EXPRESS]
+            known = self._known(end.sent, first, last, record, "ack_unreceived", "store-acked but not sent before")
+            durable = [(low, high) for low, high, what in known if what.cls != EXPRESS]
             if durable and not stored:
                 left_ns = end.left.take(durable[0][0])
             stored += size(durable)
-            self._free(record, "~stored", [(first, last)], end.sent)
+            self._free(record, "~stored", known)
         if stored:
             self._judge_store_patience(end, left_ns, record)
             end.store_silence.hear(record, acked=stored)
@@ -382,27 +412,39 @@ class SessionJudge:
 
     def _news(self, covered: RangeSet, record: Record) -> list[Span]:
         """Add an ack's ranges to what is covered, and return what is new; all of it should be."""
-        news = [part for first, last in record["ranges"] for part in covered.missing(first, last)]
+        news: list[Span] = []
         for first, last in record["ranges"]:
             for low, high in covered.overlap(first, last):
                 self._report(record, "claims", "acknowledged as new, and was before", number=low, last=high)
-        for first, last in news:
-            covered.add(first, last)
+            news += covered.put(first, last)
         return news
 
-    def _free(self, record: Record, fact: str, spans: list[Span], runs: Runs) -> None:
-        """Tell lanes which of their packets an ack is about."""
-        for first, last in spans:
-            for low, high, carried in runs.within(first, last):
-                if carried.lane >= 0 and (fact != "~acked" or carried.cls != RECOVERABLE):
-                    numbers = {"first": carried.number, "last": carried.number + high - low}
-                    where = {"class": carried.cls, "sequence": carried.sequence, "session": self._session}
-                    self._fact(fact, record, carried.origin, carried.lane, packet=low, **where, **numbers)
+    def _free(self, record: Record, fact: str, known: Iterable[Run]) -> None:
+        """Tell lanes which of their packets an ack is about, those of consecutive numbers together."""
+        told: Record | None = None
+        for low, high, (cls, origin, lane, sequence, number, _, _) in known:
+            if lane < 0 or (cls == RECOVERABLE and fact == "~acked"):
+                continue
+            stream = origin, lane, sequence, number
+            if told and (told["origin"], told["lane"], told["sequence"], told["last"] + 1) == stream:
+                told["last"] = number + high - low
+                continue
+            told = {
+                "event": fact, "origin": origin, "lane": lane, "node": record["node"], "n": record["n"],
+                "incarnation": record["incarnation"], "at_ns": record["at_ns"], "wall_ns": record["wall_ns"],
+                "class": cls, "sequence": sequence, "session": self._session, "first": number,
+                "last": number + high - low,
+            }  # fmt: skip
+            self._out.facts.append(told)
 
     def _on_ping_sent(self, end: End, record: Record) -> None:
         end.silence.ping(record)
 
     # ---- the whole session
+
+    def join(self, other: SessionJudge) -> None:
+        """Take over the ends that another judge of the session has seen, which are of other nodes."""
+        self.ends = dict(sorted({**self.ends, **other.ends}.items()))
 
     def is_over(self, heard: Mapping[str, tuple[int, int]]) -> bool:
         """Whether nothing more can come of it, or only long after its end.
@@ -518,14 +560,10 @@ class SessionJudge:
     }
 
 
-def _lacking(spans: list[Span], runs: Runs) -> Iterator[Span]:
-    """Yield the parts of the spans that the runs do not have."""
-    for first, last in spans:
-        yield from runs.lacking(first, last)
-
-
 def _unlike(first: int, last: int, carried: Carried, runs: Runs) -> Iterator[Span]:
     """Yield the parts of a run that other runs lack or have with something else in them."""
+    if runs.has(first, last, carried):
+        return
     yield from runs.lacking(first, last)
     for low, high, other in runs.within(first, last):
         if other != carried.plus(low - first):

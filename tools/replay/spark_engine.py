@@ -18,12 +18,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
 from triack.base.errors import ReplayError
+from triack.tools.replay.checkpoint import freeze, revive
 from triack.tools.replay.conclusion import World, accuse, decide, place, summarize
 from triack.tools.replay.dealing import Chunk, deal, in_order, unpack_chunk
 from triack.tools.replay.files import read_content
 from triack.tools.replay.findings import Due, Finding, Life, Opening, Output, Record
 from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
-from triack.tools.replay.judge import judge_of
+from triack.tools.replay.parting import Part
 from triack.tools.replay.schema import Verdict, Violation
 from triack.tools.replay.series import Series
 from triack.tools.replay.spark_files import find_files, outermost, require_files
@@ -54,8 +55,10 @@ TASK_RECORDS: Final = 100_000
 GC_THRESHOLD: Final = (50_000, 20, 100)
 """In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has
 it look through them again and again, for a sixth of its time."""
+PART: Final = "part"
+"""The kind of a row that has what one node tells of a unit, as far as it was judged."""
 PENDING: Final = 2_048
-"""Findings and facts of a unit that are handed on together, before it is judged to its end."""
+"""Records of which findings and facts are handed on together, before a unit is judged to its end."""
 Row = tuple[str, str, str, int, int, int, bytes]
 _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
     "file": str,
@@ -83,16 +86,27 @@ def deal_records(records: DataFrame) -> DataFrame:
 
 
 def judge(dealt: DataFrame, kind: str, tasks: int) -> DataFrame:
-    """Judge all units of a kind; return what is found, and of sessions facts for lanes.
+    """Judge what each node tells of the units of a kind; return what is found, the parts, and facts for lanes.
 
     Args:
         dealt: what ``deal_files`` returned, and for lanes the facts of their sessions.
         kind: ``session`` or ``lane``.
         tasks: how many share the work: each costs the start of a Python.
     """
-    mine = dealt.where(f.col("kind") == kind).repartition(tasks, "unit")
+    mine = dealt.where(f.col("kind") == kind).repartition(tasks, "unit", "node")
     ordered = mine.sortWithinPartitions("unit", "node", "incarnation", "n", "place")
-    return ordered.mapInArrow(each(_judge_units), DEALT)
+    return ordered.mapInArrow(each(_judge_parts), DEALT)
+
+
+def join(judged: DataFrame, tasks: int) -> DataFrame:
+    """Make the parts of each unit one, and return what they show together.
+
+    Args:
+        judged: what ``judge`` returned.
+        tasks: as there.
+    """
+    parts = judged.where(f.col("kind") == PART).repartition(tasks, "unit")
+    return parts.sortWithinPartitions("unit", "node").mapInArrow(each(_join_parts), DEALT)
 
 
 # ---- what runs on the workers
@@ -158,18 +172,26 @@ def _deal_segment(path: str, records: Iterable[Record]) -> Iterator[Row]:
     yield from results(out)
 
 
-def _judge_units(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
-    for (kind, name), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"])):
-        out = Output()
-        judge = judge_of(unit_of(kind, name), out)
+def _judge_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    for (kind, name, node), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"], row["node"])):
+        part = Part(unit_of(kind, name))
         for records in in_order(opened(mine)):
-            for record in records:
-                judge.see(record)
-                if len(out.facts) + len(out.findings) >= PENDING:
-                    yield from told(out)
-        judge.finish()
-        yield from told(out)
-        yield from results(out)
+            for begin in range(0, len(records), PENDING):
+                part.see(records[begin : begin + PENDING])
+                yield from told(part.out)
+        yield from results(part.out)
+        part.out.clear()
+        yield PART, f"{kind}/{name}", node, 0, 0, 0, freeze(part)
+
+
+def _join_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    for _, mine in groupby(rows, key=lambda row: row["unit"]):
+        parts = [revive(row["data"], Part) for row in mine]
+        for other in parts[1:]:
+            parts[0].join(other)
+        parts[0].finish()
+        for part in parts:
+            yield from results(part.out)
 
 
 def unit_of(kind: str, name: str) -> Unit:
@@ -356,8 +378,10 @@ def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
     tasks = 1 + (size or 0) // TASK_BYTES
     sessions = judge(dealt, "session", tasks).persist()
     kept.append(sessions)
-    lanes = judge(dealt.unionByName(sessions.where("kind = 'lane'")), "lane", tasks)
-    found = dealt.unionByName(sessions).where("kind = 'found'").unionByName(lanes).persist()
+    lanes = judge(dealt.unionByName(sessions.where("kind = 'lane'")), "lane", tasks).persist()
+    kept.append(lanes)
+    judged = sessions.unionByName(lanes)
+    found = dealt.unionByName(judged).where("kind = 'found'").unionByName(join(judged, tasks)).persist()
     kept.append(found)
     return found
 

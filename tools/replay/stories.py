@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from triack.tools.replay.ranges import RangeSet, Span, Tally
-from triack.tools.replay.schema import EXPRESS, RECOVERABLE, TRANSACTIONAL
+from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.weights import Weights
 
 Counted = tuple[int, int, int]
@@ -38,6 +38,19 @@ class Story:
         self.acked = 0
         self.stored = RangeSet()
         self.weights = Weights()
+
+    def join(self, other: Story) -> None:
+        """Take over what the records of other nodes tell."""
+        self.cls = max(self.cls, other.cls, key=CLASS_CODES.__getitem__)
+        self.counted.join(other.counted)
+        self.fresh += other.fresh
+        self.recovered += other.recovered
+        self.removed += other.removed
+        for mine, others in ((self.queued, other.queued), (self.covered, other.covered), (self.stored, other.stored)):
+            mine.join(others)
+        self.commits |= other.commits
+        self.acked = max(self.acked, other.acked)
+        self.weights.join(other.weights)
 
     @property
     def given_up(self) -> RangeSet:

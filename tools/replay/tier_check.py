@@ -89,7 +89,7 @@ class Tiers:
 
     def handle_arrived(self, record: Record, first: int, last: int) -> None:
         """The next hop has packets; from here on only their order ack is missing."""
-        if self._arrived is None and list(self._to_send.missing(first, last)):
+        if self._arrived is None and self._to_send.missing(first, last):
             self._arrived = record
 
     def handle_progress(self, record: Record, *, outstanding: bool) -> None:

@@ -53,6 +53,14 @@ class Weights:
         self._firsts[low:high] = [part[0] for part in parts]
         return raised
 
+    def join(self, other: Weights) -> None:
+        """Note the counts of another one, as ``put`` does."""
+        if not self._runs:
+            self._firsts, self._runs = list(other._firsts), [list(run) for run in other._runs]
+            return
+        for first, last, count in other._runs:
+            self.put(first, last, count)
+
     def get(self, number: int) -> int | None:
         """Return a packet's count, or None."""
         at = bisect_right(self._firsts, number) - 1

@@ -32,3 +32,13 @@ def test_each_message_is_measured_once() -> None:
 
 def test_what_was_not_queued_waits() -> None:
     assert measured("committed")[0] == {}
+
+
+def test_what_two_have_seen_is_measured_together() -> None:
+    """Whoever of them heard of what."""
+    for one, other in (("queued", "committed"), ("committed", "queued")):
+        (_, mine), (_, others), out = measured(one), measured(other), Output()
+        mine.join(others, out)
+        counts = {name: sum(series.buckets.values()) for name, series in out.series.items()}
+        assert counts == measured("queued", "committed")[0]
+        assert mine.waiting == 0

@@ -32,6 +32,23 @@ def test_a_range_set_is_a_set(added: list[tuple[int, int]], first: int, length: 
     assert all(end + 1 < begin for end, begin in zip(ranges.lasts, ranges.firsts[1:], strict=False))
 
 
+@given(spans, spans)
+def test_what_is_put_and_was_not_there_is_told(put: list[tuple[int, int]], others: list[tuple[int, int]]) -> None:
+    ranges, plain, more = RangeSet(), set[int](), RangeSet()
+    for begin, length in put:
+        asked = set(range(begin, begin + length))
+        assert ranges.lacks(begin, begin + length - 1) == len(asked - plain)
+        news = ranges.put(begin, begin + length - 1)
+        assert [each for first, last in news for each in range(first, last + 1)] == sorted(asked - plain)
+        plain |= asked
+    for begin, length in others:
+        more.add(begin, begin + length)
+        plain.update(range(begin, begin + length + 1))
+    ranges.join(more)
+    assert [each for first, last in ranges for each in range(first, last + 1)] == sorted(plain)
+    assert all(end + 1 < begin for end, begin in zip(ranges.lasts, ranges.firsts[1:], strict=False))
+
+
 def test_nothing_is_in_an_empty_span() -> None:
     """Not even in the middle of a range."""
     assert list(RangeSet([(1, 9)]).overlap(5, 4)) == []

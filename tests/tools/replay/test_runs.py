@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from triack.tools.replay.checkpoint import freeze, revive
 from triack.tools.replay.runs import Carried, Runs, packets_of
 
 
@@ -30,6 +31,10 @@ def test_runs_are_a_dictionary(put: list[tuple[int, int, int]], asked: int) -> N
     assert unrolled == plain
     within = [packet for first, last, _ in runs.within(asked, asked + 9) for packet in range(first, last + 1)]
     assert within == [packet for packet in range(asked, asked + 10) if packet in plain]
+    told = [packet for packet in range(1, 50) if packet in plain and runs.has(packet, packet, plain[packet])]
+    assert told == sorted(plain)
+    assert not any(runs.has(packet, packet + 1, carried(900)) for packet in range(1, 50))
+    assert list(revive(freeze(runs), Runs)) == list(runs)
     lacking = [packet for first, last in runs.lacking(asked, asked + 9) for packet in range(first, last + 1)]
     assert sorted(within + lacking) == list(range(asked, asked + 10))
 

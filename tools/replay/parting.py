@@ -1,0 +1,52 @@
+"""A session or a lane judged in parts, one for each node that tells of it, which are one again at the end.
+
+What a judge makes of a record depends on what the same node said before, and on nothing else: so the parts of a giant
+session or lane are judged side by side. What both ends show together is looked at when the parts are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from triack.tools.replay.findings import Output, Record
+from triack.tools.replay.journal import Unit
+from triack.tools.replay.judge import UnitJudge, judge_of
+from triack.tools.replay.lane_judge import LaneJudge
+from triack.tools.replay.session_judge import SessionJudge
+
+
+class Part:
+    """What one node tells of a session or a lane.
+
+    Args:
+        unit: which one.
+
+    Attributes:
+        out: what was found, and was not handed on yet.
+    """
+
+    __slots__ = ("_judge", "out")
+
+    def __init__(self, unit: Unit) -> None:
+        self.out = Output()
+        self._judge: UnitJudge = judge_of(unit, self.out)
+
+    def see(self, records: Iterable[Record]) -> None:
+        """Look at the next records of the node, which come in its order."""
+        see = self._judge.see
+        for record in records:
+            see(record)
+
+    def join(self, other: Part) -> None:
+        """Take over what another node tells of the same unit; nodes are joined by their ids, in order."""
+        mine, others = self._judge, other._judge
+        if isinstance(mine, SessionJudge):
+            assert isinstance(others, SessionJudge)
+            mine.join(others)
+        else:
+            assert isinstance(others, LaneJudge)
+            mine.join(others)
+
+    def finish(self) -> None:
+        """Judge what only all parts show together."""
+        self._judge.finish()
