@@ -124,7 +124,7 @@ FIELDS: Final[dict[str, Field]] = {
     ),
     "ack_idle_ns": Field(int, "nanoseconds since the last packet after which a session ack is due"),
     "cleanup_interval_ns": Field(int, "nanoseconds without a packet after which this end closes the session"),
-    "congestion": Field(str, "who shares the network: `newreno`, `bbr`, or `none`: on a stream TCP does"),
+    "congestion": Field(str, "what bounds what is on its way: `newreno`, `bbr`, `stream` over TCP, `none` in memory"),
     "unacked": Field(int, "packets sent and not session-acked"),
     "packet": Field(
         int,

@@ -4,7 +4,8 @@ import asyncio
 import inspect
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import islice
 from typing import Literal, Self
 
 from triack.base.ack_trigger import AckTrigger
@@ -14,7 +15,10 @@ from triack.node.port import Port
 from triack.queues.ack_events import AckEvent
 from triack.queues.outgoing_queue import OutgoingQueue
 
-__all__ = ["AckHandler", "Acknowledgements", "Acknowledging", "Every"]
+__all__ = ["EVENTS_MAX", "AckHandler", "Acknowledgements", "Acknowledging", "Every", "handle_each"]
+
+EVENTS_MAX = 1_000
+"""Events that are read at once: as many ranges as may be unread."""
 
 AckHandler = Callable[[AckEvent], Awaitable[None] | None]
 """Gets one event after the other."""
@@ -41,15 +45,28 @@ class Acknowledgements:
         return self
 
     async def __anext__(self) -> AckEvent:
+        events = await self.get_many(1)
+        if not events:
+            raise StopAsyncIteration
+        return events[0]
+
+    async def get_many(self, most: int = EVENTS_MAX) -> list[AckEvent]:
+        """The next events, in order.
+
+        Args:
+            most: how many at most, from 1.
+
+        Returns:
+            As many as there are, as soon as there is one; none when there will be no more.
+        """
         while True:
             was_full = self._events.is_full
-            event = self._events.poll()
-            if event is not None:
+            if told := list(islice(iter(self._events.poll, None), most)):
                 if was_full:
                     self._wake()  # senders may go on
-                return event
+                return told
             if self._events.ended:
-                raise StopAsyncIteration
+                return []
             self._arrived.clear()
             await self._arrived.wait()
 
@@ -107,11 +124,12 @@ class Acknowledging(ABC):
         trigger = None if every == "message" else every or port.ack_events
         events = Acknowledgements(port, port.outgoing_queue(destination, delivery), trigger)
         if handler is not None:
-            port.start_handler(_handle(events, destination, handler))
+            port.start_handler(handle_each(events, destination, handler))
         return events
 
 
-async def _handle(events: Acknowledgements, destination: str, handler: AckHandler) -> None:
+async def handle_each(events: AsyncIterator[AckEvent], destination: str, handler: AckHandler) -> None:
+    """Call a handler with one event after the other."""
     async for event in events:
         try:
             waits = handler(event)

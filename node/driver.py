@@ -6,6 +6,7 @@ store works in a thread of its own, one job at a time; while it syncs, the next 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -48,6 +49,9 @@ LOOK_NS = 100 * MS
 meanwhile by the fastest disks."""
 LOW_LOOK_S = 1.0
 """How often it is looked at while there is too little, and no commits are made."""
+CATCH_UP_S = 0.02
+"""How long what arrived waits for a store that is behind: longer than a disk takes for what makes it so, and short
+beside what peers wait for acknowledgements. A disk that hangs stops nobody: then so much is taken each time."""
 _SENDER_OF = attrgetter("sender")
 
 
@@ -270,6 +274,7 @@ class Driver:
                 burst = await endpoint.receive()
             except TransportError:
                 return
+            await self._let_store_catch_up()
             now_ns = self._now_ns()
             for sender, group in groupby(burst, key=_SENDER_OF):
                 datagrams: list[bytes] = []
@@ -285,6 +290,19 @@ class Driver:
                 engine.handle_datagrams(datagrams, sender, now_ns)
             self._wake.set()
 
+    async def _let_store_catch_up(self) -> None:
+        """Let what arrived wait while much of what came before it waits for the disk.
+
+        What is taken beyond what the disk takes is refused in the end, and comes again. In Python there is one more
+        reason: the thread of the store gets its turns when the loop has nothing to do.
+        """
+        if not self.engine.is_behind:
+            return
+        with suppress(TimeoutError, NodeClosed):
+            async with asyncio.timeout(CATCH_UP_S):
+                while self.engine.is_behind:
+                    await self.next_round()
+
     async def _enrol(self, enrolling: Enrolling, data: bytes, sender: str) -> None:
         try:
             await enrolling.handle_datagram(data, sender)
@@ -294,8 +312,7 @@ class Driver:
     # ---- the disk
 
     def _start_job(self, job: Job) -> None:
-        future = self._worker.start(lambda: self._work(job))
-        future.add_done_callback(lambda done: self._finish_job(job, done))
+        self._worker.run(lambda: self._work(job), lambda room_bytes, error: self._finish_job(job, room_bytes, error))
 
     def _work(self, job: Job) -> int | None:
         """In the store's thread. Returns how much more the disk takes, if it was time to look."""
@@ -330,10 +347,9 @@ class Driver:
             self.engine.inbox.admission.handle_room(room_bytes)
             self._wake.set()
 
-    def _finish_job(self, job: Job, done: "asyncio.Future[int | None]") -> None:
-        error = done.exception()
+    def _finish_job(self, job: Job, room_bytes: int | None, error: BaseException | None) -> None:
         if error is None:
-            self._handle_room(done.result())
+            self._handle_room(room_bytes)
             self.engine.handle_done(job, self._now_ns())
         else:
             known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")

@@ -70,6 +70,14 @@ class MessageWaits(Waits):
     def id(self) -> str:
         """Names the message for ever, as ``Message.id`` does where it arrives."""
 
+    @property
+    @abstractmethod
+    def number(self) -> int | None:
+        """Its place in its outgoing queue, from 1 at the start of the node, as an ``AckEvent`` has it.
+
+        None for a message that was accepted with its key before that, and had come to its end.
+        """
+
 
 class Receipt(MessageWaits):
     """One message that was accepted for sending. It costs nothing until one of its stages is awaited."""
@@ -92,10 +100,7 @@ class Receipt(MessageWaits):
 
     @property
     def number(self) -> int | None:
-        """Its place in its outgoing queue, from 1 at the start of the node, as an ``AckEvent`` has it.
-
-        None for a message that was accepted with its key before that, and had come to its end.
-        """
+        """Its place in its outgoing queue; see ``MessageWaits``."""
         return None if self._ticket is None else self._ticket + 1
 
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:

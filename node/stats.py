@@ -89,8 +89,8 @@ class SessionStats:
         unacknowledged: packets that are.
         round_trip_s: smoothed, in seconds; None before the first sample.
         resends: packets that left again in this session.
-        congestion: ``newreno`` or ``bbr``; ``none`` over a stream, where TCP shares the network.
-        congestion_window_bytes: how much may be on the wire; None over a stream.
+        congestion: ``newreno`` or ``bbr``; ``stream`` over TCP, which shares the network itself; ``none`` in memory.
+        congestion_window_bytes: how much may be on its way; None in memory.
         session_acks: when this end acknowledges what arrived.
         store_acks: when it acknowledges what is on its disk.
         survives: what the other node's store survives, as it says: what ``stored`` of a message to it is worth.

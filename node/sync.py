@@ -338,11 +338,7 @@ class SyncNode(_Face[Node]):
         async def begin() -> Acknowledgements:
             return node.acknowledgements(destination, delivery=delivery, every=every)
 
-        async def follow(events: Acknowledgements) -> AckEvent | None:
-            return await anext(events, None)
-
-        events = loop.wait(begin())
-        return iter(lambda: loop.wait(follow(events)), None)
+        return _iterate(loop, loop.wait(begin()))
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""
@@ -366,6 +362,13 @@ class SyncClient(_Face[Client]):
         loop, client = self._parts
         return loop.wait(client.stats())
 
+    def acknowledgements(
+        self, destination: str, *, delivery: Delivery = Delivery.TRANSACTIONAL, every: Every = None
+    ) -> Iterator[AckEvent]:
+        """What becomes of the messages to a queue, until the node ends; see ``Node.acknowledgements``."""
+        loop, client = self._parts
+        return _iterate(loop, loop.wait(client.acknowledgements(destination, delivery=delivery, every=every)))
+
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""
         loop, client = self._parts
@@ -381,6 +384,13 @@ class SyncClient(_Face[Client]):
         """The public key by which others know the node; see ``Node.key``."""
         loop, client = self._parts
         return loop.wait(client.key())
+
+
+def _iterate(loop: _Loop, events: AsyncIterator[AckEvent]) -> Iterator[AckEvent]:
+    async def follow() -> AckEvent | None:
+        return await anext(events, None)
+
+    return iter(lambda: loop.wait(follow()), None)
 
 
 class SyncInvitation:
@@ -444,6 +454,11 @@ class SyncReceipt(_SyncWaits[MessageWaits]):
     def id(self) -> str:
         """Names the message for ever, as ``Message.id`` does where it arrives."""
         return self._receipt.id
+
+    @property
+    def number(self) -> int | None:
+        """Its place in its outgoing queue; see ``Receipt.number``."""
+        return self._receipt.number
 
 
 class SyncReceipts(_SyncWaits[Receipts | ClientReceipts], Sequence[SyncReceipt]):

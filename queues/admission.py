@@ -153,6 +153,11 @@ class Admission:
 
     # ---- for now
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether half of what one peer may have waits for the disk: to take more is to ask for it twice soon."""
+        return self.waiting.total_bytes >= self._settings.limits.peer_memory_bytes // 8
+
     def count_early(self, transfer: IncomingTransfer) -> None:
         """A packet has come: see how much memory its stream takes for what is out of order."""
         size_bytes = transfer.out_of_order_bytes
@@ -192,7 +197,10 @@ class Admission:
         if transfer.may_send is not True or transfer.rejections or not mailbox.fill.takes(messages, size_bytes):
             return False
         if transfer.delivery not in DURABLE:
-            return self.express.takes(origin, size_bytes + packets * EXPRESS_OVERHEAD_BYTES)
+            size_bytes += packets * EXPRESS_OVERHEAD_BYTES
+            # What is on its way when its sender is told to stop is taken, unless the queue refuses it then.
+            refuses = self._settings.limits.quota_of(transfer.queue).when_full == "reject"
+            return (self.express.takes if refuses else self.express.stays_within)(origin, size_bytes)
         waits = self.store_low or not self.waiting.takes(origin, size_bytes)
         return not waits and self.disk.takes(origin, size_bytes)
 
@@ -243,7 +251,7 @@ class Admission:
         return told
 
     def stop_express(self, transfer: IncomingTransfer, conversation: Conversation) -> None:
-        """An express packet was taken; ask for no more of them if it was one of the last."""
+        """Express packets were taken; ask for no more of them if these were some of the last."""
         if not transfer.stopped and self._is_full(transfer, self._mailboxes.get(transfer.queue)):
             self.stop(transfer, conversation)
 

@@ -556,6 +556,11 @@ class Engine:
             self._report(conversation, now_ns)
 
     @property
+    def is_behind(self) -> bool:
+        """Whether so much has arrived that the disk does not have that the rest may wait; see ``Admission``."""
+        return self.inbox.admission.is_behind
+
+    @property
     def busy_storing(self) -> bool:
         """Whether anything accepted is not yet durable."""
         return self.jobs.busy or self.outbox.unfinished

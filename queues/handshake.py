@@ -428,7 +428,7 @@ class Handshakes:
             introduction=own.encode(),
             peer=peer,
             overhead_bytes=channel.overhead_bytes,
-            shares_network=path.startswith("udp:"),
+            scheme=path.partition(":")[0],
             now_ns=now_ns,
         )
 

@@ -308,6 +308,7 @@ class Inbox:
         else:
             mailbox.put_all(queued, None)
             record_accepted(self._record, {transfer: accepted}, now_ns)
+            self.admission.stop_express(transfer, conversation)
         self.admission.count_early(transfer)
         return True
 

@@ -193,5 +193,11 @@ class Account:
         level = self._levels.get(peer)
         return level is not None and (level.value >= 2 * level.limit or self._is_crowded(level, self._all_bytes))
 
+    def stays_within(self, peer: bytes, size_bytes: int) -> bool:
+        """Whether a peer that was told would still not have twice as much as it may with so much more."""
+        level = self._levels.get(peer)
+        value, limit = (0, self._peer_bytes) if level is None else (level.value, level.limit)
+        return value + size_bytes < 2 * limit and self.total_bytes + size_bytes < self._all_bytes
+
     def _is_crowded(self, level: Level, all_bytes: int) -> bool:
         return self.total_bytes >= all_bytes and level.value * len(self._levels) >= all_bytes

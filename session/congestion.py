@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from triack.base.units import SECOND
 
-__all__ = ["Congestion", "NewReno"]
+__all__ = ["Congestion", "NewReno", "Paced"]
 
 INITIAL_WINDOW_PACKETS = 10
 """RFC 9002 7.2."""
@@ -20,7 +20,7 @@ PACING_QUARTERS = 5
 
 
 class Congestion(Protocol):
-    """How much may be in flight, and how fast it leaves. What it gives for a sending comes back with the fate of that.
+    """How much may be in flight. What it gives for a sending comes back with the fate of that.
 
     Attributes:
         name: as settings, stats and the session log say it.
@@ -29,9 +29,6 @@ class Congestion(Protocol):
 
     name: ClassVar[str]
     window_bytes: int
-
-    def rate(self, smoothed_ns: int) -> int:
-        """Bytes a second at which packets are to leave; ``smoothed_ns`` is the round trip."""
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Any:
         """A packet leaves, on top of what is in flight. What is returned comes back with its fate."""
@@ -53,6 +50,13 @@ class Congestion(Protocol):
 
     def handle_persistent_congestion(self) -> None:
         """Probes in a row went unanswered."""
+
+
+class Paced(Congestion, Protocol):
+    """One that also says how fast."""
+
+    def rate(self, smoothed_ns: int) -> int:
+        """Bytes a second at which packets are to leave; ``smoothed_ns`` is the round trip."""
 
 
 class NewReno:

@@ -8,11 +8,12 @@ for that, within bounds.
 from triack.base.ack_trigger import AckTerms
 from triack.base.units import MS, SECOND
 from triack.session.bbr import Bbr
-from triack.session.congestion import Congestion, NewReno
+from triack.session.congestion import Congestion, NewReno, Paced
 from triack.session.rtt import RoundTrip
 from triack.session.settings import SessionSettings
+from triack.session.stream_window import StreamWindow
 
-__all__ = ["NetworkShare", "Pacer"]
+__all__ = ["NetworkShare", "Pacer", "network_share"]
 
 BURST_PACKETS = 10
 """What may go at once: the initial congestion window (RFC 9002 7.7, 7.2)."""
@@ -85,29 +86,32 @@ class NetworkShare:
         settings: of the session.
         seed: any number; see ``Bbr``.
         now_ns: the clock.
+        is_stream: whether TCP looks after the network; then only how much.
 
     Attributes:
         window: how much may be on the wire.
     """
 
-    __slots__ = ("_datagram_bytes", "_pacer", "_unasked_bytes", "window")
+    __slots__ = ("_datagram_bytes", "_paced", "_pacer", "_unasked_bytes", "window")
 
-    def __init__(self, settings: SessionSettings, seed: int, now_ns: int) -> None:
+    def __init__(self, settings: SessionSettings, seed: int, now_ns: int, *, is_stream: bool = False) -> None:
         self._datagram_bytes = settings.max_datagram_bytes
-        self.window: Congestion = (
-            Bbr(self._datagram_bytes, seed) if settings.congestion == "bbr" else NewReno(self._datagram_bytes)
-        )
         self._pacer = Pacer(self._datagram_bytes, now_ns)
+        self._paced: Paced | None = None
+        if not is_stream:
+            is_bbr = settings.congestion == "bbr"
+            self._paced = Bbr(self._datagram_bytes, seed) if is_bbr else NewReno(self._datagram_bytes)
+        self.window: Congestion = self._paced or StreamWindow(self._datagram_bytes)
         self._unasked_bytes = 0
 
     def ready_at_ns(self, rtt: RoundTrip, now_ns: int) -> int:
         """When the next packet may go; ``now_ns`` or earlier means at once."""
-        if not rtt.measured:
-            return now_ns  # there is nothing to spread over yet
+        if self._paced is None or not rtt.measured:
+            return now_ns  # there is nothing to spread over, or not yet
         packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
-        ready_at_ns = self._pacer.ready_at_ns(self.window.rate(rtt.smoothed_ns), packet_bytes, now_ns)
+        ready_at_ns = self._pacer.ready_at_ns(self._paced.rate(rtt.smoothed_ns), packet_bytes, now_ns)
         if self._pacer.was_late:
-            self.window.handle_late()
+            self._paced.handle_late()
         return ready_at_ns
 
     def run_bytes(self, rtt: RoundTrip, now_ns: int) -> int:
@@ -119,7 +123,7 @@ class NetworkShare:
         if self.ready_at_ns(rtt, now_ns) > now_ns:
             return 0
         until_ask_bytes = max(1, -(-self.window.window_bytes // ASKS) - self._unasked_bytes)
-        if not rtt.measured:
+        if self._paced is None or not rtt.measured:
             return until_ask_bytes
         packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
         return min(until_ask_bytes, self._pacer.credit_bytes - packet_bytes + 1)
@@ -144,3 +148,8 @@ class NetworkShare:
             return False
         self._unasked_bytes = 0
         return not terms.reached(half_bytes // last_bytes, half_bytes)
+
+
+def network_share(scheme: str, settings: SessionSettings, seed: int, now_ns: int) -> NetworkShare | None:
+    """The share of a session with a peer at an address of that scheme; None where nothing is shared, in memory."""
+    return NetworkShare(settings, seed, now_ns, is_stream=scheme == "tcp") if scheme in ("tcp", "udp") else None

@@ -4,9 +4,11 @@ Promise: while something is unacknowledged the peer is asked for it again and ag
 (RFC 9002 section 6.2), yet several times within the silence that closes the session.
 
 A probe sends the oldest packets once more and asks with them. When every packet has arrived it is a ping: for store
-acks that are missing, or because the owner asked. An owner that may wait for what no session knows of, as it does for
-order acks, is told of a peer that is quiet: first after half of the silence that closes a session, then after waits
-that double, so that a peer that is gone is noticed soon, and one that has nothing to say is left alone.
+acks that are missing, or because the owner asked. So it is over a stream, where a packet that is not acknowledged is on
+its way as a rule, and a copy would go behind it: only when the peer has answered, and acknowledged nothing, packets go
+again. An owner that may wait for what no session knows of, as it does for order acks, is told of a peer that is quiet:
+first after half of the silence that closes a session, then after waits that double, so that a peer that is gone is
+noticed soon, and one that has nothing to say is left alone.
 """
 
 from triack.session.sending import PacketState, SessionPacket
@@ -26,14 +28,18 @@ _DOUBLINGS_MAX = 10
 class Probing:
     """What one end has to ask.
 
+    Args:
+        is_stream: whether what it asks stays behind what was sent before.
+
     Attributes:
         last_asked: whether the packet sent last asked for an ack; if not, the peer may take its time.
         ping_due: whether a ping leaves with the next datagram.
     """
 
-    __slots__ = ("_due", "_quiets", "_rounds", "last_asked", "ping_due")
+    __slots__ = ("_due", "_is_stream", "_pings", "_quiets", "_rounds", "last_asked", "ping_due")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_stream: bool = False) -> None:
+        self._is_stream = self._pings = is_stream
         self._due: list[SessionPacket] = []
         self._quiets = 0
         self._rounds = 0
@@ -70,23 +76,29 @@ class Probing:
         """Something was acknowledged."""
         self._rounds = 0
         self._quiets = 0
+        self._pings = self._is_stream
+
+    def handle_barren(self) -> None:
+        """The peer has answered, and acknowledged nothing."""
+        self._pings = False
 
     def handle_answer(self) -> None:
         """The peer has answered a ping."""
         self._rounds = 0
 
-    def handle_timer(self, oldest: list[SessionPacket], *, awaits: bool) -> None:
-        """Nobody has answered in time.
+    def handle_timer(self, oldest: list[SessionPacket], *, awaits: bool) -> bool:
+        """Nobody has answered in time. Returns whether packets leave with the probe.
 
         Args:
             oldest: the packets to send again, none when all have arrived.
             awaits: whether there is something else to ask for: a store ack, or any answer to a ping.
         """
         self._rounds += 1
-        if oldest:
+        if oldest and not self._pings:
             self._due = list(oldest)
-        elif awaits:
-            self.ping_due = True
+            return True
+        self.ping_due = self.ping_due or bool(oldest) or awaits
+        return False
 
     def peek(self) -> SessionPacket | None:
         """The packet that goes next as a probe, or None; what was acknowledged or lost meanwhile is none any more."""
@@ -101,6 +113,7 @@ class Probing:
         if self._due and self._due[0] is packet:
             del self._due[0]
             return True
+        self._pings = self._is_stream
         return False
 
     def normalize(self) -> None:

@@ -49,7 +49,7 @@ from triack.session.events import (
 from triack.session.frames import Hello
 from triack.session.idle import Idle
 from triack.session.opening import CONNECT_RESEND_NS, Opening
-from triack.session.pacing import NetworkShare
+from triack.session.pacing import network_share
 from triack.session.probing import PROBE_PACKETS, Probing
 from triack.session.rtt import RoundTrip
 from triack.session.sending import SPAN_WINDOWS, SendWindow, SessionPacket
@@ -71,7 +71,7 @@ class Session:
         introduction: what the owner says to the peer's owner before the session is open.
         peer: the initiator's hello when this end accepts, None when it initiates.
         overhead_bytes: by how much the channel makes a datagram longer than what the session gives it.
-        shares_network: True on UDP: congestion control and pacing are on.
+        scheme: of the peer's address. On ``udp`` congestion control and pacing are on, on ``tcp`` the stream's window.
         now_ns: the caller's monotonic clock.
 
     Attributes:
@@ -94,7 +94,7 @@ class Session:
         introduction: bytes,
         peer: Hello | None,
         overhead_bytes: int,
-        shares_network: bool,
+        scheme: str,
         now_ns: int,
     ) -> None:
         own = Hello.of(settings, session_id=session_id, connection_id=connection_id, introduction=introduction)
@@ -107,14 +107,13 @@ class Session:
         self._settings = settings
         self._overhead_bytes = overhead_bytes
         self._datagram_bytes = settings.max_datagram_bytes
-        share = NetworkShare(settings, session_id ^ connection_id, now_ns) if shares_network else None
-        congestion = None if share is None else share.window
-        self.window = SendWindow(settings.max_unacked_packet, self.rtt, congestion)
+        share = network_share(scheme, settings, session_id ^ connection_id, now_ns)
+        self.window = SendWindow(settings.max_unacked_packet, self.rtt, None if share is None else share.window)
         self._opening = Opening(replace(own, policy=self.policy), peer)
         span = SPAN_WINDOWS * settings.max_unacked_packet
         self.answering = Answering(settings.max_unacked_packet, self.policy, span)
         self._store_wait = StoreWait(self.policy)
-        self._probing = Probing()
+        self._probing = Probing(is_stream=scheme == "tcp")
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
         self._departing = Departing(
@@ -470,6 +469,8 @@ class Session:
         if acked:
             self._probing.handle_progress()
             self._timers.stop(Timer.PROBE)
+        else:
+            self._probing.handle_barren()
         self._detect_losses(now_ns)
         if acked or not self._timers.runs(Timer.PROBE):
             self._arm_probe(now_ns)
@@ -540,8 +541,7 @@ class Session:
 
     def _on_probe(self, now_ns: int) -> None:
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
-        self._probing.handle_timer(oldest, awaits=bool(self._store_wait) or self._departing.is_asking)
-        if not oldest:
+        if not self._probing.handle_timer(oldest, awaits=bool(self._store_wait) or self._departing.is_asking):
             self._arm_probe(now_ns)
         elif self._probing.is_persistent and self.window.congestion is not None:
             self.window.congestion.handle_persistent_congestion()

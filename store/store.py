@@ -382,7 +382,8 @@ class Store:
             self._let_go("outgoing", commit.outgoing_deletes)
         if commit.message_deletes:
             self._let_go("messages", commit.message_deletes)
-            self._delete("progress", TABLES["progress"].delete_range, commit.message_deletes)
+            if self._tallies.by_table["progress"][0]:  # most are read as a whole
+                self._delete("progress", TABLES["progress"].delete_range, commit.message_deletes)
         if commit.state:
             self._replace("state", [(key, value) for key, value in commit.state.items() if value is not None])
             self._delete(

@@ -12,6 +12,8 @@ __all__ = ["Inbox", "Received", "Trouble", "tell_nobody"]
 
 BURST_MAX = 512
 """Datagrams handed out at once, so that one busy endpoint leaves the loop to others."""
+BURST_BYTES_MAX = 512 * 1024
+"""The same in bytes: less than a node lets wait for its disk before it lets a burst wait."""
 COALESCE_MAX = 64
 """Datagrams that are waited for when more keep coming; as many rounds of the loop take less than a millisecond."""
 BACKLOG_MAX = 8_192
@@ -94,7 +96,7 @@ class Inbox:
         self._arrived.set()
 
     async def take(self, *, coalesce: bool = False) -> list[Received]:
-        """Wait until there is something, and return all of it, up to ``BURST_MAX``.
+        """Wait until there is something, and return all of it, up to ``BURST_MAX`` and ``BURST_BYTES_MAX``.
 
         Nothing is lost when the wait is cancelled.
 
@@ -123,13 +125,16 @@ class Inbox:
 
     def _take_burst(self) -> list[Received]:
         items = self._items
-        if len(items) <= BURST_MAX:
+        if len(items) <= BURST_MAX and self._held_bytes <= BURST_BYTES_MAX:
             burst = list(items)
             items.clear()
             self._held_bytes = 0
         else:
-            burst = [items.popleft() for _ in range(BURST_MAX)]
-            self._held_bytes -= sum(len(received.data) for received in burst)
+            burst, size_bytes = [], 0
+            while items and len(burst) < BURST_MAX and size_bytes < BURST_BYTES_MAX:
+                burst.append(items.popleft())
+                size_bytes += len(burst[-1].data)
+            self._held_bytes -= size_bytes
         self._room.set()
         return burst
 

@@ -2,10 +2,11 @@
 
     call(n, do, ...) -> done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more
-    ack(message), ack(message, count), reject(message, failed): no answer
+    ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
 
-Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions - has a
-number here; when the connection ends, readers close and transactions roll back, so that nothing is held by nobody.
+Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions, events
+of acknowledgements - has a number here; when the connection ends, readers and events close and transactions roll back,
+so that nothing is held by nobody.
 Invitations stay open: who comes with a code need not come while the caller waits.
 """
 
@@ -18,10 +19,12 @@ from typing import Any
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
+from triack.node.acknowledgements import Acknowledgements
 from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.arguments import check_arguments
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.host import Host
+from triack.node.control.told import describe_event, read_every
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.message import Message
 from triack.node.receipt import Receipt
@@ -59,6 +62,7 @@ class Calls:
         self._messages: dict[int, Message] = {}
         self._transactions: dict[int, Transaction] = {}
         self._invitations: dict[int, OpenInvitation] = {}
+        self._watches: dict[int, Acknowledgements] = {}
 
     async def run(self) -> None:
         """Answer until the connection ends."""
@@ -82,6 +86,8 @@ class Calls:
                 task.cancel()
         elif header["op"] in ("ack", "reject"):
             self._settle(header)
+        elif header["op"] == "unwatch":
+            self._unwatch(header)
         else:
             raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
 
@@ -126,6 +132,8 @@ class Calls:
             transaction.rollback(failed=False)
         for reader in self._readers.values():
             reader.close()
+        for events in self._watches.values():
+            events.close()
 
     def _number(self) -> int:
         number, self._next = self._next, self._next + 1
@@ -145,10 +153,11 @@ class Calls:
             delivery=Delivery[header["delivery"]],
             **header["properties"],
         )
-        return {"receipt": self._keep_waits(receipts), "ids": [receipt.id for receipt in receipts]}, b""
+        told = {"ids": [it.id for it in receipts], "numbers": [it.number for it in receipts]}
+        return {"receipt": self._keep_waits(receipts), **told}, b""
 
     def _keep(self, receipt: Receipt) -> dict[str, Any]:
-        return {"receipt": self._keep_waits(receipt), "id": receipt.id}
+        return {"receipt": self._keep_waits(receipt), "id": receipt.id, "number": receipt.number}
 
     def _keep_waits(self, receipt: Receipt | Receipts) -> int:
         number = self._number()
@@ -176,6 +185,24 @@ class Calls:
     async def _flush(self, _header: Header, _body: bytes) -> Answer:
         await self._node.flush()
         return {}, b""
+
+    # ---- acknowledgements
+
+    async def _watch(self, header: Header, _body: bytes) -> Answer:
+        every, delivery = read_every(header["every"]), Delivery[header["delivery"]]
+        number = self._number()
+        self._watches[number] = self._node.acknowledgements(header["destination"], delivery=delivery, every=every)
+        return {"watch": number}, b""
+
+    async def _told(self, header: Header, _body: bytes) -> Answer:
+        return {"events": [describe_event(event) for event in await self._watches[header["watch"]].get_many()]}, b""
+
+    def _unwatch(self, header: Header) -> None:
+        events = self._watches.get(number_of(header, "watch"))
+        if events is not None:
+            events.close()
+            if header.get("forget"):
+                del self._watches[header["watch"]]
 
     # ---- receiving
 
@@ -347,6 +374,8 @@ _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "request": Calls._request,
     "wait": Calls._wait,
     "flush": Calls._flush,
+    "watch": Calls._watch,
+    "told": Calls._told,
     "read": Calls._read,
     "get": Calls._get,
     "get_many": Calls._get_many,

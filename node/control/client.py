@@ -21,6 +21,7 @@ from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageErro
 from triack.base.reasons import DropReason
 from triack.node.consumer import BATCH_MESSAGES, AckMode
 from triack.node.control import handover
+from triack.node.control.client_acknowledgements import ClientAcknowledging
 from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, settled
 from triack.node.control.frames import VERSION, Header, Link, cut
 from triack.node.enrolling import EnrolledPeer
@@ -48,7 +49,7 @@ def connect_to(data: str | Path) -> "Client":
     return Client(Path(data))
 
 
-class Client:
+class Client(ClientAcknowledging):
     """A node in another process. Make it with ``triack.connect``."""
 
     def __init__(self, data: Path) -> None:
@@ -58,6 +59,7 @@ class Client:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
         self._welcome: Header = {}
+        self._handlers: set[asyncio.Task[None]] = set()
 
     # ---- life
 

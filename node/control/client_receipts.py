@@ -22,17 +22,26 @@ class Caller(Protocol):
     async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
         """Let the node do something, and wait for the end of it."""
 
+    def post(self, op: str, **fields: Any) -> None:
+        """Tell the node something."""
+
 
 class ClientReceipt(MessageWaits):
     """A message that the node accepted; ``at`` is its place in a list of which the node keeps one receipt."""
 
-    __slots__ = ("_at", "_client", "_id", "_number")
+    __slots__ = ("_at", "_client", "_id", "_number", "_place")
 
     def __init__(self, client: Caller, header: Header, at: int | None = None) -> None:
         self._client = client
         self._number = header["receipt"]
         self._id = header["id"] if at is None else header["ids"][at]
+        self._place = header.get("number") if at is None else header["numbers"][at]
         self._at = at
+
+    @property
+    def number(self) -> int | None:
+        """Its number in the outgoing queue; see ``Receipt.number``."""
+        return self._place
 
     @property
     def id(self) -> str:

@@ -5,6 +5,7 @@ from typing import Protocol, Unpack
 
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
+from triack.node.acknowledgements import Acknowledgements, Every
 from triack.node.consumer import AckMode, Consumer
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.message import Message
@@ -83,6 +84,11 @@ class Host(Protocol):
 
     def transaction(self) -> Transaction:
         """See ``Node.transaction``."""
+
+    def acknowledgements(
+        self, destination: str, *, delivery: Delivery = Delivery.TRANSACTIONAL, every: Every = None
+    ) -> Acknowledgements:
+        """See ``Node.acknowledgements``."""
 
     async def flush(self) -> None:
         """See ``Node.flush``."""

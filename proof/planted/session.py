@@ -16,6 +16,7 @@ from triack.session.policy import Policy
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import SessionAck
 from triack.session.states import State
+from triack.session.store_ack import StoreAck
 from triack.session.timers import Timer
 
 __all__ = ["BUGS"]
@@ -97,6 +98,17 @@ def _new_number(patch: Patch) -> None:
 @BUGS.by_search("silence never closes a session", RECEIVER_DIES, "still waits")
 def _silence(patch: Patch) -> None:
     patch.setitem(session._EXPIRIES, Timer.ACK_LIMIT, lambda self, _now_ns: None)
+
+
+@BUGS.by_seeds("bytes on the disk make no store ack due")
+def _store_ack_bytes(patch: Patch) -> None:
+    handle_stored = StoreAck.handle_stored
+
+    def weightless(self: StoreAck, numbers: list[int], now_ns: int) -> None:
+        self._sizes.clear()
+        handle_stored(self, numbers, now_ns)
+
+    patch.setattr(StoreAck, "handle_stored", weightless)
 
 
 @BUGS.by_search("a quiet peer is not asked", DIED, "still waits")

@@ -26,8 +26,9 @@ from triack.base.news import (
     StoreLow,
 )
 from triack.base.reasons import DropReason
+from triack.node import driver
 from triack.node.driver import Driver
-from triack.node.platform import Platform, ThreadWorker
+from triack.node.platform import Platform, Then, ThreadWorker
 from triack.queues.effects import Effect, Release, Send, StartJob, Tell, Vouch, WriteRecords
 from triack.queues.engine import Engine
 from triack.session.settings import SessionSettings
@@ -51,6 +52,7 @@ class Script:
         self.busy_storing = False
         self.idle = True
         self.draining = False
+        self.is_behind = False
         self.outbox = self.handshakes = self.news = self
         self.queues: list[object] = []
         self.conversations: dict[bytes, object] = {}
@@ -184,6 +186,10 @@ class Worker(ThreadWorker):
         self._bench.did.append("job")
         return super().start(job)
 
+    def run(self, job: Callable[[], Any], then: Then[Any]) -> None:
+        self._bench.did.append("job")
+        super().run(job, then)
+
 
 @asynccontextmanager
 async def bench() -> AsyncIterator[Bench]:
@@ -244,6 +250,33 @@ async def test_what_arrives_is_handed_over_and_polled_for() -> None:
         it.place.arrived.put_nowait([Received(b"x", "memory://b"), Received(b"", "memory://c")])
         await until(lambda: len(it.engine.polls) > polls)
         assert it.engine.told == [("datagram", b"x", "memory://b"), ("path lost", "memory://c")]
+
+
+@pytest.mark.plain
+async def test_what_arrives_waits_for_a_store_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it has caught up, whatever else happens meanwhile."""
+    monkeypatch.setattr(driver, "CATCH_UP_S", 3_600)
+    async with bench() as it:
+        it.engine.is_behind = True
+        it.place.arrived.put_nowait([Received(b"x", "memory://b")])
+        await until(it.place.arrived.empty)
+        for _ in range(5):
+            await it.go()
+        assert it.engine.told == []
+        it.engine.is_behind = False
+        await it.go()
+        await until(lambda: it.engine.told)
+        assert it.engine.told == [("datagram", b"x", "memory://b")]
+
+
+@pytest.mark.plain
+async def test_a_disk_that_hangs_stops_nobody() -> None:
+    """What arrives is taken after a while all the same, and acknowledged, or refused."""
+    async with bench() as it:
+        it.engine.is_behind = True
+        for number in range(3):
+            it.place.arrived.put_nowait([Received(b"%d" % number, "memory://b")])
+        await until(lambda: len(it.engine.told) == 3)
 
 
 @pytest.mark.plain

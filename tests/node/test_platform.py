@@ -46,6 +46,26 @@ async def test_a_job_that_fails_gives_its_error_and_the_next_is_done() -> None:
     worker.close()
 
 
+async def test_what_became_of_a_job_is_told_in_the_loop() -> None:
+    """In the order of the jobs, with the errors of those that fail, and in the thread of the loop."""
+    worker, loop = ThreadWorker(), asyncio.get_running_loop()
+    told: list[tuple[int | None, str]] = []
+    over = loop.create_future()
+
+    def then(result: int | None, error: BaseException | None) -> None:
+        assert asyncio.get_running_loop() is loop
+        told.append((result, str(error)))
+        if len(told) == 2:
+            over.set_result(None)
+
+    worker.run(lambda: int("no number"), then)
+    worker.run(lambda: 7, then)
+    async with asyncio.timeout(60):
+        await over
+    assert told == [(None, "invalid literal for int() with base 10: 'no number'"), (7, "None")]
+    worker.close()
+
+
 async def test_a_worker_ends_after_what_was_begun() -> None:
     """A commit is never cut off."""
     worker, done = ThreadWorker(), list[int]()

@@ -221,18 +221,22 @@ def test_lists_are_sent_and_received(tmp_path: Path) -> None:
                 reader.get_many(0)
 
 
-def test_a_thread_is_told_of_acknowledgements() -> None:
-    """By the same events; the node that is closed ends them."""
-    with open_node("shop") as shop:
-        told = shop.acknowledgements("q", every=triack.AckTrigger(window_share=None, delay_s=0.01))
-        for _ in range(3):
-            shop.send("q", b"x").ordered(WAIT)
-        last = 0
-        for event in told:
-            assert (event.first, event.kind) == (last + 1, triack.AckKind.ACK)
-            last = event.last
-            if last == 3:
-                break
+def test_a_thread_is_told_of_acknowledgements(tmp_path: Path) -> None:
+    """By the same events, of a node of its own as of one that another process may run."""
+    with open_node("shop", tmp_path) as shop, triack.sync.connect(tmp_path) as client:
+        faces = (shop, client)
+        told = [face.acknowledgements("q", every=triack.AckTrigger(window_share=None, delay_s=0.01)) for face in faces]
+        for number in range(1, 5):
+            receipt = faces[number % 2].send("q", b"x")
+            receipt.ordered(WAIT)
+            assert receipt.number == number
+        for events in told:
+            last = 0
+            for event in events:
+                assert (event.first, event.kind) == (last + 1, triack.AckKind.ACK)
+                last = event.last
+                if last == 4:
+                    break
 
 
 def test_a_call_waits_for_the_stage_that_it_names(tmp_path: Path) -> None:

@@ -42,6 +42,22 @@ def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
     assert 0 < node.live.inbox.admission.early.of(ORIGIN) <= 11_000
 
 
+def test_a_node_is_behind_while_half_of_what_a_peer_may_have_waits_for_its_disk() -> None:
+    """Its host lets what arrives wait then, before anything is refused; when the disk has it, that is over."""
+    world = PlainWorld(1)
+    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
+    evil = Hostile(world, node)
+    for number in range(1, 12):
+        assert not node.live.is_behind
+        evil.frames(evil.message(number, queue="q", lane=1, body=batch(bytes(900))))
+    evil.frames(evil.message(12, queue="q", lane=1, body=batch(bytes(900))))
+    assert node.live.is_behind
+    assert not node.log("rejected")
+    world.run(SECOND)
+    assert not node.live.is_behind
+    assert node.length("q") == 12
+
+
 def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -> None:
     """Half of a peer's memory, and no more."""
     world = PlainWorld(1)
@@ -52,6 +68,28 @@ def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -
         world.run(SECOND // 100)
     assert 20_000 < node.live.inbox.admission.express.of(ORIGIN) <= 42_000
     assert "queue-full" in {record["reason"] for record in node.log("rejected")}
+
+
+def test_express_packets_on_their_way_to_who_says_stop_are_taken_together() -> None:
+    """By the run, up to twice the limit; what comes behind them waits at its sender until there is room."""
+    world = PlainWorld(1)
+    a = world.node("a")
+    b = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=160_000)))
+    bodies = [b"%3d" % number * 300 for number in range(80)]
+    for body in bodies[:40]:
+        a.send(b, "q", body, delivery=Delivery.EXPRESS)
+    world.run(SECOND)
+    account = b.live.inbox.admission.express
+    assert account.is_full(a.live.node_id)
+    assert (b.length("q"), a.busy) == (40, False)
+    for body in bodies[40:]:
+        a.send(b, "q", body, delivery=Delivery.EXPRESS)
+    world.run(SECOND)
+    assert (b.length("q"), a.busy) == (40, True)
+    assert b.read_all("q") == bodies[:40]
+    world.run(20 * SECOND)
+    assert b.read_all("q") == bodies
+    assert not b.log("rejected")
 
 
 def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:

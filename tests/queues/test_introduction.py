@@ -25,6 +25,9 @@ from triack.session.settings import SessionSettings
 from triack.transport.noise import KEY_BYTES
 from triack.transport.secure import CONNECT_BYTES
 
+CODES_AT = 80
+"""Behind two ids and three points."""
+
 FULL = Introduction(
     b"n" * 16,
     "plant",
@@ -62,14 +65,23 @@ def test_an_introduction_reads_back() -> None:
         replace(FULL, checked=HistoryPoint(1, 2**64 - 1)),
         replace(FULL, positions=(StreamPosition(1, 2**63, 1),)),
         replace(FULL, positions=(StreamPosition(1, 1, 2**63),)),
-        replace(FULL, rolled_back=4),  # type: ignore[arg-type]
-        replace(FULL, rolled_back=0x30),  # type: ignore[arg-type]
     ],
 )
 def test_an_introduction_out_of_range_is_refused(introduction: Introduction) -> None:
-    """A point that no store can have, or a code that nobody knows."""
+    """A point that no store can have."""
     with pytest.raises(ProtocolError) as caught:
         Introduction.decode(introduction.encode())
+    assert caught.value.reason == "bad-hello"
+
+
+@pytest.mark.parametrize("codes", [0x04, 0x30])
+def test_a_code_that_nobody_knows_is_refused(codes: int) -> None:
+    """Whose store was rolled back, and what the store survives."""
+    data = bytearray(FULL.encode())
+    assert data[CODES_AT] == RolledBack.RECEIVER
+    data[CODES_AT] = codes
+    with pytest.raises(ProtocolError) as caught:
+        Introduction.decode(bytes(data))
     assert caught.value.reason == "bad-hello"
 
 

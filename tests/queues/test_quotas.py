@@ -67,8 +67,21 @@ def test_twice_the_limit_is_over() -> None:
     account = Account(100, 1_000)
     account.add(b"a", 199)
     assert not account.is_over(b"a")
+    assert not account.stays_within(b"a", 1)
     account.add(b"a", 1)
     assert account.is_over(b"a")
+
+
+def test_what_stays_within_twice_the_limit_is_known_before() -> None:
+    """Of a peer that has something, of one that has nothing, and of all."""
+    account = Account(100, 1_000)
+    assert account.stays_within(b"a", 199)
+    assert not account.stays_within(b"a", 200)
+    account.add(b"a", 150)
+    assert account.stays_within(b"a", 49)
+    assert not account.stays_within(b"a", 50)
+    account.add(b"b", 800)
+    assert not account.stays_within(b"c", 50)
 
 
 @pytest.mark.parametrize("wrong", [{"messages": 0}, {"size_bytes": -1}, {"when_full": "drop"}])

@@ -52,27 +52,17 @@ def replaced(gap: Gap, delivery: Delivery = Delivery.TRANSACTIONAL) -> Scene:
     return Scene(world, a, old, world.node("b", SETTINGS), old_id)
 
 
-@pytest.fixture
-def gaps(monkeypatch: pytest.MonkeyPatch) -> list[GapFound]:
-    """All that engines tell their programs of gaps."""
-    told: list[GapFound] = []
-    take_news = Resuming.take_news
-
-    def listen(resuming: Resuming) -> list[GapFound]:
-        news = take_news(resuming)
-        told.extend(news)
-        return news
-
-    monkeypatch.setattr(Resuming, "take_news", listen)
-    return told
+def gaps_of(node: SimNode) -> list[GapFound]:
+    """All that its program was told of gaps."""
+    return [event for event in node.news if isinstance(event, GapFound)]
 
 
 @pytest.mark.parametrize("delivery", DURABLE)
-def test_a_warning_is_told_once_and_the_stream_goes_on(delivery: Delivery, gaps: list[GapFound]) -> None:
+def test_a_warning_is_told_once_and_the_stream_goes_on(delivery: Delivery) -> None:
     """Also after an idle session, a restart, and when the new node has acknowledged something itself."""
     world, a, _, new, old_id = replaced("warn", delivery)
     world.run(20 * SECOND)
-    (gap,) = gaps
+    (gap,) = gaps_of(a)
     assert (gap.peer, gap.queues, gap.halts) == (new.address, ("q",), False)
     assert (gap.before, gap.node_id) == (old_id.hex(), new.live.node_id.hex())
     assert gap.cause.endswith(f"acknowledged messages for q before, {old_id.hex()}, and has none of them")
@@ -80,25 +70,25 @@ def test_a_warning_is_told_once_and_the_stream_goes_on(delivery: Delivery, gaps:
     a.send(new, "q", b"3", delivery=delivery)
     world.run(20 * SECOND)
     assert sorted(new.read_all("q")) == [b"2", b"3"]
-    assert (gaps, a.outbox.links.resuming.gaps) == ([gap], {})
+    assert (gaps_of(a), a.outbox.links.resuming.gaps) == ([gap], {})
 
 
 @pytest.mark.parametrize("delivery", DURABLE)
-def test_an_error_sends_nothing_and_everyone_who_waits_is_told(delivery: Delivery, gaps: list[GapFound]) -> None:
+def test_an_error_sends_nothing_and_everyone_who_waits_is_told(delivery: Delivery) -> None:
     """Not even after a restart, and not in a session that the other node has opened: what it sends arrives."""
     world, a, old, new, _ = replaced("error", delivery)
     for _ in range(2):
         said = a.watch(a.send(old, "q", b"3", delivery=delivery), STAGES[delivery])
         world.run(20 * SECOND)
-        assert said == [gaps[-1].cause]
+        assert said == [gaps_of(a)[-1].cause]
         assert isinstance(a.outbox.links[new.address].halted, GapDetected)
         a.restart()
     new.send(a, "back", b"4")
     world.run(20 * SECOND)
-    assert (new.length("q"), a.read_all("back"), [gap.halts for gap in gaps]) == (0, [b"4"], [True] * 3)
+    assert (new.length("q"), a.read_all("back"), [gap.halts for gap in gaps_of(a)]) == (0, [b"4"], [True] * 3)
 
 
-def test_the_node_before_goes_on_where_it_was(gaps: list[GapFound]) -> None:
+def test_the_node_before_goes_on_where_it_was() -> None:
     world, a, old, new, _ = replaced("error")
     world.run(20 * SECOND)
     new.crash()
@@ -106,10 +96,10 @@ def test_the_node_before_goes_on_where_it_was(gaps: list[GapFound]) -> None:
     old.send(a, "back", b"hello")
     world.run(20 * SECOND)
     assert old.read_all("q") == [b"1", b"2"]
-    assert (a.busy, len(gaps)) == (False, 1)
+    assert (a.busy, len(gaps_of(a))) == (False, 1)
 
 
-def test_what_nobody_has_acknowledged_is_no_gap(gaps: list[GapFound]) -> None:
+def test_what_nobody_has_acknowledged_is_no_gap() -> None:
     """A node that is replaced before it has anything, and express messages, of which nothing is kept."""
     world = PlainWorld(1)
     a, old = world.node("a", strict()), world.node("b", SETTINGS)
@@ -119,7 +109,7 @@ def test_what_nobody_has_acknowledged_is_no_gap(gaps: list[GapFound]) -> None:
     a.send(old, "q", b"2")
     new = world.node("b", SETTINGS)
     world.run(20 * SECOND)
-    assert (gaps, new.read_all("q")) == ([], [b"2"])
+    assert (gaps_of(a), new.read_all("q")) == ([], [b"2"])
 
 
 def test_who_is_written_down_goes_with_the_commit_that_lets_go() -> None:

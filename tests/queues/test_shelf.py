@@ -1,7 +1,7 @@
 """Packets that only the disk has: what comes off the shelf is what was put on it."""
 
 import tracemalloc
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import count
 
 from hypothesis import given
@@ -32,7 +32,7 @@ def shelf_of(packets: list[QueuedPacket]) -> Shelf:
 
 def plain(packets: list[QueuedPacket]) -> list[dict[str, object]]:
     """What packets say."""
-    return [{name: getattr(one, name) for name in QueuedPacket.__slots__} for one in packets]
+    return [{field.name: getattr(one, field.name) for field in fields(QueuedPacket)} for one in packets]
 
 
 def take_all(shelf: Shelf) -> list[QueuedPacket]:

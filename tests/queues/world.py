@@ -12,6 +12,7 @@ from tests.logs import single_records
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
+from triack.base.news import NodeEvent
 from triack.base.units import MS
 from triack.queues.effects import Job
 from triack.queues.group_commit import GroupCommit
@@ -103,6 +104,7 @@ class SimNode(SimHost):
         received: the bodies that were read, by queue.
         reads: how often the store was asked for bodies.
         stored: number of the last commit on the disk.
+        news: what its program was told.
     """
 
     world: World
@@ -125,6 +127,11 @@ class SimNode(SimHost):
         self.redelivered = 0
         self.reads = 0
         self.stored = 0
+        self.news: list[NodeEvent] = []
+
+    def tell_program(self, event: NodeEvent) -> None:
+        """Keep it."""
+        self.news.append(event)
 
     def crash(self) -> None:
         """Lose everything in memory. A commit that the disk had in hand is done or not, as the seed decides."""

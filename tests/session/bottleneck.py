@@ -1,4 +1,4 @@
-"""Sessions that share a narrow link, under a clock that jumps to whatever happens next."""
+"""Sessions that share a narrow link, under a clock that jumps to whatever happens next. Streams lose nothing on it."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -28,7 +28,7 @@ class Flow:
         ends: sender and receiver.
     """
 
-    def __init__(self, link: "Bottleneck", settings: SessionSettings) -> None:
+    def __init__(self, link: "Bottleneck", settings: SessionSettings, scheme: str) -> None:
         self.link = link
         self.sends = True
         self.gap_ns = 0
@@ -40,7 +40,10 @@ class Flow:
         self._ready_at_ns = 0
         overhead = OVERHEAD_BYTES + PACKET_HEADER_BYTES
         self._content = bytes(settings.max_datagram_bytes - overhead)
-        self.ends: list[Session] = [make_session(1, settings), make_session(2, settings, peer=make_hello(1, settings))]
+        self.ends: list[Session] = [
+            make_session(1, settings, scheme=scheme),
+            make_session(2, settings, scheme=scheme, peer=make_hello(1, settings)),
+        ]
 
     @property
     def sender(self) -> Session:
@@ -114,14 +117,14 @@ class Bottleneck:
         flows: one for each of the settings.
     """
 
-    def __init__(self, plan: LinkPlan, *flows: SessionSettings) -> None:
+    def __init__(self, plan: LinkPlan, *flows: SessionSettings, scheme: str = "udp") -> None:
         self.now_ns = 0
         self.pipes = [Pipe(plan, Random(f"{plan.seed} {way}")) for way in range(2)]
         self._moments: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         self.flows: list[Flow] = []
         for settings in flows:
-            self.flows.append(Flow(self, settings))
+            self.flows.append(Flow(self, settings, scheme))
 
     def later(self, wait_ns: int, action: Callable[[], None]) -> None:
         """Do something then."""

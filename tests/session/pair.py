@@ -36,7 +36,7 @@ def make_hello(node: int, settings: SessionSettings = DEFAULTS, sent_at_ns: int 
 
 
 def make_session(
-    node: int, settings: SessionSettings = DEFAULTS, *, peer: Hello | None = None, udp: bool = True, now_ns: int = 0
+    node: int, settings: SessionSettings = DEFAULTS, *, peer: Hello | None = None, scheme: str = "udp", now_ns: int = 0
 ) -> Session:
     """One end of session 7; it accepts when it has a peer's hello."""
     return Session(
@@ -46,9 +46,14 @@ def make_session(
         introduction=b"node-%d" % node,
         peer=peer,
         overhead_bytes=OVERHEAD_BYTES,
-        shares_network=udp,
+        scheme=scheme,
         now_ns=now_ns,
     )
+
+
+def _scheme(udp: bool) -> str:
+    """What is not to be bounded by what a network takes is in memory."""
+    return "udp" if udp else "memory"
 
 
 class Pair:
@@ -76,7 +81,7 @@ class Pair:
         self.store_ns = store_ns
         self.lose = lose
         self.by_run = by_run
-        self.a = make_session(1, settings, udp=udp)
+        self.a = make_session(1, settings, scheme=_scheme(udp))
         self.ends: dict[str, Session] = {"a": self.a}
         self.events: dict[str, list[Event]] = {"a": [], "b": []}
         self.sent: dict[str, list[tuple[int, Transmit]]] = {"a": [], "b": []}
@@ -237,7 +242,7 @@ class Pair:
         if target in self.ends:
             self.ends[target].handle_hello(hello, self.now_ns)
             return
-        self.ends["b"] = make_session(2, self._peer_settings, peer=hello, udp=self._udp, now_ns=self.now_ns)
+        self.ends["b"] = make_session(2, self._peer_settings, peer=hello, scheme=_scheme(self._udp), now_ns=self.now_ns)
 
 
 def _address(name: str) -> str:

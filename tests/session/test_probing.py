@@ -88,6 +88,26 @@ def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
     assert probing.peek() is packets[0]
 
 
+def test_over_a_stream_it_asks_without_sending_again() -> None:
+    """What is not acknowledged is on its way; a copy would only be behind it."""
+    probing = Probing(is_stream=True)
+    assert not probing.handle_timer(flying(1), awaits=False)
+    assert probing.ping_due
+    assert probing.peek() is None
+
+
+def test_what_an_answer_over_a_stream_does_not_acknowledge_goes_again() -> None:
+    """Until something is acknowledged, or another packet leaves: the answer may be older than that."""
+    probing, (first, second) = Probing(is_stream=True), flying(1, 2)
+    for moves_on in (probing.handle_progress, lambda: probing.handle_sent(second)):
+        probing.handle_barren()
+        assert probing.handle_timer([first], awaits=False)
+        assert probing.peek() is first
+        assert probing.handle_sent(first)
+        moves_on()
+        assert not probing.handle_timer([first], awaits=False)
+
+
 def test_a_peer_is_quiet_after_ever_longer_waits() -> None:
     """Half of the ack timeout, then twice as long each time that the owner was told, until there is progress."""
     probing, waits = Probing(), []

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from triack.base.reasons import DropReason
-from triack.transport.inbox import BACKLOG_MAX, BURST_MAX, Inbox, Received
+from triack.transport.inbox import BACKLOG_MAX, BURST_BYTES_MAX, BURST_MAX, Inbox, Received
 
 
 @pytest.mark.asyncio
@@ -19,6 +19,18 @@ async def test_overflow_is_counted() -> None:
     burst = await inbox.take()
     assert burst == [Received(b"%d" % number, "s") for number in range(BURST_MAX)]
     assert drops == {"receive-overflow": 3}
+
+
+@pytest.mark.asyncio
+async def test_a_burst_is_bounded_in_bytes() -> None:
+    """Large datagrams come in smaller bursts, one at least, all of them and in order."""
+    inbox, size = Inbox("memory://a", Counter()), BURST_BYTES_MAX // 4
+    sent = [bytes([number]) * size for number in range(9)] + [bytes(2 * BURST_BYTES_MAX)]
+    for data in sent:
+        inbox.offer(data, "s")
+    bursts = [await inbox.take() for _ in range(3)]
+    assert [len(burst) for burst in bursts] == [4, 4, 2]
+    assert [received.data for burst in bursts for received in burst] == sent
 
 
 @pytest.mark.asyncio

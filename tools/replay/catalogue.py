@@ -121,7 +121,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the packets",
     ),
     "store_ack_late": Check(
-        "A store ack leaves within its agreed delay of the commit, at once when so many packets are on the disk.",
+        "A store ack leaves within its agreed delay of the commit, at once when so many packets or bytes are on disk.",
         "Withheld, it keeps recoverable messages on the origin's disk, and at last closes a healthy session.",
         "MS-MQQB 3.1.2.5; session/store_ack.py",
         "how many packets, how long it took, what is allowed",

@@ -228,15 +228,19 @@ class Incoming:
         for packets, messages in record["counts"]:
             receiver.counts.put(first, first + packets - 1, messages)
             first += packets
+        if receiver.cls != EXPRESS:
+            self.store_acks.handle_run(record)
 
     def _receive_again(self, record: Record, receiver: Receiver) -> None:
         """Packets arrived, some of which may have done so before."""
+        is_fresh = receiver.cls != EXPRESS
         for begin, end, packet in packets_of(record):
             first, last = packet.number, packet.number + end - begin
             receiver.counts.put(first, last, packet.messages)
             known = receiver.arrived.overlap(first, last)
             receiver.arrived.add(first, last)
             self.store_acks.handle_arrived(record, first, last, known)
+            is_fresh = is_fresh and not known
             for number in _keys_within(receiver.rejections, first, last):
                 del receiver.rejections[number]
             for number in _keys_within(receiver.kept, first, last):
@@ -245,6 +249,8 @@ class Incoming:
                 receiver.again.add(*span)
             if receiver.cls == TRANSACTIONAL:
                 self._note_previous(receiver, packet, known)
+        if is_fresh:
+            self.store_acks.handle_run(record)
 
     def _note_previous(self, receiver: Receiver, packet: Carried, known: list[Span]) -> None:
         """Only the first packet of a run, or one that comes again, may name another one than that before it."""

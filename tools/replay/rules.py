@@ -25,7 +25,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "arrived": ("idle_delay", "store_ack_late", "order_ack_late"),
         "sent": ("claims", "ack_unsent"),
         "count": ("half_window", "store_ack_late", "claims"),
-        "bytes": ("half_window", "claims"),
+        "bytes": ("half_window", "store_ack_late", "claims"),
         "delay": ("idle_delay", "store_ack_late", "claims"),
         "idle": ("idle_delay", "claims"),
         "gap": ("at_once", "claims"),
@@ -113,7 +113,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
     "base/ack_trigger.py AckTrigger": {
         "window_share": ("policy", "half_window", "store_ack_late"),
         "count": ("policy", "half_window", "store_ack_late"),
-        "bytes_": ("policy", "half_window"),
+        "bytes_": ("policy", "half_window", "store_ack_late"),
         "delay_s": ("idle_delay", "store_ack_late", "policy"),
         "idle_s": ("idle_delay", "policy"),
         "delay_rtts": "Each end measures the round trip for itself; what it came to is in the log, and that is judged.",

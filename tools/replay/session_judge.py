@@ -218,7 +218,9 @@ class SessionJudge:
             return
         if "store_ack_delay_ns" in end.opened:
             end.takes.add((origin, lane))
-            terms = {"delay_ns": end.opened["store_ack_delay_ns"], "threshold": end.opened["store_ack_threshold"]}
+            opened = end.opened
+            terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened.get("store_ack_bytes", 0)}
+            terms["delay_ns"] = opened["store_ack_delay_ns"]
             self._fact("~taking", record, origin, lane, session=self._session, **terms)
 
     def _end_taking(self, end: End, record: Record) -> None:

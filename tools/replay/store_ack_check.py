@@ -1,7 +1,8 @@
 """When a node's store acks for the packets of a lane leave: at the latest the agreed delay after their commit.
 
-The debt begins when the commit returns (``session/store_ack.py``); so many packets on the disk make it due at once.
-Judged is what arrived in one session only, as a packet that came in two is acknowledged in either.
+The debt begins when the commit returns (``session/store_ack.py``); so many packets or bytes on the disk make it due at
+once. Judged is what arrived in one session only, as a packet that came in two is acknowledged in either. A record tells
+the bytes of all its packets together: they count when one commit holds them all.
 """
 
 from __future__ import annotations
@@ -14,40 +15,69 @@ from triack.tools.replay.schema import EXPRESS
 
 MS = 1_000_000
 """Nanoseconds; evidence is told in milliseconds."""
+RUNS_MAX = 4_096
+"""Records of which a debt knows the bytes until they are committed; what is refused never is."""
 
 
 class Debt:
     """What a node owes in one session.
 
     Attributes:
-        delay_ns, threshold: the policy in force; a threshold of 0 is none.
+        delay_ns, threshold, most_bytes: the policy in force; a limit of 0 is none.
         arrived: by sequence, what came and is not committed.
-        first: the first commit that no store ack has followed, ``packets`` how many packets these hold.
+        first: the first commit that no store ack has followed, ``packets`` how many packets these hold, and
+            ``size_bytes`` how many bytes at least.
         due_ns: when a store ack of it must leave.
     """
 
-    __slots__ = ("arrived", "delay_ns", "due_ns", "first", "packets", "threshold")
+    __slots__ = ("_runs", "arrived", "delay_ns", "due_ns", "first", "most_bytes", "packets", "size_bytes", "threshold")
 
-    def __init__(self, delay_ns: int, threshold: int) -> None:
+    def __init__(self, delay_ns: int, threshold: int, most_bytes: int) -> None:
         self.delay_ns = delay_ns
         self.threshold = threshold
+        self.most_bytes = most_bytes
         self.arrived: defaultdict[int, RangeSet] = defaultdict(RangeSet)
+        # By sequence, first and last number of what one record brought, and its bytes.
+        self._runs: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
         self.clear()
 
     def clear(self) -> None:
         """Nothing is owed."""
         self.first: Record | None = None
         self.packets = 0
+        self.size_bytes = 0
         self.due_ns = 0
 
-    def add(self, record: Record, packets: int) -> None:
-        """A commit holds so many of its packets."""
+    def bring(self, record: Record) -> None:
+        """A record brought packets, all of them for the first time: this is what they hold."""
+        if self.most_bytes:
+            runs, first = self._runs[record["sequence"]], record["number"]
+            runs.append((first, first + record["packets"] - 1, record["size"]))
+            del runs[:-RUNS_MAX]
+
+    def commit(self, record: Record) -> None:
+        """Packets are on disk, some of them perhaps those that are waited for."""
+        taken = self.arrived[record["sequence"]].take(record["first"], record["last"])
+        if not taken:
+            return
         if self.first is None:
             self.first = record
             self.due_ns = record["at_ns"] + self.delay_ns
-        self.packets += packets
-        if self.threshold and self.packets >= self.threshold:
+        self.packets += size(taken)
+        if self.most_bytes:
+            self.size_bytes += self._weigh(record["sequence"], taken)
+        reached = (self.threshold and self.packets >= self.threshold) or (
+            self.most_bytes and self.size_bytes >= self.most_bytes
+        )
+        if reached:
             self.due_ns = min(self.due_ns, record["at_ns"])
+
+    def _weigh(self, sequence: int, taken: list[Span]) -> int:
+        """The bytes of the records all of whose packets are among these; of a part of one nobody knows."""
+        begin, end = taken[0][0], taken[-1][1]
+        touched = [run for run in self._runs[sequence] if run[0] <= end and run[1] >= begin]
+        self._runs[sequence] = [run for run in self._runs[sequence] if run[0] > end or run[1] < begin]
+        return sum(run[2] for run in touched if any(low <= run[0] and run[1] <= high for low, high in taken))
 
 
 class StoreAcks:
@@ -66,6 +96,7 @@ class StoreAcks:
         self._debts: dict[str, Debt] = {}
         # What the last record brought in a session of which nothing is known as yet: sequence, first and last.
         self._unclaimed: list[tuple[int, int, int]] = []
+        self._unclaimed_run: Record | None = None
 
     def handle_started(self) -> None:
         """A new start of the node knows of no session."""
@@ -74,10 +105,13 @@ class StoreAcks:
 
     def handle_taking(self, record: Record) -> None:
         """A session brings the lane, with the record that was the last one."""
-        debt = self._debts.setdefault(record["session"], Debt(record["delay_ns"], record["threshold"]))
+        terms = record["delay_ns"], record["threshold"], record["most_bytes"]
+        debt = self._debts.setdefault(record["session"], Debt(*terms))
         for sequence, first, last in self._unclaimed:
             debt.arrived[sequence].add(first, last)
-        self._unclaimed.clear()
+        if self._unclaimed_run is not None:
+            debt.bring(self._unclaimed_run)
+        self.handle_record()
 
     def handle_taken(self, record: Record) -> None:
         """A session brings nothing more, or there is no saying any more when it acknowledges what."""
@@ -88,6 +122,15 @@ class StoreAcks:
     def handle_record(self) -> None:
         """Another record follows."""
         self._unclaimed.clear()
+        self._unclaimed_run = None
+
+    def handle_run(self, record: Record) -> None:
+        """All that a record brought came for the first time."""
+        debt = self._debts.get(record["session"])
+        if debt is None:
+            self._unclaimed_run = record
+        else:
+            debt.bring(record)
 
     def handle_arrived(self, record: Record, first: int, last: int, known: list[Span]) -> None:
         """Packets arrived, some of which had done so before."""
@@ -105,8 +148,7 @@ class StoreAcks:
     def handle_committed(self, record: Record) -> None:
         """Packets are on disk."""
         for debt in self._debts.values():
-            if packets := size(debt.arrived[record["sequence"]].take(record["first"], record["last"])):
-                debt.add(record, packets)
+            debt.commit(record)
 
     def handle_store_acked(self, record: Record) -> None:
         """A store ack left: it covers whatever is on disk."""

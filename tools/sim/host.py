@@ -14,9 +14,10 @@ from random import Random
 from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channels
 from triack.base.errors import RollbackDetected, StoreDamaged, TriackError
+from triack.base.news import NodeEvent
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS
-from triack.queues.effects import Job, Send, StartJob, TellRollback, WriteRecords
+from triack.queues.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.queues.settings import NodeSettings
@@ -51,6 +52,8 @@ class EngineHost(ABC):
                     self.start_job(job)
                 case TellRollback(error):
                     self.tell_operator(error)
+                case Tell(event):
+                    self.tell_program(event)
                 case Send(address, datagrams):
                     self.send_datagrams(address, datagrams)
 
@@ -75,6 +78,9 @@ class EngineHost(ABC):
     @abstractmethod
     def tell_operator(self, rollback: RollbackDetected) -> None:
         """Tell the operator."""
+
+    def tell_program(self, event: NodeEvent) -> None:  # noqa: B027 - most hosts have none that listens
+        """Tell the program, if there is one that listens."""
 
 
 class SimHost(EngineHost):

@@ -86,6 +86,15 @@ class SimWorker:
                 self._begin()
         return future
 
+    def run(self, job: Callable[[], T], then: real.Then[T]) -> None:
+        """Begin a job, or queue it, and call ``then`` when it is done."""
+
+        def tell(done: asyncio.Future[T]) -> None:
+            error = done.exception()
+            then(done.result() if error is None else None, error)
+
+        self.start(job).add_done_callback(tell)
+
     def _begin(self) -> None:
         self._loop.call_later(self._process.machine.draw_disk_delay(), self._end, context=self._process.context)
 

@@ -62,7 +62,11 @@ class Plant:
     def start(self, where: str, command: str) -> None:
         """Let it run until the test ends, and wait until it has said something."""
         process = subprocess.Popen(
-            self._shell(where, command), cwd=self.folder, stdout=subprocess.PIPE, start_new_session=True
+            self._shell(where, command),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         self._stack.callback(_end, process)
         assert process.stdout is not None

@@ -130,3 +130,35 @@ def test_the_same_link_gives_the_same_run() -> None:
     """To the byte: nothing is drawn but from seeds."""
     plan = replace(LINK, loss=0.1)
     assert goodput(plan, "bbr", seconds=1) == goodput(plan, "bbr", seconds=1)
+
+
+SLOW = LinkPlan(rate_bps=500_000, round_trip_ns=50 * MS, queue_bytes=1 << 40)
+"""Whatever a stream takes waits at its sender."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate_bps", [500_000, 2_000_000, 20_000_000])
+def test_a_stream_is_full_and_keeps_no_long_queue(rate_bps: int) -> None:
+    """Of packets of 65,000 bytes, 64 of which are more than a minute's worth at 500 kbit/s; none is sent twice."""
+    settings = SessionSettings(max_datagram_bytes=65_000)
+    link = Bottleneck(replace(SLOW, rate_bps=rate_bps), settings, scheme="tcp")
+    link.run(10 * SECOND)
+    assert link.run(20 * SECOND)[0] > 0.9 * rate_bps
+    sender = link.flows[0].sender
+    two_packets_ns = 2 * 65_000 * 8 * SECOND // rate_bps
+    assert sender.rtt.smoothed_ns < max(1_100 * MS, 3 * two_packets_ns // 2)
+    assert sender.window.resends == 0
+    assert sender.window.in_flight_bytes >= 65_000
+
+
+@pytest.mark.slow
+def test_a_stream_that_becomes_longer_or_slower_is_full_again() -> None:
+    """Within some looks at the shortest round trip."""
+    settings = SessionSettings(max_datagram_bytes=9_000)
+    link = Bottleneck(replace(SLOW, rate_bps=4_000_000), settings, scheme="tcp")
+    link.run(5 * SECOND)
+    for after in (replace(SLOW, rate_bps=4_000_000, round_trip_ns=400 * MS), SLOW):
+        link.become(after)
+        link.run(15 * SECOND)
+        assert link.run(5 * SECOND)[0] > 0.9 * after.rate_bps
+    assert link.flows[0].sender.rtt.smoothed_ns < 1_500 * MS

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.tools.bench.measuring import measured
-from triack.tools.bench.link import share
+from triack.tools.bench.link import _one, share
 from triack.tools.bench.namespace import missing
+from triack.tools.bench.options import Meter
 from triack.tools.bench.pipe import LinkPlan
 from triack.tools.bench.run import Outcome
+from triack.tools.bench.work import Work
 
 
 def test_a_full_link_is_a_hundred_percent_of_what_it_lets_through() -> None:
@@ -26,6 +28,18 @@ async def test_a_loss_has_its_figures(tmp_path: Path) -> None:
     figure = result.figures["5 % loss"]
     assert 0 < figure.values[0] <= 100
     assert 0 <= figure.versus_values[0] <= 100
+
+
+@pytest.mark.slow
+async def test_a_slow_link_carries_a_stream_of_large_packets(tmp_path: Path) -> None:
+    """The kernel's own TCP at 2 Mbit/s: all come once and in order, and the link is not filled with copies."""
+    if missing() is not None:
+        pytest.skip(str(missing()))
+    work = Work(size=16_384, transport="tcp", datagram_bytes=65_000, window=64, messages=40)
+    plan = LinkPlan(rate_bps=2_000_000, round_trip_ns=50_000_000, queue_bytes=64_000)
+    outcome = await _one("triack", "", work, plan, tmp_path / "slow", Meter())
+    assert (outcome.verified, outcome.delivered) == (True, 40), outcome.flaw
+    assert outcome.facts["sender"]["wire_bytes"] < 2 * 40 * 16_384
 
 
 async def test_without_namespaces_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

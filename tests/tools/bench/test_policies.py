@@ -49,6 +49,7 @@ def test_after_a_lost_session_nothing_comes_again(settings: NodeSettings) -> Non
     assert lose_session(settings, NEAR, 100).again == 0
 
 
+@pytest.mark.plain
 def test_what_an_accept_does_not_tell_of_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most a window of it; and it is delivered once, which each run checks."""
     monkeypatch.setattr(Positions, "tell", lambda *_: ())

@@ -118,6 +118,32 @@ def store_ack_threshold_ignored(world: World) -> Expected:
 
 
 @fault
+def store_ack_bytes_ignored(world: World) -> Expected:
+    """So many bytes on the disk make a store ack due, the last in the second commit; beta lets 300 ms pass."""
+    agree(world, store_ack_bytes=3_600)
+    for packets in (2, 1):
+        numbers = world.queue(KEPT, packets)
+        world.send(KEPT, numbers)
+        world.commit(KEPT, numbers)
+    world.clock.tick(300 * MS)
+    world.ack([1, 2, 3])
+    return {("store_ack_late", KEPT_LANE, SEQUENCE, 1)}
+
+
+@fault
+def store_ack_bytes_hidden_by_the_end(world: World) -> Expected:
+    """A packet that fills a session's limit alone; beta says nothing of it until the session is over."""
+    agree(world, store_ack_bytes=1_200)
+    arrived = world.send(TX, world.queue(TX, 1))
+    world.commit(TX, range(1, 2))
+    world.ack(arrived, store=False)
+    world.order_ack(1)
+    world.clock.tick(300 * MS)
+    world.close()
+    return {("store_ack_late", CLASS_LANES[TX], SEQUENCE, 1)}
+
+
+@fault
 def store_ack_never(world: World) -> Expected:
     """Beta never says that it has a packet on its disk: one that the session's end hides, one that nothing does."""
     for _ in range(2):

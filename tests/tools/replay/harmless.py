@@ -416,3 +416,18 @@ def closed_by_a_ping_that_nobody_answers() -> World:
     world.alpha.write("ping_sent", session=world.session)
     world.close("ack-timeout")
     return world
+
+
+@harmless
+def bytes_that_make_no_store_ack_due() -> World:
+    """One below the limit is on the disk, and after an ack they count from the beginning."""
+    world = ready()
+    for log in (world.alpha, world.beta):
+        log.one("session_opened").update(store_ack_bytes=2_401)
+    for packets in (2, 1):
+        numbers = world.queue("recoverable", packets)
+        arrived = world.send("recoverable", numbers)
+        world.commit("recoverable", numbers)
+        world.clock.tick(400 * MS)
+        world.ack(arrived)
+    return world

@@ -1,0 +1,180 @@
+"""Another process is told of acknowledgements as the program of a node is: over a real socket, in the same loop."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, make, quick, until
+from triack import AckEvent, AckKind
+from triack.node.control.client import Client
+from triack.node.control.client_acknowledgements import ClientAcknowledgements
+from triack.node.node import port_of
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("a", tmp_path / "a", "udp", settings=quick()) as node:
+        yield node
+
+
+@pytest.fixture
+async def client(node: triack.Node, tmp_path: Path) -> AsyncIterator[Client]:
+    async with triack.connect(tmp_path / "a") as client:
+        yield client
+
+
+async def take(events: ClientAcknowledgements, up_to: int) -> list[int]:
+    """The last message of each event until one has that number; negative for failures."""
+    told: list[int] = []
+    async with asyncio.timeout(WAIT):
+        async for event in events:
+            told.append(event.last if event.kind is AckKind.ACK else -event.last)
+            if event.last >= up_to:
+                break
+    return told
+
+
+def watched(node: triack.Node, to: str) -> int:
+    """How many read what becomes of the messages to a queue."""
+    port = port_of(node)
+    return len(port.outgoing_queue(to, triack.TRANSACTIONAL).readers)
+
+
+async def test_a_client_is_told_of_what_it_sends_and_of_what_the_node_does(node: triack.Node, client: Client) -> None:
+    """In the order of sending, with the numbers of receipts; by a trigger as one event."""
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        single = await client.acknowledgements(to, every="message")
+        ranged = await client.acknowledgements(to, every=triack.AckTrigger(window_share=None, count=5, delay_s=100.0))
+        receipts = await client.send_many(to, [b"x"] * 3)
+        await node.send(to, b"y")
+        last = await client.send(to, b"z")
+        assert await take(single, 5) == [1, 2, 3, 4, 5]
+        assert await take(ranged, 5) == [5]
+        assert [receipt.number for receipt in (*receipts, last)] == [1, 2, 3, 5]
+
+
+async def test_a_failure_is_told_with_its_reason(node: triack.Node, client: Client) -> None:
+    """That of a message of a transaction as well."""
+    async with make("b", scheme="udp", queues=["q"]) as b:
+        to = f"{b.address}/nowhere"
+        events = await client.acknowledgements(to)
+        async with client.transaction() as tx:
+            await tx.send(to, b"x")
+        async with asyncio.timeout(WAIT):
+            assert await anext(events) == AckEvent(AckKind.FAILURE, 1, 1, "queue-not-found")
+
+
+async def test_who_waits_no_longer_takes_no_event_along(node: triack.Node, client: Client) -> None:
+    """What comes when nobody waits is for the next one who does; two at once get each event once."""
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        events = await client.acknowledgements(to, every="message")
+        for number in range(1, 6):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(events), 0.001)
+            await client.send(to, b"x", until="ordered", timeout=WAIT)
+            async with asyncio.timeout(WAIT):
+                assert (await anext(events)).last == number
+        both = [asyncio.create_task(anext(events)) for _ in range(2)]
+        await client.send_many(to, [b"x"] * 2)
+        async with asyncio.timeout(WAIT):
+            assert sorted([event.last for event in await asyncio.gather(*both)]) == [6, 7]
+
+
+async def test_many_are_read_at_once(node: triack.Node, client: Client) -> None:
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        events = await client.acknowledgements(to, every="message")
+        await client.send_many(to, [b"x"] * 2_500, until="ordered", timeout=WAIT)
+        told: list[AckEvent] = []
+        async with asyncio.timeout(WAIT):
+            while len(told) < 2_500:
+                told += await events.get_many(700)
+        assert [event.first for event in told] == list(range(1, 2_501))
+
+
+async def test_a_handler_is_called_in_this_process(node: triack.Node, client: Client) -> None:
+    """What it raises is told to the loop of this process, and the next event to it."""
+    told: list[int] = []
+    errors: list[dict[str, Any]] = []
+
+    async def handle(event: AckEvent) -> None:
+        await asyncio.sleep(0)
+        told.append(event.last)
+        if event.last == 2:
+            raise RuntimeError("of the application")
+
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: errors.append(context))
+    async with make("b", scheme="udp") as b:
+        await client.acknowledgements(f"{b.address}/q", every="message", handler=handle)
+        await client.send_many(f"{b.address}/q", [b"x"] * 4)
+        await until(lambda: len(told) == 4)
+    assert told == [1, 2, 3, 4]
+    assert [str(error["exception"]) for error in errors] == ["of the application"]
+
+
+async def test_events_that_are_closed_tell_what_is_unread_and_end(node: triack.Node, client: Client) -> None:
+    async with make("b", scheme="udp") as b:
+        to = f"{b.address}/q"
+        events = await client.acknowledgements(to, every="message")
+        await client.send_many(to, [b"x"] * 2, until="ordered", timeout=WAIT)
+        events.close()
+        events.close()
+        await client.send(to, b"y", until="ordered", timeout=WAIT)
+        async with asyncio.timeout(WAIT):
+            assert [event.last async for event in events] == [1, 2]
+            assert await events.get_many() == []
+
+
+async def test_what_nobody_holds_any_more_is_gathered_no_more(
+    node: triack.Node, client: Client, tmp_path: Path
+) -> None:
+    """Events that are dropped, and those of a client that has gone: nobody's failures are to stop a sender."""
+    to = "udp://127.0.0.1:9/q"
+    events = await client.acknowledgements(to)
+    async with triack.connect(tmp_path / "a") as other:
+        await other.acknowledgements(to, handler=lambda _event: None)
+        await other.flush()
+        assert watched(node, to) == 2
+    del events
+    gc.collect()
+    await client.flush()
+    await until(lambda: watched(node, to) == 0)
+
+
+async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
+    """As an end, or as an error: a process may go without a word."""
+    node = make("a", tmp_path / "a", "udp", settings=quick())
+    await node.start()
+    async with triack.connect(tmp_path / "a") as client:
+        events = await client.acknowledgements("udp://127.0.0.1:9/q")
+        reading = asyncio.create_task(anext(events))
+        await client.flush()
+        await node.close()
+        with pytest.raises((StopAsyncIteration, triack.NodeClosed)):
+            async with asyncio.timeout(WAIT):
+                await reading
+        with pytest.raises((StopAsyncIteration, triack.NodeClosed)):
+            await anext(events)
+
+
+@pytest.mark.parametrize(
+    ("destination", "how", "says"),
+    [
+        ("plant/q", {"every": "always"}, "every must be an AckTrigger or 'message'"),
+        (5, {}, "a destination is text"),
+        ("plant/q", {"delivery": "fast"}, "a class is a triack.Delivery"),
+        ("udp://plant", {}, "udp://plant"),
+    ],
+)
+async def test_mistakes_are_told_as_a_node_tells_them(
+    node: triack.Node, client: Client, destination: Any, how: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(triack.TriackError, match=says):
+        await client.acknowledgements(destination, **how)

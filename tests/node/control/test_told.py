@@ -1,0 +1,55 @@
+"""Events and triggers survive the way over the control socket."""
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triack.base.ack_trigger import AckTrigger
+from triack.base.errors import UsageError
+from triack.node.acknowledgements import Every
+from triack.node.control.told import describe_event, describe_every, read_event, read_every
+from triack.queues.ack_events import AckEvent, AckKind
+
+
+def sent(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+@given(
+    st.builds(
+        AckTrigger,
+        window_share=st.none() | st.fractions(Fraction(1, 1_000), 1, max_denominator=1_000),
+        count=st.none() | st.integers(1, 1_000),
+        bytes_=st.none() | st.integers(1, 2**40),
+        delay_s=st.integers(0, 100_000).map(lambda value: value / 1_000),
+        piggyback_after=st.none() | st.floats(0, 1),
+        on_gap=st.booleans(),
+    )
+)
+def test_a_trigger_is_the_same_at_the_other_end(trigger: AckTrigger) -> None:
+    """Shares are exact: a third of a window is not a little less."""
+    assert read_every(sent(describe_every(trigger))) == trigger
+
+
+@pytest.mark.parametrize("every", [None, "message"])
+def test_so_is_what_stands_for_none(every: Every) -> None:
+    assert read_every(sent(describe_every(every))) == every
+
+
+@pytest.mark.parametrize(
+    "event", [AckEvent(AckKind.ACK, 1, 7), AckEvent(AckKind.FAILURE, 8, 8, "queue-not-found")], ids=str
+)
+def test_an_event_is_the_same(event: AckEvent) -> None:
+    assert read_event(sent(describe_event(event))) == event
+
+
+def test_a_trigger_that_is_none_is_refused() -> None:
+    """By its value, or because there is no such setting."""
+    with pytest.raises(UsageError, match="window_share must be above 0"):
+        read_every({"window_share": 2})
+    with pytest.raises(TypeError):
+        read_every({"colour": "red"})
