@@ -99,6 +99,7 @@ FIELDS: Final[dict[str, Field]] = {
     "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all"),
     "attempt": Field(int, "which resend of the sequence since its last progress, from 1"),
     "interval_ns": Field(int, "the wait that just ended, in nanoseconds"),
+    "stop": Field(bool, "nothing more of the stream is to be sent for now"),
     # Sessions.
     "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
     "peer": Field(str, "node id of the other end, 32 hex digits; empty if it never said"),
@@ -278,6 +279,11 @@ EVENTS: Final[dict[str, Event]] = {
     "order_ack_received": Event(
         "an order ack for everything up to `number` arrived at the origin, by itself or in an accept",
         ("origin", "lane", "sequence", "number"),
+    ),
+    "hold_received": Event(
+        "the destination of a stream has no room for more of it (`stop`), or has some again: of a durable stream, all "
+        "that waits for acknowledgements goes out again when it may",
+        (*_STREAM, "stop"),
     ),
     "resend_scheduled": Event(
         "a resend tier ran out: unacknowledged packets of the sequence go out again",

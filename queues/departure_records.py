@@ -53,6 +53,11 @@ class DepartureRecords:
         """The destination has a sequence up to ``number``."""
         self._record("order_ack_received", now_ns, origin=self._origin, lane=lane, sequence=sequence, number=number)
 
+    def hold(self, outgoing: OutgoingQueue, now_ns: int, *, stop: bool) -> None:
+        """The destination has no room for a stream, or has some again."""
+        said = {"lane": outgoing.lane, "sequence": outgoing.sequence.sequence, "class": outgoing.delivery.label}
+        self._record("hold_received", now_ns, origin=self._origin, **said, stop=stop)
+
     def _write(self, event: str, outgoing: OutgoingQueue, first: int, last: int, now_ns: int, **more: object) -> None:
         self._record(
             event,

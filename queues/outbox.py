@@ -383,6 +383,7 @@ class Outbox:
     def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool) -> None:
         """The destination has no room for a stream, or has some again."""
         outgoing = self._by_lane[lane]
+        self._records.hold(outgoing, now_ns, stop=stop)
         sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop)
         conversation = self.links[outgoing.peer].conversation
         if conversation is not None:

@@ -64,3 +64,12 @@ def test_a_resend_says_when_the_next_is_due() -> None:
     assert {one["origin"] for one in log} == {NODE.hex()}
     assert log[1]["attempt"] == outgoing.sequence.tier.attempt
     assert log[1]["interval_ns"] == outgoing.sequence.tier.interval_of(log[1]["attempt"])
+
+
+def test_the_word_of_a_full_queue_says_of_which_stream_it_is() -> None:
+    """And whether to stop."""
+    outgoing, _ = filled(1)
+    log = Log()
+    DepartureRecords(log, NODE).hold(outgoing, 7, stop=True)
+    stream = {"origin": NODE.hex(), "lane": outgoing.lane, "sequence": outgoing.sequence.sequence}
+    assert log == [{"event": "hold_received", "at": 7, **stream, "class": outgoing.delivery.label, "stop": True}]

@@ -58,6 +58,7 @@ FIELDS = {
     "rejected": STREAM | {"number", "reason"},
     "order_ack_sent": {"origin", "lane", "sequence", "number", "peer"},
     "order_ack_received": {"origin", "lane", "sequence", "number"},
+    "hold_received": STREAM | {"stop"},
     "resend_scheduled": {"origin", "lane", "sequence", "first", "last", "attempt", "interval_ns"},
     "removed": STREAM | {"first", "last", "count", "reason"},
     "handed": STREAM | {"queue", "number", "place", "counts", "redelivered"},

@@ -283,7 +283,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "base/ack_debt": ("half_window", "idle_delay", "at_once", "store_ack_late", "order_ack_late"),
     "base/delivery": ("lost", "forgotten"),
     "ordering/duplicates": ("duplicates_delivered", "express_twice", "rejected"),
-    "ordering/hold": ("rejected", "gaps"),
+    "ordering/hold": ("rejected", "gaps", "resend_tiers"),
     "ordering/incoming": ("order", "gaps", "previous", "rejected"),
     "ordering/order_ack": ("order_ack_before_commit", "order_ack_late", "ack_taken_back"),
     "ordering/outgoing": ("close_without_full_resend", "queue"),

@@ -219,6 +219,12 @@ class LaneJudge:
             self._at(record, "claims", "an order ack that arrived at another node", sequence, number=record["number"])
         self._sender(record["node"]).handle_order_ack(record)
 
+    def _on_hold(self, record: Record) -> None:
+        if record["node"] != self._origin:
+            evidence = "word of a full queue that arrived at another node"
+            self._at(record, "claims", evidence, record["sequence"])
+        self._sender(record["node"]).handle_hold(record)
+
     def _on_scheduled(self, record: Record) -> None:
         self._sender(record["node"]).handle_scheduled(record)
 
@@ -454,6 +460,7 @@ class LaneJudge:
         "rejected": _on_rejected,
         "order_ack_sent": _on_order_ack_sent,
         "order_ack_received": _on_order_ack_received,
+        "hold_received": _on_hold,
         "resend_scheduled": _on_scheduled,
         "handed": _on_handed,
         "purged": _on_purged,

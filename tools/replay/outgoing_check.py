@@ -229,6 +229,11 @@ class Outgoing:
         if freed:
             self._tiers.handle_progress(record, outstanding=bool(sender.wanted))
 
+    def handle_hold(self, record: Record) -> None:
+        """The destination has no room, or has some again: what it has not acknowledged in order goes out again."""
+        if self.is_origin and record["class"] == TRANSACTIONAL:
+            self._tiers.handle_held_back(self._sequence(record).wanted)
+
     def handle_scheduled(self, record: Record) -> None:
         """A resend tier ran out."""
         sender = self._sequence(record)

@@ -109,6 +109,12 @@ class Tiers:
             self._begin(0)
             self._arrived = None
 
+    def handle_held_back(self, numbers: RangeSet) -> None:
+        """All of it is to be sent again: until then nothing waits for its order ack alone."""
+        self._arrived = None
+        for first, last in numbers:
+            self._to_send.add(first, last)
+
     def handle_scheduled(self, record: Record) -> None:
         """Packets go out again."""
         attempt, now_ns = record["attempt"], record["at_ns"]

@@ -261,6 +261,25 @@ def tiers_as_they_should_be() -> World:
 
 
 @harmless
+def held_back_for_longer_than_its_tier() -> World:
+    """Beta has no room: what has arrived there waits at alpha to go out again, and no tier runs out for it."""
+    world = ready()
+    numbers = world.queue(TX, 1)
+    arrived = world.send(TX, numbers)
+    world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="held-back")
+    world.ack(arrived, store=False)
+    world.alpha.write("hold_received", cls=TX, **place(TX), stop=True)
+    world.clock.tick(10_000 * MS)
+    world.alpha.write("hold_received", cls=TX, **place(TX), stop=False)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.order_ack(1)
+    world.hand(TX, numbers)
+    return world
+
+
+@harmless
 def purged_in_its_queue() -> World:
     """Somebody took packet 2 and a message of packet 4 out by hand, another of it expired; the rest was read."""
     world = ready()
