@@ -8,11 +8,11 @@ from triack.transport.replay_window import WINDOW, ReplayWindow
 
 
 @pytest.mark.slow
-def test_window_and_oracle_agree_on_a_million_counters() -> None:
+def test_window_and_oracle_agree_on_many_counters() -> None:
     """``make window`` shows them ten million."""
-    found = compare(1_000_000)
+    found = compare(200_000)
     assert found.violations == 0
-    assert 400_000 < found.taken < 900_000
+    assert 80_000 < found.taken < 180_000
 
 
 @pytest.mark.slow

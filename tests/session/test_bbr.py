@@ -195,6 +195,7 @@ def test_in_each_state_it_sends_at_its_share_of_the_rate() -> None:
         assert abs(bbr.rate(RTT) - percent * 99 * bbr.bandwidth.most // 10_000) <= 1
 
 
+@pytest.mark.plain
 def test_what_a_late_process_sends_does_not_make_the_path_look_slower() -> None:
     """It sends in a third of its time, and has looked at the path twice meanwhile."""
     path = Path()
@@ -208,6 +209,7 @@ def test_what_a_late_process_sends_does_not_make_the_path_look_slower() -> None:
     assert path.bbr.bandwidth.most >= known * 9 // 10
 
 
+@pytest.mark.plain
 def test_who_is_always_late_leaves_startup_all_the_same() -> None:
     """After twenty rounds."""
     path = Path()

@@ -16,7 +16,7 @@ from proof.search.scopes import SCOPES
 from proof.search.search import Search
 from tests.machine import PATIENCE_S
 
-STATES, FAIR_RUNS = 400, 40
+STATES, FAIR_RUNS = 200, 40
 DEEP = {
     "numbers are used again after a restart",
     "an order ack is said only once",

@@ -10,7 +10,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.stages import Stage
 from triack.tools.sim.faults import Faults
 
-SEEDS = 24
+SEEDS = 12
 """Of each kind. Whole nodes with real stores meet more of it in the seeds of ``triack chaos``."""
 BLOCKS = 4
 TRANSACTIONAL = Delivery.TRANSACTIONAL

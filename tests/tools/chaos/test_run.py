@@ -39,10 +39,9 @@ def test_the_logs_of_a_run_pass_the_replay(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["kill", "power-loss"])
-@pytest.mark.parametrize("host", [0, 1])
+@pytest.mark.parametrize(("kind", "host"), [("kill", 0), ("power-loss", 1)])
 def test_a_crash_before_each_of_the_first_effects(kind: str, host: int) -> None:
-    """One run for each: whatever the process was about to do, it dies before it."""
+    """One run for each: whatever the process was about to do, it dies before it. Both send and receive."""
     plan = calm(12, faults_end_ns=SECOND)
     hosts = tuple(replace(one, read_gap_ns=20 * MS) for one in plan.hosts)
     streams = tuple(StreamPlan(one, 1 - one, "q", "transactional", 10, 100) for one in (0, 1))

@@ -12,7 +12,7 @@ from tests.tools.replay.builder import (
     place,
     scheduled,
 )
-from tests.tools.replay.faults import TX, ready, recover
+from tests.tools.replay.faults import TX, ready, recover, settle
 
 # What is unusual but right; each of them must pass.
 HARMLESS: dict[str, Callable[[], World]] = {"healthy": healthy}
@@ -264,6 +264,7 @@ def tiers_as_they_should_be() -> World:
 def held_back_for_longer_than_its_tier() -> World:
     """Beta has no room: what has arrived there waits at alpha to go out again, and no tier runs out for it."""
     world = ready()
+    settle(world)
     numbers = world.queue(TX, 1)
     arrived = world.send(TX, numbers)
     world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="held-back")
