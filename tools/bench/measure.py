@@ -11,7 +11,7 @@ from triack.tools.bench.idle import measure_idle
 from triack.tools.bench.link import measure_link
 from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.policy_nodes import measure_policies
-from triack.tools.bench.replaying import measure_replay
+from triack.tools.bench.replaying import measure_growth, measure_replay
 from triack.tools.bench.rows import Row
 from triack.tools.bench.run import Outcome, run_once
 from triack.tools.bench.servers import running
@@ -141,5 +141,6 @@ _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "policies": measure_policies,
     "idle": measure_idle,
     "replay": measure_replay,
+    "growth": measure_growth,
     "backlog": measure_backlog,
 }

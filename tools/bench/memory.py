@@ -4,7 +4,7 @@ import gc
 import os
 from pathlib import Path
 
-__all__ = ["missing", "resident_bytes"]
+__all__ = ["missing", "peak_bytes", "resident_bytes"]
 
 _STATM = Path("/proc/self/statm")
 
@@ -18,3 +18,12 @@ def resident_bytes() -> int:
     """What this process has resident, when everything that is garbage is gone."""
     gc.collect()
     return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_bytes(pid: int) -> int:
+    """The most that a process has had resident since it began; 0 if it is over, or where that is not told."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triack.node.policies import PRESETS
 from triack.tools.bench.application import BUCKETS_PER_DECADE
-from triack.tools.bench.rows import LOSSES, POLICY_LINKS, POLICY_METRICS, policy_figure
+from triack.tools.bench.rows import (
+    GIANT,
+    GROWN,
+    LOSSES,
+    LOSSY,
+    PLAIN,
+    POLICY_LINKS,
+    POLICY_METRICS,
+    growth_figure,
+    policy_figure,
+)
 from triack.tools.replay.plots import CYCLE, drawn
 
 if TYPE_CHECKING:
@@ -91,10 +101,29 @@ def _policies(axes: Axes, result: Result) -> None:
     _finish(axes)
 
 
+def _growth(axes: Axes, result: Result) -> None:
+    for place, form in enumerate((PLAIN, GIANT, LOSSY)):
+        names = [growth_figure(form, millions) for millions in GROWN]
+        points = {
+            result.details[f"{name} records"] / 1_000_000: value
+            for name in names
+            if (value := result.figures[name].median) is not None
+        }
+        _line(axes, points, form, place)
+    axes.set(xlabel="million records", ylabel="seconds, with the start of Spark", xlim=(0, None), ylim=(0, None))
+    _finish(axes)
+
+
 def _finish(axes: Axes) -> None:
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.legend(frameon=False)
 
 
-_PAINTERS: dict[str, Painter] = {"curve": _curve, "link": _losses, "latency": _latencies, "policies": _policies}
+_PAINTERS: dict[str, Painter] = {
+    "curve": _curve,
+    "link": _losses,
+    "latency": _latencies,
+    "policies": _policies,
+    "growth": _growth,
+}

@@ -1,77 +1,179 @@
-"""T11: how fast a replay on Spark judges the logs of a run, and of many like it.
+"""T11 and its growth: how fast a replay on Spark judges the logs of a run, and of many like it.
 
 A run writes logs; copies of them, in which every node and every session has another id, are the logs of further pairs
-of nodes. A replay of few and one of many tell what a record more costs, and the start of Spark is told apart.
+of nodes, and the same again and again those of one giant session. A replay of few and one of many tell what a record
+more costs, and the start of Spark is told apart.
 """
 
 import asyncio
 import json
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 from triack.base.errors import TriackError
 from triack.tools.bench.figures import Result
+from triack.tools.bench.memory import peak_bytes
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.rows import Row
+from triack.tools.bench.rows import GIANT, GROWN, LOSSY, MIB, PARQUET, PLAIN, Row, growth_figure
 from triack.tools.bench.run import Between, Outcome, run_once
+from triack.tools.bench.splicing import lengthen
 from triack.tools.bench.systems.catalogue import system_of
 from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report
 from triack.tools.demo.relay import Relay, rough
+from triack.tools.replay.compact import compact
 from triack.tools.replay.files import find_logs, read_records
 from triack.tools.replay.run import require_spark
 from triack.tools.replay.version1 import count_records
 
-__all__ = ["copy_logs", "measure_replay"]
+__all__ = ["copy_logs", "measure_growth", "measure_replay"]
 
 MASTER = "local[2]"
 """As the row has it."""
-FEW, MANY = 1, 8
-"""Pairs of nodes in the two replays."""
-KINDS = {"clean": 0.0, "10 % loss": 0.1}
-"""What was on the way of the run whose logs are read: the share of datagrams that is lost each way."""
+RECORDS = 5_000_000
+"""As version 1 wrote them: the row asks for so many, or more."""
+QUICK_RUNS = 2
+"""``--quick`` replays the logs of so many runs, and of one."""
+LOSS = 0.1
+"""The share of datagrams that is lost each way."""
+LOSSY_SHARE = 4
+"""A run that loses takes so many times as long, or has one in so many messages: it makes less log in the same time."""
 REPLAY_S = 1_800.0
 """For one replay."""
+LOOK_S = 0.1
+"""Between two looks at how much memory it has."""
 _IDS = re.compile(rb'"([0-9a-f]{32}|[0-9a-f]{16})"')
 """Nodes and sessions, wherever a record has them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The logs of a run, of which those of many are made.
+
+    Attributes:
+        logs: their folder.
+        records: how many version 1 would have written for them.
+    """
+
+    logs: Path
+    records: int
+
+    def times(self, records: int) -> int:
+        """The logs of how many runs have so many records, or more."""
+        return max(QUICK_RUNS, -(-records // self.records))
+
+
 async def measure_replay(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """Make logs, then replay few and many of them."""
+    """Make logs, then replay few and many of them, in each form."""
+    if (missing := _missing()) is not None:
+        result.note(missing)
+        return
+    plain = await _make(row, PLAIN, options, meter, result)
+    times = QUICK_RUNS if options.quick else plain.times(RECORDS)
+    forms = {PLAIN: (plain, _pairs, times)}
+    if not options.quick:
+        lossy = await _make(row, LOSSY, options, meter, result)
+        forms |= {PARQUET: (plain, _columns, times), GIANT: (plain, _giant, times)}
+        forms |= {LOSSY: (lossy, _pairs, lossy.times(RECORDS))}
+    result.note("records as version 1 wrote them; what one more costs, beside it what all cost with Spark's start")
+    for number in range(options.runs):
+        for form, (made, many, count) in forms.items():
+            name = f"{row.name} {form} {number + 1}/{options.runs}"
+            meter.begin(name, row.work)
+            rate = await _rate(name, made, [many(made, 1), many(made, count)], count, meter, result)
+            if form == GIANT:
+                rate /= result.figures[PLAIN].values[-1]
+            result.figures[form].values.append(rate)
+
+
+async def _rate(name: str, made: Made, logs: list[list[Path]], times: int, meter: Meter, result: Result) -> float:
+    """Replay few and many logs; return how many records more are judged in a second."""
+    few, many = [await _replay(some) for some in logs]
+    result.verified = result.verified and few["verdict"] == many["verdict"] == "pass"
+    records, seconds = made.records * times, many["took_s"] - few["took_s"]
+    total: float = records / many["took_s"]
+    rate: float = made.records * (times - 1) / seconds if seconds > 0 else total
+    drivers = " and ".join(f"{told['driver_bytes'] / MIB:,.0f}" for told in (few, many))
+    form = name.rpartition(" ")[0]
+    result.details |= {f"{form} records": records, f"{form} total records/s": round(total)}
+    result.details |= {f"{form} driver MiB": round(many["driver_bytes"] / MIB)}
+    meter.say(
+        f"{name}: {rate:,.0f} records/s beyond the first {made.records:,}; {records:,} in {many['took_s']:.1f} s "
+        f"with the start, {total:,.0f}/s; driver {drivers} MiB; verdict: {many['verdict']}"
+    )
+    return rate
+
+
+async def measure_growth(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """Replay logs of more and more records, and tell how long each replay takes."""
+    if (missing := _missing()) is not None:
+        result.note(missing)
+        return
+    plain = await _make(row, PLAIN, options, meter, result)
+    lossy = plain if options.quick else await _make(row, LOSSY, options, meter, result)
+    for form, made, many in ((PLAIN, plain, _pairs), (GIANT, plain, _giant), (LOSSY, lossy, _pairs)):
+        for millions in GROWN:
+            times = QUICK_RUNS if options.quick else made.times(millions * 1_000_000)
+            name = growth_figure(form, millions)
+            meter.begin(f"{row.name} {name}", row.work)
+            told = await _replay(many(made, times))
+            result.verified = result.verified and told["verdict"] == "pass"
+            result.figures[name].values.append(told["took_s"])
+            driver_mib = round(told["driver_bytes"] / MIB)
+            result.details |= {f"{name} records": made.records * times, f"{name} driver MiB": driver_mib}
+            meter.say(
+                f"{row.name} {name}: {made.records * times:,} records in {told['took_s']:.1f} s, "
+                f"driver {driver_mib:,} MiB; verdict: {told['verdict']}"
+            )
+
+
+def _missing() -> str | None:
     try:
         require_spark()
     except TriackError as error:
-        result.note(f"not run: {error}")
-        return
-    work = options.shaped(row.work)
-    result.note(f"records as version 1 wrote them, of {FEW} and of {MANY} pairs of nodes; 5 million up are asked for")
-    for kind, loss in list(KINDS.items())[: 1 if options.quick else None]:
-        folder = options.folder / f"replay-{loss:g}"
-        name = f"{row.name} {kind}"
-        meter.begin(f"{name}: a run to be replayed", work)
-        outcome = await _run(work, folder, loss, meter)
-        result.handle(outcome)
-        for copy in range(1, MANY):
-            copy_logs(folder / "logs", folder / f"logs-{copy}", copy)
-        logs = [folder / "logs", *(folder / f"logs-{copy}" for copy in range(1, MANY))]
-        packets = sum(count_records(record) for log in find_logs([logs[0]]) for record in read_records(log))
-        for number in range(options.runs):
-            meter.begin(f"{name} {number + 1}/{options.runs}", work)
-            few, many = [await _replay(logs[:count]) for count in (FEW, MANY)]
-            records, seconds = packets * (MANY - FEW), many["took_s"] - few["took_s"]
-            passed = few["verdict"] == many["verdict"] == "pass"
-            result.verified = result.verified and passed
-            total = packets * MANY / many["took_s"]
-            rate = records / seconds if seconds > 0 else total
-            result.figures[kind].values.append(rate)
-            result.details |= {f"{kind} records": packets * MANY, f"{kind} total records/s": round(total)}
-            meter.say(
-                f"{name}: {rate:,.0f} records/s beyond the first {packets * FEW:,}; {packets * MANY:,} in "
-                f"{many['took_s']:.1f} s with the start, {total:,.0f}/s; verdict: {many['verdict']}"
-            )
+        return f"not run: {error}"
+    return None
+
+
+async def _make(row: Row, form: str, options: Options, meter: Meter, result: Result) -> Made:
+    """Run two nodes, and return their logs."""
+    work, folder = options.shaped(row.work), options.folder / form.replace(" ", "-").replace("%", "percent")
+    if form == LOSSY:
+        messages = None if work.messages is None else max(1, work.messages // LOSSY_SHARE)
+        work = replace(work, messages=messages, seconds=work.seconds * LOSSY_SHARE)
+    meter.begin(f"{row.name} {form}: a run to be replayed", work)
+    result.handle(await _run(work, folder, LOSS if form == LOSSY else 0.0, meter))
+    logs = folder / "logs"
+    return Made(logs, sum(count_records(record) for log in find_logs([logs]) for record in read_records(log)))
+
+
+def _pairs(made: Made, times: int) -> list[Path]:
+    """The logs of so many pairs of nodes."""
+    copies = [(number, made.logs.parent / f"logs-{number}") for number in range(1, times)]
+    for number, folder in copies:
+        if not folder.exists():
+            copy_logs(made.logs, folder, number)
+    return [made.logs, *(folder for _, folder in copies)]
+
+
+def _columns(made: Made, times: int) -> list[Path]:
+    """The same as Parquet."""
+    folders = [(logs, logs.with_name(f"{logs.name}-parquet")) for logs in _pairs(made, times)]
+    for logs, folder in folders:
+        if not folder.exists():
+            compact(logs, folder)
+    return [folder for _, folder in folders]
+
+
+def _giant(made: Made, times: int) -> list[Path]:
+    """The logs of a session that took so many times as long."""
+    folder = made.logs.parent / f"giant-{times}"
+    if not folder.exists():
+        lengthen(made.logs, folder, times)
+    return [folder]
 
 
 async def _run(work: Work, folder: Path, loss: float, meter: Meter) -> Outcome:
@@ -99,17 +201,14 @@ def copy_logs(logs: Path, to: Path, number: int) -> None:
         to: the folder that is made.
         number: of the copy: another one gives other ids.
     """
-    known: dict[bytes, bytes] = {}
-
-    def other(found: re.Match[bytes]) -> bytes:
-        name = found.group(1)
-        if name not in known:
-            known[name] = sha256(b"%d " % number + name).hexdigest()[: len(name)].encode()
-        return b'"' + known[name] + b'"'
-
     to.mkdir(parents=True)
     for file in sorted(logs.iterdir()):
-        (to / f"copy{number}-{file.name}").write_bytes(_IDS.sub(other, file.read_bytes()))
+        content = file.read_bytes()
+        # An id is in few lines, but for version 1.
+        for name in set(_IDS.findall(content)):
+            other = sha256(b"%d " % number + name).hexdigest()[: len(name)].encode()
+            content = content.replace(b'"%b"' % name, b'"%b"' % other)
+        (to / f"copy{number}-{file.name}").write_bytes(content)
 
 
 async def _replay(logs: list[Path]) -> Report:
@@ -130,10 +229,13 @@ async def _replay(logs: list[Path]) -> Report:
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
+    peaks = [0]
+    watch = asyncio.create_task(_watch(process.pid, peaks))
     try:
         async with asyncio.timeout(REPLAY_S):
             said, complaint = await process.communicate()
     finally:
+        watch.cancel()
         if process.returncode is None:
             process.kill()
             await process.wait()
@@ -141,4 +243,11 @@ async def _replay(logs: list[Path]) -> Report:
     if not lines:
         raise TriackError(f"bench: the replay gave no verdict: {complaint.decode().strip()}")
     found: Report = json.loads(lines[-1])
-    return {**found, "took_s": loop.time() - began}
+    return {**found, "took_s": loop.time() - began, "driver_bytes": peaks[0]}
+
+
+async def _watch(pid: int, peaks: list[int]) -> None:
+    """Note how much memory a process has had at most; of one that has ended that cannot be asked."""
+    while True:
+        peaks[0] = peak_bytes(pid) or peaks[0]
+        await asyncio.sleep(LOOK_S)

@@ -9,14 +9,21 @@ from triack.tools.bench.work import Work
 
 __all__ = [
     "CURVES",
+    "GIANT",
+    "GROWN",
+    "GROWTH",
     "LOSSES",
+    "LOSSY",
     "MIB",
+    "PARQUET",
+    "PLAIN",
     "POLICIES",
     "POLICY_LINKS",
     "POLICY_METRICS",
     "ROWS",
     "Goal",
     "Row",
+    "growth_figure",
     "policy_figure",
     "rows_of",
 ]
@@ -26,6 +33,10 @@ WINDOW = 1_024
 STREAM_DATAGRAM_BYTES = 65_535
 """As large as a packet's length field lets it be."""
 MIB = 1024 * 1024
+PLAIN, PARQUET, LOSSY, GIANT = "clean", "clean, Parquet", "10 % loss", "one giant session"
+"""Logs that are replayed: of many sessions and of one, as they were written and as columns."""
+GROWN = (5, 10, 20, 50)
+"""Millions of records, as version 1 wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +168,10 @@ ROWS = {
             "T11",
             "triack replay on Spark, local[2], all checks, logs of a run",
             (
-                Goal("clean", "records/s", 700_000, 400_000),
-                Goal("10 % loss", "records/s", 300_000, 150_000),
+                Goal(PLAIN, "records/s", 700_000, 400_000),
+                Goal(PARQUET, "records/s", 1_000_000, 600_000),
+                Goal(LOSSY, "records/s", 300_000, 150_000),
+                Goal(GIANT, "of many", 1, 0.5),
             ),
             _T1,
             "replay",
@@ -199,6 +212,24 @@ def policy_figure(link: str, policy: str, metric: Goal) -> str:
     return f"{link}, {policy}: {metric.name}"
 
 
+def growth_figure(form: str, millions: int) -> str:
+    """What a figure of ``GROWTH`` is called."""
+    return f"{form}, {millions} million"
+
+
+GROWTH = Row(
+    "GROWTH",
+    "how long T11 takes, with Spark's start, for more and more records",
+    tuple(
+        Goal(growth_figure(form, millions), "s", None, None, is_cost=True)
+        for form in (PLAIN, GIANT, LOSSY)
+        for millions in GROWN
+    ),
+    _T1,
+    "growth",
+    "no peer has a session log",
+)
+
 POLICIES = Row(
     "POLICIES",
     "the acknowledgements of five systems, on the same links",
@@ -228,7 +259,7 @@ def rows_of(names: tuple[str, ...]) -> list[Row]:
         UsageError: there is no such row.
     """
     wanted = [name.upper() for name in names] or list(ROWS)
-    known = {**ROWS, **CURVES, POLICIES.name: POLICIES}
+    known = {**ROWS, **CURVES, POLICIES.name: POLICIES, GROWTH.name: GROWTH}
     for name in wanted:
         if name not in known:
             meant = nearest(name, known)

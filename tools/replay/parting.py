@@ -23,23 +23,26 @@ class Part:
 
     Attributes:
         out: what was found, and was not handed on yet.
+        judge: whom the node's records are shown to, in its order.
+        until: the start and the serial up to which there can be no more records.
     """
 
-    __slots__ = ("_judge", "out")
+    __slots__ = ("judge", "out", "until")
 
     def __init__(self, unit: Unit) -> None:
         self.out = Output()
-        self._judge: UnitJudge = judge_of(unit, self.out)
+        self.judge: UnitJudge = judge_of(unit, self.out)
+        self.until = (0, 0)
 
     def see(self, records: Iterable[Record]) -> None:
         """Look at the next records of the node, which come in its order."""
-        see = self._judge.see
+        see = self.judge.see
         for record in records:
             see(record)
 
     def join(self, other: Part) -> None:
         """Take over what another node tells of the same unit; nodes are joined by their ids, in order."""
-        mine, others = self._judge, other._judge
+        mine, others = self.judge, other.judge
         if isinstance(mine, SessionJudge):
             assert isinstance(others, SessionJudge)
             mine.join(others)
@@ -49,4 +52,4 @@ class Part:
 
     def finish(self) -> None:
         """Judge what only all parts show together."""
-        self._judge.finish()
+        self.judge.finish()

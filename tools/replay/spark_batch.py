@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
@@ -19,6 +19,7 @@ from triack.tools.replay.files import OPEN_SUFFIX
 from triack.tools.replay.spark_engine import (
     DEALT,
     PENDING,
+    STATE,
     TASK_BYTES,
     Row,
     each,
@@ -33,9 +34,6 @@ from triack.tools.replay.standing import Growing, Standing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-STATE: Final = -1
-"""The place of a row that has the state of its unit: before all that is new to it."""
 
 
 def judge_batch(grown: DataFrame, before: DataFrame, to: str, *, forgets: bool) -> None:

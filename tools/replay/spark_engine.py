@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, fields
-from itertools import groupby
+from functools import partial
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
 from triack.base.errors import ReplayError
+from triack.tools.replay.at_once import AtOnce
 from triack.tools.replay.checkpoint import freeze, revive
 from triack.tools.replay.conclusion import World, accuse, decide, place, summarize
 from triack.tools.replay.dealing import Chunk, deal, in_order, unpack_chunk
 from triack.tools.replay.files import read_content
-from triack.tools.replay.findings import Due, Finding, Life, Opening, Output, Record
+from triack.tools.replay.findings import DisorderError, Due, Finding, Life, Opening, Output, Record
 from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
 from triack.tools.replay.parting import Part
 from triack.tools.replay.schema import Verdict, Violation
@@ -55,6 +57,8 @@ TASK_RECORDS: Final = 100_000
 GC_THRESHOLD: Final = (50_000, 20, 100)
 """In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has
 it look through them again and again, for a sixth of its time."""
+STATE: Final = -1
+"""The place of a row that has what is known of its unit: before all that is new to it."""
 PART: Final = "part"
 """The kind of a row that has what one node tells of a unit, as far as it was judged."""
 PENDING: Final = 2_048
@@ -69,13 +73,15 @@ _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def deal_files(files: DataFrame) -> DataFrame:
+def deal_files(files: DataFrame, *, at_once: bool = True) -> DataFrame:
     """Return the records of segments, dealt out in chunks, and what reading them found.
 
     Args:
         files: ``path`` and ``content`` of each segment.
+        at_once: whether what can be judged is judged while it is read, and parts take the place of its records. Logs
+            that are out of order fail with ``DisorderError`` then, here or where they are judged.
     """
-    return files.select("path", "content").mapInArrow(each(_deal_segments), DEALT)
+    return files.select("path", "content").mapInArrow(each(partial(_deal_segments, at_once=at_once)), DEALT)
 
 
 def deal_records(records: DataFrame) -> DataFrame:
@@ -145,10 +151,10 @@ def _pack(rows: list[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, [column.split()[0] for column in DEALT.split(", ")])
 
 
-def _deal_segments(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+def _deal_segments(rows: Iterator[dict[str, Any]], *, at_once: bool) -> Iterator[Row]:
     for row in rows:
         records, torn = read_content(row["path"], row["content"])
-        yield from _deal_segment(row["path"], records)
+        yield from _deal_segment(row["path"], records, at_once=at_once)
         yield found_row("file", row["path"])
         if torn:
             yield "found", "number torn_lines", "", 0, 1, 0, b""
@@ -159,29 +165,55 @@ def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
 
     rows = (row for batch in batches for row in unpack_rows(batch))
     for path, mine in groupby(rows, key=lambda row: row[0]):
-        yield from _deal_segment(path, (record for _, record in mine))
+        yield from _deal_segment(path, (record for _, record in mine), at_once=False)
 
 
-def _deal_segment(path: str, records: Iterable[Record]) -> Iterator[Row]:
+def _deal_segment(path: str, records: Iterable[Record], *, at_once: bool) -> Iterator[Row]:
     out = Output()
     journal = Journal(path, out)
-    yield from rows_of(deal(journal.read(records)))
+    judging = AtOnce(journal)
+    yield from rows_of(deal((judging if at_once else journal).read(records)))
     segment = journal.segment()
     if segment is not None:
         yield found_row("segment", segment)
+        for unit, (n, part) in judging.parts.items():
+            yield from results(part.out)
+            part.out.clear()
+            yield unit[0], "/".join(unit[1:]), segment.node, segment.incarnation, n, STATE, freeze(part)
     yield from results(out)
 
 
 def _judge_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
     for (kind, name, node), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"], row["node"])):
-        part = Part(unit_of(kind, name))
-        for records in in_order(opened(mine)):
-            for begin in range(0, len(records), PENDING):
-                part.see(records[begin : begin + PENDING])
-                yield from told(part.out)
-        yield from results(part.out)
-        part.out.clear()
-        yield PART, f"{kind}/{name}", node, 0, 0, 0, freeze(part)
+        data = yield from _judge_part(unit_of(kind, name), mine)
+        yield PART, f"{kind}/{name}", node, 0, 0, 0, data
+
+
+def _judge_part(unit: Unit, rows: Iterator[dict[str, Any]]) -> Generator[Row, None, bytes]:
+    """Judge what one node tells of a unit; yield what is found, and return the part as it is then."""
+    first = next(rows)
+    part, more = Part(unit), chain([first], rows)
+    if first["place"] == STATE:
+        second = next(rows, None)
+        if second is None:
+            data: bytes = first["data"]
+            return data
+        part, more = revive(first["data"], Part), chain([second], rows)
+    for records in in_order(opened(_behind(part, more))):
+        for begin in range(0, len(records), PENDING):
+            part.see(records[begin : begin + PENDING])
+            yield from told(part.out)
+    yield from results(part.out)
+    part.out.clear()
+    return freeze(part)
+
+
+def _behind(part: Part, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield chunks; all of them follow what was judged where it was read, if anything was."""
+    for row in rows:
+        if row["place"] == STATE or (row["incarnation"], row["n"]) <= part.until:
+            raise DisorderError
+        yield row
 
 
 def _join_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
@@ -336,7 +368,13 @@ def replay_spark(
         ReplayError: the logs cannot be read.
     """
     given = outermost(paths)
-    return judge_dealt(deal_files(find_files(spark, given)), finish, given)
+    files = find_files(spark, given)
+    try:
+        return judge_dealt(deal_files(files), finish, given)
+    except Exception as error:
+        if DisorderError.__name__ not in str(error):
+            raise
+    return judge_dealt(deal_files(files, at_once=False), finish, given)
 
 
 def judge_dealt(

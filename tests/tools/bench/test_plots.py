@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 
 from triack.tools.bench.figures import Result
-from triack.tools.bench.rows import CURVES, ROWS
+from triack.tools.bench.rows import CURVES, GROWTH, ROWS
 
 pytestmark = pytest.mark.slow
 
@@ -37,3 +37,15 @@ def test_curves_losses_and_latencies_are_drawn(plots: ModuleType) -> None:
     assert [title.partition(":")[0] for title, _ in drawn] == ["SIZES", "T8", "T4"]
     assert all(plot.startswith("<svg") and ">triack<" in plot for _, plot in drawn)
     assert ">redis<" in drawn[0][1]
+
+
+def test_the_growth_of_a_replay_is_drawn(plots: ModuleType) -> None:
+    """A line for each form of logs that was replayed, over the records that there were."""
+    growth = Result.of(GROWTH)
+    for millions in (5, 10):
+        growth.figures[f"clean, {millions} million"].values = [millions + 12.0]
+        growth.details[f"clean, {millions} million records"] = millions * 1_000_000
+    ((title, plot),) = plots.draw([growth])
+    assert title.startswith("GROWTH")
+    assert ">clean<" in plot
+    assert ">one giant session<" not in plot

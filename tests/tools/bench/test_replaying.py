@@ -7,7 +7,10 @@ import pytest
 from tests.tools.bench.measuring import measured
 from triack.base.errors import ReplayError
 from triack.tools.bench import replaying
+from triack.tools.bench.figures import Result
+from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.replaying import copy_logs
+from triack.tools.bench.rows import rows_of
 from triack.tools.bench.run import run_once
 from triack.tools.bench.systems.catalogue import SYSTEMS
 from triack.tools.bench.work import Work
@@ -41,4 +44,30 @@ async def test_few_and_many_are_replayed(tmp_path: Path) -> None:
     result = await measured("T11", tmp_path, 500)
     assert result.verified, result.notes
     assert result.figures["clean"].values[0] > 0
-    assert result.details["clean records"] > 0
+    assert result.details["T11 clean records"] > 0
+    assert result.details["T11 clean driver MiB"] > 10
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+async def test_every_form_of_logs_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As columns, with losses, and as one session; T11 replays them all, and so does its growth."""
+    pytest.importorskip("pyspark")
+    monkeypatch.setattr(replaying, "RECORDS", 1)
+    (row,) = rows_of(("T11",))
+    result = Result.of(row)
+    await replaying.measure_replay(row, Options(tmp_path, 1, messages=2_000), Meter(), result)
+    assert result.verified, result.notes
+    assert all(figure.values for figure in result.figures.values())
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+async def test_growth_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setattr(replaying, "GROWN", (5,))
+    (row,) = rows_of(("growth",))
+    result = Result.of(row)
+    await replaying.measure_growth(row, Options(tmp_path, 1, messages=500, quick=True), Meter(), result)
+    assert result.verified, result.notes
+    assert result.figures["one giant session, 5 million"].values[0] > 0

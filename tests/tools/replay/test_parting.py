@@ -1,7 +1,7 @@
 """Parts: a session or a lane that is judged node by node, and joined, is judged as it is as a whole."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -18,18 +18,31 @@ from triack.tools.replay.version1 import modernize
 Units = dict[Unit, list[Record]]
 
 
-def units_of(world: World, kind: str, facts: Iterable[Record]) -> Units:
-    """The records of a world by whom they go to, sorted as judges want them."""
-    units: Units = {}
+def segments_of(world: World, size: int = 1 << 30) -> Iterator[list[Record]]:
+    """The records of each start, cut into segments as a node cuts them."""
     for log in (world.alpha, world.beta):
         for start in range(1, log.incarnation + 1):
             records = [modernize(record) for record in log.records if record["incarnation"] == start]
-            for unit, record in Journal("", Output()).read(records):
-                if unit[0] == kind:
-                    units.setdefault(unit, []).append(record)
+            yield from (records[begin : begin + size] for begin in range(0, len(records), size))
+
+
+def units_of(segments: Iterable[list[Record]], kind: str, facts: Iterable[Record]) -> Units:
+    """The records of a world by whom they go to, sorted as judges want them."""
+    units: Units = {}
+    for records in segments:
+        for unit, record in Journal("", Output()).read(records):
+            if unit[0] == kind:
+                units.setdefault(unit, []).append(record)
     for fact in facts:
         units.setdefault(("lane", fact["origin"], str(fact["lane"])), []).append(fact)
     return {unit: sorted(records, key=order_of) for unit, records in units.items()}
+
+
+def world_of(name: str) -> World:
+    world = HARMLESS[name]() if name in HARMLESS else plant(name)[0]
+    if name in HARMLESS:
+        world.number()
+    return world
 
 
 def whole(unit: Unit, records: list[Record]) -> list[Output]:
@@ -63,13 +76,11 @@ def told(outs: list[Output]) -> tuple[list[str], Counter[str], Counter[str], lis
 
 @pytest.mark.parametrize("name", [*PLANTED, *HARMLESS])
 def test_parts_are_judged_like_the_whole(name: str) -> None:
-    world = HARMLESS[name]() if name in HARMLESS else plant(name)[0]
-    if name in HARMLESS:
-        world.number()
+    world = world_of(name)
     facts: list[Record] = []
     for kind in ("session", "lane"):
         more: list[Record] = []
-        for unit, records in units_of(world, kind, facts).items():
+        for unit, records in units_of(segments_of(world), kind, facts).items():
             one, several = whole(unit, records), parts(unit, records)
             assert told(several) == told(one)
             tellings = [sorted((fact for out in outs for fact in out.facts), key=order_of) for outs in (one, several)]

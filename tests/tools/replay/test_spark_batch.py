@@ -17,8 +17,8 @@ ORDER = ("kind", "unit", "node", "incarnation", "n", "place")
 
 def batch(sizes: dict[Path, int], known: Rows) -> Rows:
     """What is known after a batch: the same steps as on Spark, in this process."""
-    from triack.tools.replay.spark_batch import STATE, go_on
-    from triack.tools.replay.spark_engine import DEALT
+    from triack.tools.replay.spark_batch import go_on
+    from triack.tools.replay.spark_engine import DEALT, STATE
 
     names = [column.split()[0] for column in DEALT.split(", ")]
     news = [
