@@ -83,7 +83,7 @@ def unlike(local: Verdict, judged: Verdict) -> list[str]:
     """What two verdicts disagree about, in words; of violations Spark brings home the first of each check."""
     here, there = asdict(local), asdict(judged)
     for said in (here, there):
-        # Where a lie has two nodes commit a packet, which of them a latency tells of depends on whose log is read first.
+        # Where a lie has two nodes commit a packet, whose log is read first decides which of them a latency tells of.
         del said["timeline"]["latency"]
     told = [
         f"{name}: {here[name]} and {there[name]}"

@@ -13,6 +13,8 @@ from triack.base.errors import NodeClosed
 from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION
 from triack.base.units import SECOND
 from triack.queues.packing import Outgoing
+from triack.queues.quotas import Limits, Quota
+from triack.queues.settings import NodeSettings
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.files import parse_records
 
@@ -39,7 +41,7 @@ def complaint(record: dict[str, Any]) -> str:
 def records() -> list[dict[str, Any]]:
     """What nodes write in worlds with everything that can happen."""
     logs = [log for seed in range(SEEDS) for log in run_seed(seed).logs.values()]
-    logs += [b"".join(node.records) for node in (*busy_world(0), *rolled_back(), purged(), expired())]
+    logs += [b"".join(node.records) for node in (*busy_world(0), *rolled_back(), purged(), expired(), held())]
     return [record for log in logs for record in parse_records(log)]
 
 
@@ -64,6 +66,17 @@ def expired() -> SimNode:
     world.run(SECOND)
     node.finish(node.live, NodeClosed("the test ends"), world.now_ns)
     return node
+
+
+def held() -> SimNode:
+    """A node that sends to a queue with room for two."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(quota=Quota(2))))
+    for _ in range(4):
+        a.send(b, "q", b"1")
+        world.run(SECOND)
+    a.finish(a.live, NodeClosed("the test ends"), world.now_ns)
+    return a
 
 
 def purged() -> SimNode:
