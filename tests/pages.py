@@ -34,7 +34,15 @@ def type_page(page: Path, folder: Path, path: Path, **environment: str) -> int:
     ports: dict[str, str] = {}
     count = 0
     with _Shell(
-        folder, {**os.environ, "PATH": f"{path}:{os.environ['PATH']}", "HOME": str(folder), **environment}
+        folder,
+        # Lines come as to a terminal: one by one, those of both outputs in their order.
+        {
+            **os.environ,
+            "PATH": f"{path}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "PYTHONUNBUFFERED": "1",
+            **environment,
+        },
     ) as shell:
         for kind, text in read_blocks(page):
             block = _PORT.sub(lambda found: ports.setdefault(found[0], str(free_port())), text)
