@@ -12,9 +12,12 @@ the look and the start."""
 
 
 def free_port() -> int:
-    """A port of loopback that nobody has now, neither over UDP nor over TCP."""
-    while True:
-        port = secrets.choice(PORTS)
+    """A port of loopback that nobody has now, neither over UDP nor over TCP.
+
+    Raises:
+        OSError: all of them are taken.
+    """
+    for port in secrets.SystemRandom().sample(PORTS, len(PORTS)):
         with ExitStack() as held:
             try:
                 for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
@@ -22,3 +25,4 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+    raise OSError(f"none of {len(PORTS)} ports of loopback is free")

@@ -1,6 +1,7 @@
 """Real nodes on loopback with short timeouts."""
 
 import asyncio
+from collections.abc import AsyncIterable
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +48,14 @@ async def bodies(node: triack.Node, queue: str, count: int) -> list[bytes]:
     """Receive so many messages."""
     async with node.receive(queue) as consumer:
         return [(await consumer.get(WAIT)).body for _ in range(count)]
+
+
+async def take_acknowledgements(events: AsyncIterable[triack.AckEvent], up_to: int) -> list[int]:
+    """The last message of each event until one has that number; negative for failures."""
+    told: list[int] = []
+    async with asyncio.timeout(WAIT):
+        async for event in events:
+            told.append(event.last if event.kind is triack.AckKind.ACK else -event.last)
+            if event.last >= up_to:
+                break
+    return told

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SCHEMES, WAIT, make, quick, until
+from tests.node.nodes import SCHEMES, WAIT, make, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
 from triack.node.node import port_of
 from triack.tools.replay.files import find_logs, read_records
@@ -20,24 +20,13 @@ WIDE_BYTES = 30_000
 """Two times 85 of the smallest packets, and some more: nobody stands still before the policy acknowledges."""
 
 
-async def take(events: triack.Acknowledgements, up_to: int) -> list[int]:
-    """The last message of each event until one has that number; negative for failures."""
-    told: list[int] = []
-    async with asyncio.timeout(WAIT):
-        async for event in events:
-            told.append(event.last if event.kind is AckKind.ACK else -event.last)
-            if event.last >= up_to:
-                break
-    return told
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_each_message_is_told_in_the_order_of_sending(scheme: str) -> None:
     """And has the number of its receipt."""
     async with make("b", scheme=scheme) as b, make("a") as a:
         events = a.acknowledgements(f"{b.address}/q")
         receipts = await a.send_many(f"{b.address}/q", [b"%d" % number for number in range(100)])
-        assert await take(events, 100) == list(range(1, 101))
+        assert await take_acknowledgements(events, 100) == list(range(1, 101))
         assert [receipt.number for receipt in receipts] == list(range(1, 101))
 
 
@@ -54,11 +43,11 @@ async def test_solace_speaks_to_msmq_and_its_events_are_the_documented_ones() ->
         await a.send_many(to, [b"y"] * 9)
         await until(lambda: a.queue_lengths().get("dead-letter") == 1)
         async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=msmq) as b:
-            assert await take(ranged, 16) == [6, -7, 16]
-            assert await take(single, 16) == [*range(1, 7), -7, *range(8, 17)]
+            assert await take_acknowledgements(ranged, 16) == [6, -7, 16]
+            assert await take_acknowledgements(single, 16) == [*range(1, 7), -7, *range(8, 17)]
             began = asyncio.get_running_loop().time()
             await a.send_many(to, [b"z"] * 3)
-            assert await take(ranged, 19) == [19]
+            assert await take_acknowledgements(ranged, 19) == [19]
             assert asyncio.get_running_loop().time() - began >= 0.9
 
 
@@ -102,7 +91,7 @@ async def test_a_queue_of_the_node_itself_is_acknowledged_with_its_commit() -> N
     async with make("a") as a:
         events = a.acknowledgements("q", every=triack.AckTrigger(count=1))
         await a.send_many("q", [b"x"] * 3)
-        assert (await take(events, 3))[-1] == 3
+        assert (await take_acknowledgements(events, 3))[-1] == 3
 
 
 async def test_an_iterator_ends_with_its_node_or_when_it_is_closed() -> None:
@@ -145,7 +134,7 @@ async def test_senders_go_on_when_a_full_reader_reads() -> None:
             with pytest.raises(triack.WouldBlock):
                 await until(lambda: a.send_nowait(to, b"no room") is None)
             waiting = asyncio.create_task(a.send(to, b"waits"))
-            told = await take(events, 1_002)
+            told = await take_acknowledgements(events, 1_002)
             assert [abs(number) for number in told[:1_002]] == list(range(1, 1_003))
             await asyncio.wait_for(waiting, WAIT)
 
@@ -184,7 +173,7 @@ async def test_a_failure_splits_the_interval_of_amps(late: set[int], expected: l
         await until(lambda: a.queue_lengths().get("dead-letter") == len(late))
         listen = to.rpartition("/")[0]
         async with triack.open("b", data=None, listen=listen, insecure=True, settings=amps) as b:
-            assert await take(events, 5) == expected
+            assert await take_acknowledgements(events, 5) == expected
             assert b.queue_lengths().get("q", 0) == 5 - len(late)
 
 

@@ -13,10 +13,16 @@ from triack.tools.ports import PORTS, free_port
 def test_what_somebody_has_is_not_free(monkeypatch: pytest.MonkeyPatch, kind: socket.SocketKind) -> None:
     with socket.socket(socket.AF_INET, kind) as taken:
         taken.bind(("127.0.0.1", 0))
-        tried = [taken.getsockname()[1], free_port()]
-        free = tried[1]
-        monkeypatch.setattr(ports.secrets, "choice", lambda _: tried.pop(0))  # type: ignore[attr-defined]
-        assert free_port() == free
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(ports, "PORTS", range(port, port + 1))
+        with pytest.raises(OSError, match="none of 1 ports of loopback is free"):
+            free_port()
+
+
+def test_what_nobody_has_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    monkeypatch.setattr(ports, "PORTS", range(port, port + 1))
+    assert free_port() == port
 
 
 def test_the_system_does_not_give_these_away() -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, make, quick, until
+from tests.node.nodes import WAIT, make, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
 from triack.node.control.client import Client
-from triack.node.control.client_acknowledgements import ClientAcknowledgements
 from triack.node.node import port_of
 
 
@@ -26,17 +25,6 @@ async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
 async def client(node: triack.Node, tmp_path: Path) -> AsyncIterator[Client]:
     async with triack.connect(tmp_path / "a") as client:
         yield client
-
-
-async def take(events: ClientAcknowledgements, up_to: int) -> list[int]:
-    """The last message of each event until one has that number; negative for failures."""
-    told: list[int] = []
-    async with asyncio.timeout(WAIT):
-        async for event in events:
-            told.append(event.last if event.kind is AckKind.ACK else -event.last)
-            if event.last >= up_to:
-                break
-    return told
 
 
 def watched(node: triack.Node, to: str) -> int:
@@ -54,8 +42,8 @@ async def test_a_client_is_told_of_what_it_sends_and_of_what_the_node_does(node:
         receipts = await client.send_many(to, [b"x"] * 3)
         await node.send(to, b"y")
         last = await client.send(to, b"z")
-        assert await take(single, 5) == [1, 2, 3, 4, 5]
-        assert await take(ranged, 5) == [5]
+        assert await take_acknowledgements(single, 5) == [1, 2, 3, 4, 5]
+        assert await take_acknowledgements(ranged, 5) == [5]
         assert [receipt.number for receipt in (*receipts, last)] == [1, 2, 3, 5]
 
 
