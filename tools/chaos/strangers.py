@@ -72,9 +72,10 @@ class Strangers:
         makers: dict[str, Callable[[], bytes]] = {"junk": self._junk, "replay": self._replay}
         make = makers.get(fault.kind) or self._forger(victim)
         for _ in range(fault.after):
-            self._world.at(self._random.randrange(fault.for_ns), lambda: self._throw(make(), address, victim.address))
+            self._world.at(self._random.randrange(fault.for_ns), lambda: self.throw(make(), address, victim.address))
 
-    def _throw(self, datagram: bytes, address: str, to: str) -> None:
+    def throw(self, datagram: bytes, address: str, to: str) -> None:
+        """Send something from an address of theirs."""
         if datagram:
             self._sent[address] += len(datagram)
             if datagram in self._accepts:
@@ -108,7 +109,7 @@ class Strangers:
         address, until_ns = self._overtaken.get(to, ("", 0))
         if self._world.now_ns < until_ns and self._random.random() < OVERTAKE_CHANCE:
             # It is put on its way first, so that it comes first unless it is delayed for longer.
-            self._throw(datagram, address, to)
+            self.throw(datagram, address, to)
 
     def _judge(self, datagram: bytes, sender: str, to: str) -> None:
         kind = read_header(datagram).kind

@@ -72,13 +72,13 @@ def test_who_passes_on_a_connect_and_its_accept_is_the_way(make: Callable[[], Sc
     strangers.attack(Fault(0, "junk", 1, for_ns=1))
     scene.network.cut(a, b)
     scene.network.cut(b, a)
-    see, throw, passing = scene.network.tap, strangers._throw, {Kind.CONNECT, Kind.DATA}
-    passing |= {Kind.ACCEPT} if passed_on else set()
+    see, passing = scene.network.tap, {Kind.CONNECT, Kind.DATA} | ({Kind.ACCEPT} if passed_on else set())
+    assert see is not None
 
     def pass_on(datagram: bytes, sender: str, to: str) -> None:
         see(datagram, sender, to)
         if sender in (a, b) and read_header(datagram).kind in passing:
-            throw(datagram, STRANGER, b if sender == a else a)
+            strangers.throw(datagram, STRANGER, b if sender == a else a)
 
     scene.network.tap = pass_on
     scene.world.run(60 * SECOND)
