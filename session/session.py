@@ -75,7 +75,7 @@ class Session:
         now_ns: the caller's monotonic clock.
 
     Attributes:
-        peer: the peer's hello; None for an initiator that has not been answered.
+        peer: the peer's hello, but for what its owner reads; None for an initiator that has not been answered.
         state: where the session is; see ``states``.
         mark: a number of the owner's that only grows; it goes out with packets and store acks. The owner keeps it
             current.
@@ -414,14 +414,14 @@ class Session:
     # ---- receiving
 
     def _take_peer(self, peer: Hello) -> None:
-        self.peer = peer
+        self.peer = replace(peer, introduction=b"", sent_at_ns=0)
         self.policy = self.policy.agreed(peer.policy)
         self.window.peer_window = peer.policy.window
         self._datagram_bytes = min(self._settings.max_datagram_bytes, peer.max_datagram_bytes)
 
     def _open(self, move: Move, now_ns: int) -> None:
         self.state = next_state(self.state, move)
-        self.answering.agree(self.policy, self._opening.round_trip_ns(now_ns))
+        self.answering.agree(self.policy, self._opening.handle_opened(now_ns))
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
         self.idle.handle_packet(now_ns)
