@@ -61,7 +61,8 @@ class Silence:
 
     def hear(self, record: Record, *, acked: int = 0) -> None:
         """The peer has spoken; so many packets do not wait any more."""
-        self._measure(record)
+        if self.counts:
+            self._measure(record)
         self.since_ns = record["at_ns"]
         self.asked = self.pinged = False
         self.waiting -= acked
@@ -72,12 +73,14 @@ class Silence:
         return self.waiting > 0 or self.pinged
 
     def _measure(self, record: Record) -> None:
-        if self.counts and self.lasted_ns(record) > self.longest_ns:
-            self.longest_ns, self.longest = self.lasted_ns(record), record
+        lasted_ns = record["at_ns"] - self.since_ns
+        if lasted_ns > self.longest_ns:
+            self.longest_ns, self.longest = lasted_ns, record
 
     def end(self, record: Record) -> None:
         """The session is over."""
-        self._measure(record)
+        if self.counts:
+            self._measure(record)
 
     def lasted_ns(self, record: Record) -> int:
         """How long it has been silent."""
