@@ -303,13 +303,13 @@ class Outbox:
 
     def contents_of(
         self, outgoing: OutgoingQueue, run: list[Entry]
-    ) -> tuple[list[bytes], list[PacketContext], list[bool]]:
-        """Of packets that leave now, one behind the other: contents, contexts, and whether someone waits for acks."""
+    ) -> tuple[list[bytes], list[PacketContext], list[int]]:
+        """Of packets that leave now, one behind the other: contents, contexts, and the ``Ask`` of each."""
         sequence = outgoing.sequence
-        awaited = [entry.asks for entry in run]
+        awaited: list[int] = [entry.asks for entry in run]
         if outgoing.stages.awaits(run[0], run[-1]):
-            awaited = [entry.asks or outgoing.stages.awaits(entry, entry) for entry in run]
-        asks = [sequence.poll_ask(entry) or waits for entry, waits in zip(run, awaited, strict=True)]
+            awaited = [entry.asks or outgoing.stages.ask_of(entry) for entry in run]
+        asks = [sequence.poll_ask(entry) or waits != 0 for entry, waits in zip(run, awaited, strict=True)]
         previous = sequence.previous_of_run(run)
         first = SequenceHeader(
             self._node_id, outgoing.lane, sequence.sequence, run[0].number, previous[0], outgoing.queue, asks[0], b""
@@ -494,7 +494,9 @@ class Outbox:
         """Write down what is sent no more, before a session passes it over, or a commit has its letter."""
         given_up, self._unnoted = self._unnoted, []
         for item in given_up:
-            self._records.removed(item, now_ns)
+            # What came with the end of a session may have freed what was given up at that end.
+            if not item.is_freed:
+                self._records.removed(item, now_ns)
 
     def dead_letter_given_up(self, group: GroupCommit, now_ms: int) -> None:
         """Put given-up messages into the dead-letter queue, with the next commit, in order, as far as bodies came."""

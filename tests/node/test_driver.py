@@ -28,7 +28,8 @@ from triack.base.news import (
 from triack.base.reasons import DropReason
 from triack.node import driver
 from triack.node.driver import Driver
-from triack.node.platform import Platform, Then, ThreadWorker
+from triack.node.platform import Platform
+from triack.node.worker import Then, ThreadWorker
 from triack.queues.effects import Effect, Release, Send, StartJob, Tell, Vouch, WriteRecords
 from triack.queues.engine import Engine
 from triack.session.settings import SessionSettings
@@ -186,9 +187,9 @@ class Worker(ThreadWorker):
         self._bench.did.append("job")
         return super().start(job)
 
-    def run(self, job: Callable[[], Any], then: Then[Any]) -> None:
+    def run(self, job: Callable[[], Any], then: Then[Any], *, is_brief: bool = False) -> None:
         self._bench.did.append("job")
-        super().run(job, then)
+        super().run(job, then, is_brief=is_brief)
 
 
 @asynccontextmanager
@@ -347,6 +348,24 @@ async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
             await it.driver.progress()
             await it.driver.progress()
         assert [str(error) for error in failures] == ["node n: TypeError: 'NoneType' object is not iterable"]
+
+
+@pytest.mark.plain
+async def test_a_bug_behind_a_job_leaves_nobody_waiting() -> None:
+    """Nobody waits for the call in which it comes to light: the node fails with the bug's name all the same."""
+    async with bench() as it:
+        failures: list[TriackError] = []
+        it.driver.on_failure = failures.append
+        job = Read("messages", [])
+
+        def break_down(job: object, now_ns: int) -> None:
+            raise KeyError("lane")
+
+        it.engine.handle_done = break_down  # type: ignore[method-assign]
+        await it.go(StartJob(job))
+        await until(lambda: failures)
+        assert [str(error) for error in failures] == ["node n: KeyError: 'lane'"]
+        assert it.engine.told == [("failed", job, failures[0])]
 
 
 NO_ROOM = "the disk has little room, 5 bytes: nothing new is accepted until there is more"

@@ -24,7 +24,7 @@ from triack.tools.replay.pieces import merged_by, pieces_of
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 from triack.tools.replay.spark_batch import KNOWN, in_force, judge_batch
 from triack.tools.replay.spark_engine import IDENTITY, Found, conclude_found, explain
-from triack.tools.replay.spark_files import named, outermost
+from triack.tools.replay.spark_files import name_of, outermost
 from triack.tools.replay.spark_growth import watch
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Kept:
     @property
     def stream(self) -> str:
         """Where Spark keeps how far it is."""
-        return named(self._path / str(self._generation) / "stream")
+        return name_of(self._path / str(self._generation) / "stream")
 
     @property
     def told_before(self) -> Path:
@@ -222,7 +222,7 @@ class Stream:
         try:
             merging = merged_by(batch)
             merged = self._pieces(merging) if merging else None
-            to = named(self._kept.piece(batch))
+            to = name_of(self._kept.piece(batch))
             judge_batch(grown, self._pieces(pieces_of(batch - 1)), merged, to, forgets=self._kept.forgets)
             self._last = batch
         except Exception as error:
@@ -232,8 +232,8 @@ class Stream:
     def _pieces(self, pieces: list[int]) -> DataFrame:
         if not pieces:
             return self._spark.createDataFrame([], KNOWN)
-        reader = self._spark.read.schema(KNOWN).option("basePath", named(self._kept.judged))
-        return reader.parquet(*(named(self._kept.piece(piece)) for piece in pieces))
+        reader = self._spark.read.schema(KNOWN).option("basePath", name_of(self._kept.judged))
+        return reader.parquet(*(name_of(self._kept.piece(piece)) for piece in pieces))
 
     def read(self) -> bool:
         """Judge all that is there by now, and return whether there was anything new.
@@ -292,12 +292,12 @@ class Stream:
     def _tell(self, sure: DataFrame, tell: Callable[[Violation, Timeline], None]) -> None:
         for row in sure.orderBy(*(field.name for field in fields(Violation))).toLocalIterator():
             tell(Violation(**row.asDict()), self._timeline)
-        sure.select(*IDENTITY).write.mode("append").parquet(named(self._kept.told_before))
+        sure.select(*IDENTITY).write.mode("append").parquet(name_of(self._kept.told_before))
 
     def _untold(self, violations: DataFrame) -> DataFrame:
         if not (self._kept.told_before / "_SUCCESS").exists():
             return violations
-        known = self._spark.read.parquet(named(self._kept.told_before))
+        known = self._spark.read.parquet(name_of(self._kept.told_before))
         return violations.join(known, IDENTITY, "left_anti")
 
     def _found(self) -> Found:
