@@ -26,7 +26,10 @@ from triack.session.frames import (
     Frame,
     Hello,
     PacketFrame,
+    PieceFrame,
     PingFrame,
+    ProbedFrame,
+    ProbeFrame,
     StoreAckFrame,
     decode_frames,
 )
@@ -188,6 +191,10 @@ def _describe(frame: Frame) -> str:
             return "ping"
         case CloseFrame():
             return f"goodbye: {frame.reason.value}"
+        case ProbeFrame() | ProbedFrame():
+            return f"{'probe' if isinstance(frame, ProbeFrame) else 'answer to probe'} {frame.number} of the path"
+        case PieceFrame():
+            return f"bytes {frame.offset} to {frame.offset + len(frame.content)} of packet {frame.number}"
 
 
 def _numbers(cumulative: int, ranges: list[tuple[int, int]]) -> str:
