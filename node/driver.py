@@ -1,7 +1,8 @@
 """The thin shell around the engine: it owns clock, sockets, log and the store's thread, and has no rules of its own.
 
 One task polls the engine and does what it says, in that order, until something arrives or the next deadline comes. The
-store works in a thread of its own, one job at a time; while it syncs, the next commit fills.
+store does one job at a time, in a thread of its own or, when one is brief, in between (``worker``); while that
+syncs, the next commit fills.
 """
 
 import asyncio
@@ -29,7 +30,8 @@ from triack.base.units import MS
 from triack.node import operator_log
 from triack.node.enrolling import Enrolling
 from triack.node.events import EventFeed
-from triack.node.platform import Log, Platform, Worker
+from triack.node.platform import Log, Platform
+from triack.node.worker import Worker
 from triack.queues.closing import Departure, count_by, left_behind, way_made
 from triack.queues.effects import Effect, Job, Release, Send, StartJob, Tell, TellRollback, Vouch, WriteRecords
 from triack.queues.engine import Engine
@@ -312,10 +314,14 @@ class Driver:
     # ---- the disk
 
     def _start_job(self, job: Job) -> None:
-        self._worker.run(lambda: self._work(job), lambda room_bytes, error: self._finish_job(job, room_bytes, error))
+        self._worker.run(
+            lambda: self._work(job),
+            lambda room_bytes, error: self._finish_job(job, room_bytes, error),
+            is_brief=isinstance(job, GroupCommit) and self._store.is_brief(job.commit),
+        )
 
     def _work(self, job: Job) -> int | None:
-        """In the store's thread. Returns how much more the disk takes, if it was time to look."""
+        """In the worker. Returns how much more the disk takes, if it was time to look."""
         if isinstance(job, GroupCommit):
             if job.commit:
                 self._store.apply(job.commit)

@@ -25,7 +25,7 @@ from triack.node.events import Events
 from triack.node.keys import IDENTITY_FILE
 from triack.node.life import Life, LifeState
 from triack.node.outgoing_message import MessageProperties
-from triack.node.platform import PLATFORM, Worker
+from triack.node.platform import PLATFORM
 from triack.node.port import Port
 from triack.node.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.requesting import Requesting, Requests
@@ -34,6 +34,7 @@ from triack.node.stats import NodeStats
 from triack.node.steering import Steering, as_ids
 from triack.node.transaction import Transaction
 from triack.node.trusting import Trusting
+from triack.node.worker import Worker
 from triack.queues.admission import REPLY_QUEUE
 from triack.queues.browse import BrowsedMessage
 from triack.queues.engine import Engine

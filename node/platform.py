@@ -8,21 +8,18 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from triack.node.log_file import LogFile
 from triack.node.private_files import Files, MemoryFiles, PrivateFiles
 from triack.node.stats import NodeStats
+from triack.node.worker import ThreadWorker, Worker
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint, Tls, open_endpoint
 
-__all__ = ["PLATFORM", "Log", "Platform", "Then", "ThreadWorker", "Worker"]
-
-T = TypeVar("T")
+__all__ = ["PLATFORM", "Log", "Platform"]
 
 
 class Log(Protocol):
@@ -33,57 +30,6 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Finish the log."""
-
-
-Then = Callable[[T | None, BaseException | None], None]
-"""Takes what a job returned, or the error that it raised."""
-
-
-class Worker(Protocol):
-    """Runs blocking jobs of one node off the event loop, one at a time and in order."""
-
-    def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
-        """Begin a job, or queue it. The future gets its result or its error."""
-
-    def run(self, job: Callable[[], T], then: "Then[T]") -> None:
-        """Begin a job, or queue it, and call ``then`` in the event loop when it is done."""
-
-    def close(self) -> None:
-        """End, after what was begun."""
-
-
-class ThreadWorker:
-    """A worker that is a thread.
-
-    What ``run`` was given is told in the turn of the loop in which it is heard of: a future takes one turn more, which
-    a commit of one message would wait for.
-    """
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "triack-store")
-
-    def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
-        """Begin a job, or queue it. The future gets its result or its error."""
-        return asyncio.get_running_loop().run_in_executor(self._thread, job)
-
-    def run(self, job: Callable[[], T], then: Then[T]) -> None:
-        """Begin a job, or queue it, and call ``then`` in the event loop when it is done."""
-        self._thread.submit(_do, job, then, asyncio.get_running_loop())
-
-    def close(self) -> None:
-        """End the thread, after what was begun."""
-        self._thread.shutdown()
-
-
-def _do(job: Callable[[], T], then: Then[T], loop: asyncio.AbstractEventLoop) -> None:
-    result: T | None = None
-    failure: BaseException | None = None
-    try:
-        result = job()
-    except BaseException as error:  # noqa: BLE001 - it is whoever waits that handles it
-        failure = error
-    with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
-        loop.call_soon_threadsafe(then, result, failure)
 
 
 class Platform:

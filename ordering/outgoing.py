@@ -111,6 +111,7 @@ AFTER_SESSION_ACK: dict[Ack, EntryEvent] = {
 """What a session ack means for a packet, by the ack that frees its class, unless the session ack itself frees it."""
 
 _WAITING_FOR_ACKS = (EntryState.WAITING_SESSION_ACK, EntryState.WAITING_STORE_ACK, EntryState.WAITING_ORDER_ACK)
+_ENDED = (EntryState.GIVEN_UP, EntryState.REJECTED)
 
 
 @dataclass(slots=True)
@@ -168,6 +169,7 @@ class OutgoingSequence:
 
     __slots__ = (
         "_ask_in",
+        "_ended",
         "_settings",
         "_to_send",
         "_whole",
@@ -191,6 +193,8 @@ class OutgoingSequence:
         self.start = SlowStart()
         self._settings = settings
         self._to_send: deque[Entry] = deque()
+        # How many of them were given up or rejected: no tier waits for these.
+        self._ended = 0
         self._ask_in = settings.order_ack_every
         self._whole: _Whole | None = None
 
@@ -266,12 +270,14 @@ class OutgoingSequence:
                 break
             if candidate.state is not EntryState.KEPT:
                 covered.append(candidate)
+        # One of a message that was given up is covered by each such ack until all of its message is.
+        progress = any(entry.state is not EntryState.GIVEN_UP for entry in covered)
         freed: list[Entry] = []
         for entry in covered:
             entry.received = entry.stored = True
             freed += self._free(entry)
-        if covered:
-            self.tier.handle_progress(now_ns, outstanding=bool(self.entries))
+        if progress:
+            self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
         return freed
 
     def handle_word(self, turn: int, now_ns: int, *, stop: bool) -> list[int]:
@@ -298,7 +304,7 @@ class OutgoingSequence:
 
     def handle_session_opened(self, now_ns: int) -> None:
         """A new session begins, and the one before it, if any, has not ended as idle: the first tier again."""
-        self.tier.handle_progress(now_ns, outstanding=bool(self.entries) and self.tier.deadline_ns is not None)
+        self.tier.handle_progress(now_ns, outstanding=self.tier.deadline_ns is not None)
 
     def handle_session_closed(self, *, idle: bool = False, untaken: bool = False) -> None:
         """The session is gone: everything that is not freed goes out again on the next one, in order.
@@ -338,27 +344,24 @@ class OutgoingSequence:
 
     def give_up(self, entries: list[Entry]) -> None:
         """Send these packets no more; ``remove`` follows, unless they are freed before."""
-        for entry in entries:
-            _move(entry, EntryEvent.GIVEN_UP)
+        self._end(entries, EntryEvent.GIVEN_UP)
 
     def reject(self, entries: list[Entry]) -> None:
         """The destination has refused these packets, all of one message, for ever; ``remove`` follows."""
-        for entry in entries:
-            _move(entry, EntryEvent.REJECTED)
+        self._end(entries, EntryEvent.REJECTED)
 
     def remove(self, entry: Entry) -> None:
         """Give a packet up. The one after it goes out again, as its ``previous`` has changed."""
-        if self.entries.pop(entry.number, None) is None:
+        if entry.number not in self.entries:
             return
-        _move(entry, EntryEvent.FREED)
+        self._drop(entry)
         self.start.handle_taken()
         ordered = FREED_BY[self.delivery] is Ack.ORDER
         # The receiver holds the one after it for a packet that will never come.
         following = self._following(entry.number) if ordered else None
         if following is not None and following.state in _WAITING_FOR_ACKS:
             self._send_again([following], EntryEvent.SEND_AGAIN)
-        if not self.entries:
-            self.tier.handle_progress(0, outstanding=False)
+        self._rest()
 
     # ---- outputs
 
@@ -470,9 +473,30 @@ class OutgoingSequence:
                 return []
             freed = whole.entries
         for done in freed:
-            _move(done, EntryEvent.FREED)
-            del self.entries[done.number]
+            self._drop(done)
         return freed
+
+    def _end(self, entries: list[Entry], event: EntryEvent) -> None:
+        for entry in entries:
+            self._ended -= entry.state in _ENDED
+            _move(entry, event)
+            self._ended += entry.state in _ENDED
+        self._rest()
+
+    def _drop(self, entry: Entry) -> None:
+        self._ended -= entry.state in _ENDED
+        _move(entry, EntryEvent.FREED)
+        del self.entries[entry.number]
+
+    @property
+    def _is_outstanding(self) -> bool:
+        """Whether an order ack is waited for. Of what is kept some packet is not acknowledged, and not given up."""
+        return len(self.entries) > self._ended
+
+    def _rest(self) -> None:
+        """Stop the tier if nothing is left that it may send again."""
+        if not self._is_outstanding:
+            self.tier.handle_progress(0, outstanding=False)
 
     def _waiting(self, state: EntryState) -> list[Entry]:
         return [entry for entry in self.entries.values() if entry.state is state]

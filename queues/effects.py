@@ -24,7 +24,7 @@ from triack.queues.group_commit import GroupCommit
 __all__ = ["Effect", "Job", "Release", "Send", "StartJob", "Tell", "TellRollback", "Vouch", "WriteRecords"]
 
 Job = GroupCommit | Read
-"""What the store's thread does: apply ``GroupCommit.commit``, or fetch the bodies of a ``Read``."""
+"""What the host's worker does: apply ``GroupCommit.commit``, or fetch the bodies of a ``Read``."""
 
 
 @dataclass(slots=True)

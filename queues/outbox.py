@@ -502,7 +502,9 @@ class Outbox:
         """Write down what is sent no more, before a session passes it over, or a commit has its letter."""
         given_up, self._unnoted = self._unnoted, []
         for item in given_up:
-            self._records.removed(item, now_ns)
+            # What came with the end of a session may have freed what was given up at that end.
+            if not item.is_freed:
+                self._records.removed(item, now_ns)
 
     def dead_letter_given_up(self, group: GroupCommit, now_ms: int) -> None:
         """Put given-up messages into the dead-letter queue, with the next commit, in order, as far as bodies came."""

@@ -1,4 +1,4 @@
-"""The durable store: one SQLite file, one connection, used from one thread.
+"""The durable store: one SQLite file, one connection, used from one thread at a time.
 
 Promise: when ``apply`` returns, the whole commit is on disk (WAL, ``synchronous=FULL``) and stays there. When it
 raises, the commit is there as a whole or not at all, which only the next start can tell, and the store is finished:
@@ -37,6 +37,7 @@ from triack.base.commit import (
 )
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved, UsageError
 from triack.store.ballast import Ballast, free_bytes
+from triack.store.brief import is_brief
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
 from triack.store.runs import (
@@ -67,6 +68,9 @@ commits, and so soon that the log is quickly read and written again after an unc
 LOG_SPARE = 4
 """The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: to
 grow within a commit is what a full disk refuses."""
+
+BRIEF_PAGES = 64
+"""More pages than a brief commit writes: none begins a checkpoint, which may take a hundred times as long."""
 
 
 class _Meta(NamedTuple):
@@ -329,6 +333,10 @@ class Store:
             if self._log_pages[0] >= self._checkpoint_pages:
                 self._checkpoint()
             self._check_place("commit")
+
+    def is_brief(self, commit: Commit) -> bool:
+        """Whether ``apply`` has hardly more to do than to sync. Any thread may ask."""
+        return is_brief(commit) and self._log_pages[0] + BRIEF_PAGES < self._checkpoint_pages
 
     def room_bytes(self) -> int | None:
         """How much more can be stored; None when nobody can tell, and in memory.

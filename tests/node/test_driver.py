@@ -28,7 +28,8 @@ from triack.base.news import (
 from triack.base.reasons import DropReason
 from triack.node import driver
 from triack.node.driver import Driver
-from triack.node.platform import Platform, Then, ThreadWorker
+from triack.node.platform import Platform
+from triack.node.worker import Then, ThreadWorker
 from triack.queues.effects import Effect, Release, Send, StartJob, Tell, Vouch, WriteRecords
 from triack.queues.engine import Engine
 from triack.session.settings import SessionSettings
@@ -186,9 +187,9 @@ class Worker(ThreadWorker):
         self._bench.did.append("job")
         return super().start(job)
 
-    def run(self, job: Callable[[], Any], then: Then[Any]) -> None:
+    def run(self, job: Callable[[], Any], then: Then[Any], *, is_brief: bool = False) -> None:
         self._bench.did.append("job")
-        super().run(job, then)
+        super().run(job, then, is_brief=is_brief)
 
 
 @asynccontextmanager

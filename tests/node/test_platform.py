@@ -1,85 +1,13 @@
-"""The machine that a node runs on: its thread for the disk, and that another one can take its place."""
+"""The machine that a node runs on: that it is real, and that another one can take its place."""
 
-import asyncio
-import threading
 import time
 from pathlib import Path
 
-import pytest
-
-from tests.machine import PATIENCE_S
 from tests.node.nodes import bodies, make
 from triack.node.log_file import LogFile
-from triack.node.platform import PLATFORM, Platform, ThreadWorker
+from triack.node.platform import PLATFORM, Platform
+from triack.node.worker import ThreadWorker
 from triack.store.store import Store
-
-
-async def test_jobs_are_done_one_by_one_in_order_and_off_the_loop() -> None:
-    """The next one waits, however slow the first is; the loop goes on meanwhile."""
-    worker, done, gate = ThreadWorker(), list[str](), threading.Event()
-
-    def first() -> str:
-        assert gate.wait(PATIENCE_S)
-        done.append("first")
-        return threading.current_thread().name
-
-    slow, quick = worker.start(first), worker.start(lambda: done.append("second"))
-    await asyncio.sleep(0.01)
-    assert done == []
-    gate.set()
-    await quick
-    assert done == ["first", "second"]
-    assert (await slow).startswith("triack-store")
-    worker.close()
-
-
-async def test_a_job_that_fails_gives_its_error_and_the_next_is_done() -> None:
-    worker = ThreadWorker()
-
-    def fail() -> None:
-        raise OSError("full")
-
-    broken, fine = worker.start(fail), worker.start(lambda: 7)
-    with pytest.raises(OSError, match="full"):
-        await broken
-    assert await fine == 7
-    worker.close()
-
-
-async def test_what_became_of_a_job_is_told_in_the_loop() -> None:
-    """In the order of the jobs, with the errors of those that fail, and in the thread of the loop."""
-    worker, loop = ThreadWorker(), asyncio.get_running_loop()
-    told: list[tuple[int | None, str]] = []
-    over = loop.create_future()
-
-    def then(result: int | None, error: BaseException | None) -> None:
-        assert asyncio.get_running_loop() is loop
-        told.append((result, str(error)))
-        if len(told) == 2:
-            over.set_result(None)
-
-    worker.run(lambda: int("no number"), then)
-    worker.run(lambda: 7, then)
-    async with asyncio.timeout(60):
-        await over
-    assert told == [(None, "invalid literal for int() with base 10: 'no number'"), (7, "None")]
-    worker.close()
-
-
-async def test_a_worker_ends_after_what_was_begun() -> None:
-    """A commit is never cut off."""
-    worker, done = ThreadWorker(), list[int]()
-
-    def slow() -> None:
-        time.sleep(0.05)
-        done.append(1)
-
-    future = worker.start(slow)
-    worker.close()
-    assert done == [1]
-    await future
-    with pytest.raises(RuntimeError):
-        worker.start(lambda: None)
 
 
 def test_the_real_machine_has_real_parts(tmp_path: Path) -> None:

@@ -345,6 +345,42 @@ def test_after_giving_up_the_last_packet_the_next_one_starts_at_the_first_tier()
     assert out.tier.deadline_ns == now_ns + 1 + 30 * SECOND
 
 
+def test_giving_up_all_that_waits_ends_its_tier() -> None:
+    """While its end is on its way to the disk, too: what is sent meanwhile waits for as long as a first packet."""
+    out = make(3)
+    send(out)
+    out.handle_session_ack(list(out.entries.values()))
+    assert out.handle_timer(30 * SECOND)
+    out.reject([out.entries[1], out.entries[2]])
+    assert out.tier.attempt == 1
+    out.give_up([out.entries[3]])
+    assert (out.tier.attempt, out.tier.deadline_ns) == (0, None)
+    out.append([make_entry(4)])
+    send(out, 40 * SECOND)
+    out.reject([out.entries[3]])
+    for number in (1, 2, 3):
+        out.remove(out.entries[number])
+    assert out.tier.deadline_ns == 70 * SECOND
+    out.give_up([out.entries[4]])
+    assert out.tier.deadline_ns is None
+
+
+def test_an_ack_of_what_was_given_up_is_no_progress() -> None:
+    """The fragments of a message that expired are covered by each ack until all of them are: its tier waits on."""
+    out = make_large()
+    out.handle_session_ack(list(out.entries.values()))
+    assert out.handle_timer(30 * SECOND)
+    out.give_up(out.message_of(out.entries[2]))
+    assert out.handle_order_ack(5, 1, 31 * SECOND)
+    assert (out.tier.attempt, out.tier.deadline_ns) == (0, 61 * SECOND)
+    for number in (2, 3, 3, 4):
+        out.handle_order_ack(5, number, 40 * SECOND)
+    assert list(out.entries) == [5]
+    assert (out.tier.attempt, out.tier.deadline_ns) == (0, 61 * SECOND)
+    assert out.handle_order_ack(5, 5, 50 * SECOND)
+    assert out.tier.deadline_ns is None
+
+
 def test_upcoming_leaves_out_what_was_given_up() -> None:
     """And does not change what goes next."""
     out = make(5)

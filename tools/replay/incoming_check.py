@@ -271,8 +271,10 @@ class Incoming:
         reason, sequence = record["reason"], record["sequence"]
         before = receiver.rejections.get(number)
         receiver.rejections[number] = reason
-        # A copy of one that is held is refused at once, for now, and the held one perhaps when its turn comes.
-        held = before not in FOR_EVER and before != reason and number in receiver.again
+        # A copy of one that is held is refused at once, for now or as a duplicate, and the held one perhaps when its
+        # turn comes. That is before the copy's, if the copy has come in one run with what the held one waited for.
+        after = before not in FOR_EVER or reason == "duplicate"
+        held = after and before != reason and number in receiver.again
         if before is not None and not held:
             self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
         if number in receiver.kept:

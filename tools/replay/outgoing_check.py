@@ -157,8 +157,8 @@ class Outgoing:
             self._at(record, "queue", "removed but not queued", record["sequence"], number=low, last=high)
         for low, high in sender.removed.overlap(first, last) if sender.cls == EXPRESS else ():
             self._at(record, "claims", "given up again", record["sequence"], number=low, last=high)
-        # Of a large message some parts may have arrived already.
-        if sender.cls != EXPRESS and last not in sender.wanted:
+        # Of a large message some parts may have arrived already, the last one among them.
+        if sender.cls != EXPRESS and not sender.wanted.overlap(first, last):
             evidence = "given up, and was not wanted any more"
             self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
         sender.wanted.take(first, last)

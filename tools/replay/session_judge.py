@@ -544,7 +544,7 @@ class SessionJudge:
         if silence.longest is not None and (said := judge_patience(silence, most_ns)):
             self._report(silence.longest, "silence", said)
         if silence.counts and end.closed is None:
-            due = Due("log", settings["node"], end.incarnation, end_ns=silence.since_ns + most_ns + LATE_NS)
+            due = Due("log", settings["node"], end.incarnation, end_ns=silence.counted_ns + most_ns + LATE_NS)
             self._report(settings, "silence", f"nothing heard any more, and open beyond {most_ns // 1_000_000} ms", due)
 
     def _judge_roles(self) -> None:

@@ -27,10 +27,11 @@ class Silence:
         pinged: whether that is a ping. One of an initiator that has heard nothing yet waits for as long as a connect.
         pings: how many there were.
         since_ns: when silence began.
+        counted_ns: since when it counts, while it does: what an initiator asks first may take as long as a connect.
         longest_ns: the longest silence while it counted, and ``longest`` the record that ended it.
     """
 
-    __slots__ = ("asked", "longest", "longest_ns", "pinged", "pings", "since_ns", "waiting")
+    __slots__ = ("asked", "counted_ns", "longest", "longest_ns", "pinged", "pings", "since_ns", "waiting")
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -38,6 +39,7 @@ class Silence:
         self.pinged = False
         self.pings = 0
         self.since_ns = 0
+        self.counted_ns = 0
         self.longest_ns = 0
         self.longest: Record | None = None
 
@@ -49,7 +51,9 @@ class Silence:
 
     def ping(self, record: Record) -> None:
         """A ping left."""
-        self.pinged = self.pinged or not self.asked
+        if not self.asked:
+            self._count(record)
+            self.pinged = True
         self.pings += 1
         self.ask(record)
 
@@ -57,12 +61,14 @@ class Silence:
         """Packets left for the first time."""
         if packets and not self.waiting and not self.asked:
             self.since_ns = record["at_ns"]
+        if packets:
+            self._count(record)
         self.waiting += packets
 
     def hear(self, record: Record, *, acked: int = 0) -> None:
         """The peer has spoken; so many packets do not wait any more."""
         self._measure(record)
-        self.since_ns = record["at_ns"]
+        self.since_ns = self.counted_ns = record["at_ns"]
         self.asked = self.pinged = False
         self.waiting -= acked
 
@@ -71,9 +77,15 @@ class Silence:
         """Whether silence may last no longer than the ack timeout."""
         return self.waiting > 0 or self.pinged
 
+    def _count(self, record: Record) -> None:
+        """From now on silence counts, if it has not counted before."""
+        if not self.counts:
+            self.counted_ns = record["at_ns"]
+
     def _measure(self, record: Record) -> None:
-        if self.counts and self.lasted_ns(record) > self.longest_ns:
-            self.longest_ns, self.longest = self.lasted_ns(record), record
+        lasted_ns = record["at_ns"] - self.counted_ns
+        if self.counts and lasted_ns > self.longest_ns:
+            self.longest_ns, self.longest = lasted_ns, record
 
     def end(self, record: Record) -> None:
         """The session is over."""

@@ -18,6 +18,7 @@ from triack.base.errors import TriackError, UsageError
 from triack.node import platform as real
 from triack.node.private_files import Files, MemoryFiles
 from triack.node.stats import NodeStats
+from triack.node.worker import Then, Worker
 from triack.store.store import Store
 from triack.testing.endpoint import SimEndpoint
 from triack.testing.hardware import Hardware
@@ -86,7 +87,7 @@ class SimWorker:
                 self._begin()
         return future
 
-    def run(self, job: Callable[[], T], then: real.Then[T]) -> None:
+    def run(self, job: Callable[[], T], then: Then[T], *, is_brief: bool = False) -> None:  # noqa: ARG002 - no thread here
         """Begin a job, or queue it, and call ``then`` when it is done."""
 
         def tell(done: asyncio.Future[T]) -> None:
@@ -281,7 +282,7 @@ class SimProcess(Process, real.Platform):
 class Nowhere(real.Platform):
     """The machine of code that runs in a simulated world, but on none of its machines."""
 
-    def worker(self) -> real.Worker:
+    def worker(self) -> Worker:
         """Refused, before anything else is asked for: raises UsageError."""
         raise UsageError(
             "open a node: this code runs on no machine of the simulated world; start it with machine.start(...) or "

@@ -84,3 +84,22 @@ def test_by_default_it_is_sent_again(world: World) -> None:
 def test_there_are_two_ways() -> None:
     with pytest.raises(UsageError, match="resend or hand back, not 'drop'"):
         Reconnect(after_session_lost="drop")  # type: ignore[arg-type]
+
+
+def test_what_the_next_session_begins_by_acknowledging_was_not_lost(world: World) -> None:
+    """Its first datagram ends the old session and brings the order ack: it is ordered, and nobody says otherwise."""
+    patient = SessionSettings(ack_timeout_s=60.0, store_ack_timeout_s=60.0)
+    a = world.node("a", NodeSettings(session=patient, reconnect=HAND_BACK.reconnect))
+    b = world.node("b", NodeSettings(session=SESSION))
+    b.send(a, "q", b"1")
+    world.run(SECOND)
+    a.send(b, "q", b"2")
+    world.run(SECOND)
+    world.cut(b, a, both=False)
+    said = a.watch(a.send(b, "q", b"3"), STAGES[Delivery.TRANSACTIONAL])
+    b.send(a, "q", b"4")
+    world.run(4 * SECOND)
+    world.heal()
+    world.run(60 * SECOND)
+    assert "superseded" in {record["reason"] for record in a.log("session_closed")}
+    assert (said, letters(a), a.log("removed")) == ([None], [], [])

@@ -168,6 +168,38 @@ def refused_in_a_crowd_and_when_its_turn_came() -> World:
 
 
 @harmless
+def refused_before_its_copy() -> World:
+    """Packet 2 is held; 1 and a copy of 2 come in one run: 2 is refused as 1 is there, and its copy as a duplicate."""
+    world = ready()
+    numbers = world.queue(TX, 2)
+    world.send(TX, numbers, lost=(1,))
+    world.send(TX, numbers)
+    for reason in ("queue-full", "duplicate"):
+        world.beta.write("rejected", cls=TX, **place(TX), number=2, reason=reason)
+    world.commit(TX, numbers[:1])
+    return world
+
+
+@harmless
+def given_up_when_its_end_was_stored() -> World:
+    """Packets 1 to 3 are one message, of which 2 was lost and 3 is on beta's disk; it expires as a whole."""
+    world = ready()
+    numbers = world.queue("recoverable", 3)
+    arrived = world.send("recoverable", numbers[:1])
+    world.commit("recoverable", numbers[:1])
+    world.ack(arrived)
+    world.send("recoverable", numbers[1:], lost=(2,))
+    world.commit("recoverable", numbers[2:])
+    said = {"session": world.session, "ranges": [[3, 3]]}
+    for kind, trigger in (("ack", "gap"), ("store_ack", "request")):
+        world.beta.write(f"{kind}_sent", cumulative=1, trigger=trigger, pending=1, **said)
+        world.alpha.write(f"{kind}_received", **said)
+    gone = {"first": 1, "last": 3, "count": 3 * PER_PACKET, "reason": "expired"}
+    world.alpha.write("removed", cls="recoverable", **place("recoverable"), **gone)
+    return world
+
+
+@harmless
 def held_and_given_up() -> World:
     """Packet 3 waits at beta for 2, which is lost; both expire, and 4 says that 1 goes before it."""
     world = ready()

@@ -61,3 +61,17 @@ def test_a_ping_waits_for_its_answer() -> None:
     initiator.ping(at(1_200))
     initiator.hear(at(9_000))
     assert judge_patience(initiator, MS) == ""
+
+
+def test_a_packet_of_an_initiator_that_was_not_heard_yet_waits_from_when_it_left() -> None:
+    """What it asked before may wait as a connect does; it is closed no sooner than that allows, and no later."""
+    silence = Silence()
+    silence.ask(at(1_000))
+    silence.ping(at(1_200))
+    silence.send(1, at(1_600))
+    silence.send(1, at(1_800))
+    assert judge_timeout(silence, at(1_900), 900 * MS, "ack") == ""
+    silence.hear(at(1_900), acked=1)
+    assert (judge_patience(silence, 150 * MS), silence.longest_ns) == ("", 300 * MS)
+    silence.end(at(2_250))
+    assert "open for 350 ms" in judge_patience(silence, 199 * MS)

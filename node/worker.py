@@ -1,0 +1,162 @@
+"""Where the blocking jobs of a node's store are done: in a thread beside the event loop, or in the loop itself.
+
+Promise: one job at a time, in the order in which they were given, whether or not they are done here; and whoever gave
+one is told in the event loop.
+
+To hand a job to a thread and back takes longer than a short commit: both threads of Python share one interpreter. So a
+job that is said to be brief is done in the loop as long as those before it were over quickly (``Pace``). Then nothing
+else of this process goes on meanwhile, which is why it has to be so short.
+
+    THREAD --smoothed below QUICK_NS--> HERE
+    HERE --smoothed above--> THREAD
+    HERE, THREAD --one above LONG_NS--> PAUSED --PAUSE_NS over--> THREAD
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from triack.base.units import MS, SECOND
+
+__all__ = ["Pace", "Then", "ThreadWorker", "Worker"]
+
+T = TypeVar("T")
+
+QUICK_NS = 2 * MS
+"""Brief jobs that take less on average are done in the loop: a tenth of what may block it at all. To hand one over to a
+thread and back takes 0.1 to 0.5 ms."""
+LONG_NS = 10 * MS
+"""One that takes so long shows a disk with stalls, or a machine that is busy with much else."""
+PAUSE_NS = 10 * SECOND
+"""For so long nothing is done in the loop then: of a disk that stalls again and again the loop meets few stalls."""
+_SHARE = 8
+"""A new job counts for an eighth of the average, as a round trip does in RFC 6298: two dozen show a quick disk."""
+
+Then = Callable[[T | None, BaseException | None], None]
+"""Takes what a job returned, or the error that it raised."""
+
+
+class Worker(Protocol):
+    """Runs blocking jobs of one node, one at a time and in order."""
+
+    def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+        """Begin a job off the event loop, or queue it. The future gets its result or its error."""
+
+    def run(self, job: Callable[[], T], then: "Then[T]", *, is_brief: bool = False) -> None:
+        """Begin a job, or queue it, and call ``then`` in the event loop when it is done.
+
+        Args:
+            job: what to do.
+            then: is told of it, never before this has returned.
+            is_brief: whether it takes no longer than a disk takes to sync a few pages.
+        """
+
+    def close(self) -> None:
+        """End, after what was begun."""
+
+
+class Pace:
+    """How quickly brief jobs were over lately."""
+
+    __slots__ = ("_paused_until_ns", "_smoothed_ns")
+
+    def __init__(self) -> None:
+        self._smoothed_ns = LONG_NS
+        self._paused_until_ns = 0
+
+    def add(self, took_ns: int, now_ns: int) -> None:
+        """A brief job has taken so long, wherever it was done."""
+        self._smoothed_ns += (took_ns - self._smoothed_ns) // _SHARE
+        if took_ns >= LONG_NS:
+            self._paused_until_ns = now_ns + PAUSE_NS
+
+    def is_quick(self, now_ns: int) -> bool:
+        """Whether the next one may be done in the loop."""
+        return self._smoothed_ns < QUICK_NS and now_ns >= self._paused_until_ns
+
+
+class _Given(NamedTuple):
+    """A job, and who is told of it."""
+
+    job: Callable[[], Any]
+    then: Then[Any]
+    is_brief: bool
+
+
+class ThreadWorker:
+    """A worker with a thread.
+
+    What ``run`` was given is told in the turn of the loop in which it is heard of: a future takes one turn more, which
+    a commit of one message would wait for. What is done in the loop is done in its next turn, when what belongs to the
+    turn that gave it has left.
+
+    Attributes:
+        pace: of the brief jobs.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "triack-store")
+        self._newest: Future[Any] | None = None
+        self._here: tuple[asyncio.Handle, _Given] | None = None
+        self.pace = Pace()
+
+    def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+        """Begin a job off the event loop, or queue it. The future gets its result or its error."""
+        self._move_over()
+        self._newest = future = self._thread.submit(job)
+        return asyncio.wrap_future(future)
+
+    def run(self, job: Callable[[], T], then: Then[T], *, is_brief: bool = False) -> None:
+        """Begin a job, or queue it, and call ``then`` in the event loop when it is done."""
+        self._move_over()
+        given = _Given(job, then, is_brief)
+        is_free = self._newest is None or self._newest.done()
+        if is_brief and is_free and self.pace.is_quick(time.monotonic_ns()):
+            self._here = asyncio.get_running_loop().call_soon(self._do_here), given
+        else:
+            self._submit(given)
+
+    def close(self) -> None:
+        """End the thread, after what was begun."""
+        self._move_over()
+        self._thread.shutdown()
+
+    def _submit(self, given: _Given) -> None:
+        self._newest = self._thread.submit(self._do_there, given, asyncio.get_running_loop())
+
+    def _move_over(self) -> None:
+        """Another job follows: what has not been begun in the loop goes to the thread before it."""
+        if self._here is not None:
+            (handle, given), self._here = self._here, None
+            handle.cancel()
+            self._submit(given)
+
+    def _do_here(self) -> None:
+        assert self._here is not None
+        (_, given), self._here = self._here, None
+        self._tell(given, *_do(given.job))
+
+    def _do_there(self, given: _Given, loop: asyncio.AbstractEventLoop) -> None:
+        result, error, took_ns = _do(given.job)
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            loop.call_soon_threadsafe(self._tell, given, result, error, took_ns)
+
+    def _tell(self, given: _Given, result: Any, error: BaseException | None, took_ns: int) -> None:
+        if given.is_brief:
+            self.pace.add(took_ns, time.monotonic_ns())
+        given.then(result, error)
+
+
+def _do(job: Callable[[], T]) -> tuple[T | None, BaseException | None, int]:
+    """What a job returned, what it raised, and how long it took."""
+    begin_ns = time.monotonic_ns()
+    result: T | None = None
+    failure: BaseException | None = None
+    try:
+        result = job()
+    except BaseException as error:  # noqa: BLE001 - it is whoever waits that handles it
+        failure = error
+    return result, failure, time.monotonic_ns() - begin_ns

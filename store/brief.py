@@ -1,0 +1,24 @@
+"""Which commits are over as soon as the disk has synced a few pages: they need no thread of their own."""
+
+from collections.abc import Sized
+
+from triack.base.commit import Commit
+
+__all__ = ["BRIEF_BYTES", "BRIEF_ROWS", "is_brief"]
+
+BRIEF_ROWS = 16
+"""As many rows take less processor time than the system call that syncs them."""
+BRIEF_BYTES = 16 * 1024
+"""Of their contents: a page or two of the log."""
+
+
+def is_brief(commit: Commit) -> bool:
+    """Whether a commit writes few rows and takes few away."""
+    added: tuple[Sized, ...] = (commit.outgoing, commit.messages, commit.progress, commit.positions, commit.state)
+    spans = commit.outgoing_deletes, commit.message_deletes
+    if max(map(len, spans)) > BRIEF_ROWS or sum(map(len, added)) > BRIEF_ROWS:
+        return False
+    if sum([last - first + 1 for some in spans for first, last in some]) > BRIEF_ROWS:
+        return False
+    size_bytes = sum([len(row.body) for rows in (commit.outgoing, commit.messages) for row in rows])
+    return size_bytes + sum([len(value or b"") for value in commit.state.values()]) <= BRIEF_BYTES
