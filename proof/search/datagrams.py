@@ -187,12 +187,10 @@ def _describe(frame: Frame) -> str:
             return f"session ack {_numbers(frame.cumulative, frame.ranges)}"
         case StoreAckFrame():
             return f"store ack {_numbers(frame.cumulative, frame.ranges)}"
-        case PingFrame():
-            return "ping"
+        case PingFrame() | ProbeFrame() | ProbedFrame():
+            return type(frame).__name__.removesuffix("Frame").lower()
         case CloseFrame():
             return f"goodbye: {frame.reason.value}"
-        case ProbeFrame() | ProbedFrame():
-            return f"{'probe' if isinstance(frame, ProbeFrame) else 'answer to probe'} {frame.number} of the path"
         case PieceFrame():
             return f"bytes {frame.offset} to {frame.offset + len(frame.content)} of packet {frame.number}"
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.session.frames import PIECE_HEADER_BYTES, PacketFrame, PieceFrame, decode_frames
-from triack.session.pieces import PIECES_BYTES_MAX, Pieces, count, cut
+from triack.session.pieces import PIECE_COST_BYTES, PIECES_BYTES_MAX, Pieces, count, cut
 from triack.session.sending import SessionPacket
 
 
@@ -56,7 +56,7 @@ def test_what_came_is_kept_until_the_rest_comes_with_another_sending() -> None:
     whole = [pieces.handle_piece(frame) for frame in sent[1::2]]
     assert whole[-1] is not None
     assert whole[-1].content == bytes(range(200)) * 20
-    assert pieces.size_bytes == 0
+    assert pieces.cost_bytes == 0
 
 
 def test_pieces_that_make_no_packet_are_refused_and_forgotten() -> None:
@@ -65,15 +65,15 @@ def test_pieces_that_make_no_packet_are_refused_and_forgotten() -> None:
     pieces.handle_piece(piece(1, 6, 2, b"abc"))
     with pytest.raises(ProtocolError, match="do not make a packet"):
         pieces.handle_piece(piece(1, 6, 3, b"abc"))
-    assert pieces.size_bytes == 0
+    assert pieces.cost_bytes == 0
 
 
 def test_unfinished_packets_are_bounded_and_the_lowest_numbers_stay() -> None:
     pieces, length = Pieces(), 50_000
-    most = PIECES_BYTES_MAX // length
+    most = PIECES_BYTES_MAX // (length + PIECE_COST_BYTES)
     for number in range(2 * most, 0, -1):
         pieces.handle_piece(piece(number, length + 1, 0, bytes(length)))
-        assert pieces.size_bytes <= PIECES_BYTES_MAX
+        assert pieces.cost_bytes <= PIECES_BYTES_MAX
     assert pieces.handle_piece(piece(1, length + 1, length, b"x")) is not None
     assert pieces.handle_piece(piece(2 * most, length + 1, length, b"x")) is None
 
@@ -83,4 +83,14 @@ def test_what_came_whole_is_forgotten() -> None:
     pieces.handle_piece(piece(4, 100, 0, b"half"))
     pieces.forget(4)
     pieces.forget(5)
-    assert pieces.size_bytes == 0
+    assert pieces.cost_bytes == 0
+
+
+def test_many_tiny_pieces_cost_what_they_take() -> None:
+    """Nobody sends such, and whoever does fills no more memory by it."""
+    pieces = Pieces()
+    for number in range(1, 4):
+        for offset in range(10_000):
+            pieces.handle_piece(piece(number, 60_000, offset, b"x"))
+            assert pieces.cost_bytes <= PIECES_BYTES_MAX
+    assert pieces.cost_bytes < 30_000 * PIECE_COST_BYTES

@@ -305,6 +305,8 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "session/probing": ("ack_timeout", "silence"),
     "session/policy": ("policy",),
     "session/path_mtu": ("path_size",),
+    "session/pieces": ("wire", "ack_unsent"),
+    "session/sizing": ("path_size",),
     "session/session_ack": ("ack_unsent", "ack_taken_back"),
     "session/states": ("silent_end",),
     "session/store_ack": ("store_ack_unsent", "ack_taken_back", "store_ack_late"),
