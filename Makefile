@@ -42,7 +42,7 @@ check: setup  ## what to run while working: style, types and the tests that are 
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS); tests=$$?; \
 	wait $$lint; linted=$$?; cat build/lint.log; exit $$((tests | linted))
 
-test: setup  ## run the whole test suite against the installed wheel, on all cores (ARGS="-k order" to choose)
+test: setup $(VENV)/spark.jsa  ## run the whole test suite against the installed wheel, on all cores (ARGS="-k order" to choose)
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 paths: setup  ## run the suite and name every error path that no test takes
@@ -130,6 +130,10 @@ $(VENV)/lock.stamp: requirements/build.txt requirements/lock.txt | $(VENV)/pyven
 	$(PIP) install --quiet --require-hashes -r requirements/build.txt
 	$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/lock.txt
 	@touch $@
+
+# What lets the Java of the tests start quickly: half a minute, until libraries change.
+$(VENV)/spark.jsa: $(VENV)/lock.stamp | setup
+	$(BIN)/python -m tests.java $@
 
 # Not in every .venv: a large package with wheels for few machines, which only `make fuzz` needs.
 $(VENV)/fuzz.stamp: requirements/fuzz.txt $(VENV)/lock.stamp

@@ -13,6 +13,7 @@ from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.session import frames as wire
 from triack.session.events import AckSent, PacketArrived, PacketDropped, RunArrived, StoreAckSent, Transmit
+from triack.session.frames import Ask
 from triack.session.pieces import Pieces
 from triack.session.policy import Policy
 from triack.session.session_ack import SessionAck
@@ -71,12 +72,14 @@ class Answering:
         size_bytes = len(frame.content)
         if self._pieces is not None:
             self._pieces.forget(frame.number)
-        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=frame.ask, now_ns=now_ns)
+        # What is not durable has no store ack for which the session ack could wait.
+        ask = Ask.AT_ONCE if frame.ask and frame.delivery not in DURABLE else frame.ask
+        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=ask, now_ns=now_ns)
         if not fresh:
             # It came again, so that the last store ack may have been lost.
             stores.handle_request()
         elif frame.delivery in DURABLE:
-            stores.handle_packet(frame.number, size_bytes, asks=frame.ask)
+            stores.handle_packet(frame.number, size_bytes, asks=bool(frame.ask))
         else:
             # No commit will ever report it, and its number would stay a gap in every store ack.
             stores.handle_not_durable(frame.number)
@@ -87,10 +90,11 @@ class Answering:
         if self._pieces is not None:
             for number in range(run.number, run.number + len(run.contents)):
                 self._pieces.forget(number)
-        self.session_ack.handle_run(run, counter=counter, now_ns=now_ns)
         if run.delivery in DURABLE:
+            self.session_ack.handle_run(run, asks=run.ask, counter=counter, now_ns=now_ns)
             self.store_ack.handle_run(run)
         else:
+            self.session_ack.handle_run(run, asks=Ask.AT_ONCE if run.ask else Ask.NO, counter=counter, now_ns=now_ns)
             self.store_ack.handle_run_not_durable(run)
         return RunArrived(run.number, run.delivery, run.contents)
 
@@ -110,6 +114,12 @@ class Answering:
         if self._pieces is None:
             self._pieces = Pieces()
         return self._pieces.handle_piece(piece)
+
+    def handle_stored(self, numbers: list[int], now_ns: int) -> None:
+        """The commit that holds these packets has returned. A session ack that may wait for it waits no more."""
+        self.store_ack.handle_stored(numbers, now_ns)
+        if self.store_ack.debt.due:
+            self.session_ack.debt.handle_company()
 
     def read_run(self, payloads: Sequence[bytes]) -> wire.PacketRun | None:
         """The run of packets that these datagrams begin with, as far as it follows all that came before."""

@@ -72,7 +72,7 @@ class Composing:
         asks = self._departing.handle_run_sent(packets, counter, now_ns)
         payloads = [wire.encode_packet(sent.number, sent.delivery, sent.asks, sent.content, mark) for sent in packets]
         last = packets[-1]
-        if asks and not last.asks:
+        if asks != last.asks:
             payloads[-1] = wire.encode_packet(last.number, last.delivery, asks, last.content, mark)
         return TransmitRun(connection_id, counter, payloads, packets)
 

@@ -10,7 +10,7 @@ What is kept is bounded; the packets with the lowest numbers, which the peer sen
 
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
-from triack.session.frames import PIECE_HEADER_BYTES, PacketFrame, PieceFrame, encode_piece
+from triack.session.frames import PIECE_HEADER_BYTES, Ask, PacketFrame, PieceFrame, encode_piece
 from triack.session.sending import SessionPacket
 
 __all__ = ["PIECES_BYTES_MAX", "Pieces", "count", "cut"]
@@ -21,22 +21,22 @@ PIECE_COST_BYTES = 256
 """What a piece takes in memory beside its bytes: 120 were measured. Many tiny ones are no way around the bound."""
 
 
-def cut(sent: SessionPacket, room_bytes: int, mark: int, *, asks: bool) -> list[bytes]:
+def cut(sent: SessionPacket, room_bytes: int, mark: int, *, asks: int) -> list[bytes]:
     """The pieces of a packet as frames, in order; the last one asks for an ack if the packet does.
 
     Args:
         sent: the packet.
         room_bytes: for the frames of a datagram.
         mark: of the owner's.
-        asks: whether it asks for an ack.
+        asks: the ``Ask`` that goes with it.
     """
     content, piece_bytes = sent.content, room_bytes - PIECE_HEADER_BYTES
     total_bytes = len(content)
     frames: list[bytes] = []
     for offset in range(0, total_bytes, piece_bytes):
         piece = content[offset : offset + piece_bytes]
-        is_asking = asks and offset + piece_bytes >= total_bytes
-        frame = PieceFrame(sent.number, sent.delivery, is_asking, total_bytes, offset, piece, mark)
+        ask = Ask(asks) if offset + piece_bytes >= total_bytes else Ask.NO
+        frame = PieceFrame(sent.number, sent.delivery, ask, total_bytes, offset, piece, mark)
         frames.append(encode_piece(frame))
     return frames
 
@@ -49,13 +49,13 @@ def count(sent: SessionPacket, room_bytes: int) -> int:
 class _Unfinished:
     """What is here of one packet."""
 
-    __slots__ = ("asks", "cost_bytes", "mark", "size_bytes", "some")
+    __slots__ = ("ask", "cost_bytes", "mark", "size_bytes", "some")
 
     def __init__(self) -> None:
         self.some: dict[int, bytes] = {}
         self.size_bytes = 0
         self.cost_bytes = 0
-        self.asks = False
+        self.ask = Ask.NO
         self.mark = 0
 
     def join(self) -> bytes | None:
@@ -93,7 +93,7 @@ class Pieces:
             unfinished.size_bytes += len(piece.content)
             unfinished.cost_bytes += len(piece.content) + PIECE_COST_BYTES
             self.cost_bytes += len(piece.content) + PIECE_COST_BYTES
-        unfinished.asks = unfinished.asks or piece.ask
+        unfinished.ask = piece.ask or unfinished.ask
         unfinished.mark = max(unfinished.mark, piece.mark)
         if unfinished.size_bytes < piece.total_bytes:
             self._bound()
@@ -102,7 +102,7 @@ class Pieces:
         content = unfinished.join()
         if content is None or len(content) != piece.total_bytes:
             raise ProtocolError(DropReason.BAD_FRAME, "pieces that do not make a packet")
-        return PacketFrame(piece.number, piece.delivery, unfinished.asks, content, unfinished.mark)
+        return PacketFrame(piece.number, piece.delivery, unfinished.ask, content, unfinished.mark)
 
     def forget(self, number: int) -> None:
         """The packet has come, in whatever way, or room is needed."""

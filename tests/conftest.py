@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
+from tests.java import use_archive
 from triack.base.compiled import is_compiled
 
 TOGETHER = {
@@ -41,6 +42,11 @@ class Together(LoadGroupScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         one = nodeid.partition("::")[0] if _only_quick(self.config) else nodeid
         return next((group for group, tests in TOGETHER.items() if tests.search(nodeid)), one)
+
+
+def pytest_configure() -> None:
+    """What is started from here on begins quickly."""
+    use_archive()
 
 
 @pytest.hookimpl

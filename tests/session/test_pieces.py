@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
-from triack.session.frames import PIECE_HEADER_BYTES, PacketFrame, PieceFrame, decode_frames
+from triack.session.frames import PIECE_HEADER_BYTES, Ask, PacketFrame, PieceFrame, decode_frames
 from triack.session.pieces import PIECE_COST_BYTES, PIECES_BYTES_MAX, Pieces, count, cut
 from triack.session.sending import SessionPacket
 
 
 def packet(content: bytes, number: int = 1) -> SessionPacket:
-    return SessionPacket(number, Delivery.TRANSACTIONAL, content, None, False, len(content))
+    return SessionPacket(number, Delivery.TRANSACTIONAL, content, None, Ask.NO, len(content))
 
 
 def read(frames: list[bytes]) -> list[PieceFrame]:
@@ -26,7 +26,7 @@ def read(frames: list[bytes]) -> list[PieceFrame]:
 
 
 def piece(number: int, total: int, offset: int, content: bytes) -> PieceFrame:
-    return PieceFrame(number, Delivery.EXPRESS, False, total, offset, content)
+    return PieceFrame(number, Delivery.EXPRESS, Ask.NO, total, offset, content)
 
 
 @given(content=st.binary(min_size=1, max_size=5_000), room=st.integers(PIECE_HEADER_BYTES + 1, 1_200), data=st.data())
@@ -34,23 +34,23 @@ def test_a_packet_is_whole_when_all_pieces_came_in_any_order_and_any_number(
     content: bytes, room: int, data: st.DataObject
 ) -> None:
     room = max(room, PIECE_HEADER_BYTES + len(content) // 40 + 1)
-    frames = cut(packet(content), room, 7, asks=True)
+    frames = cut(packet(content), room, 7, asks=Ask.WITH_STORE)
     assert len(frames) == count(packet(content), room)
     assert all(len(frame) <= room for frame in frames)
     pieces, whole = Pieces(), None
     for frame in data.draw(st.permutations(read(frames + frames[:-1]))):
         whole = whole or pieces.handle_piece(frame)
-    assert whole == PacketFrame(1, Delivery.TRANSACTIONAL, True, content, 7)
+    assert whole == PacketFrame(1, Delivery.TRANSACTIONAL, Ask.WITH_STORE, content, 7)
 
 
 def test_only_the_last_piece_asks() -> None:
-    asks = [frame.ask for frame in read(cut(packet(bytes(3_000)), 1_000, 0, asks=True))]
-    assert asks == [False, False, False, True]
-    assert not any(frame.ask for frame in read(cut(packet(bytes(3_000)), 1_000, 0, asks=False)))
+    asks = [frame.ask for frame in read(cut(packet(bytes(3_000)), 1_000, 0, asks=Ask.WITH_STORE))]
+    assert asks == [Ask.NO, Ask.NO, Ask.NO, Ask.WITH_STORE]
+    assert not any(frame.ask for frame in read(cut(packet(bytes(3_000)), 1_000, 0, asks=Ask.NO)))
 
 
 def test_what_came_is_kept_until_the_rest_comes_with_another_sending() -> None:
-    pieces, sent = Pieces(), read(cut(packet(bytes(range(200)) * 20), 1_000, 0, asks=False))
+    pieces, sent = Pieces(), read(cut(packet(bytes(range(200)) * 20), 1_000, 0, asks=Ask.NO))
     for frame in sent[::2]:
         assert pieces.handle_piece(frame) is None
     whole = [pieces.handle_piece(frame) for frame in sent[1::2]]

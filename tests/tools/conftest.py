@@ -15,5 +15,7 @@ def spark() -> Iterator["SparkSession"]:
     from triack.tools.replay.spark_session import open_spark
 
     session = open_spark(None)
+    # Each partition of a few records costs what one of many would.
+    session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.stop()

@@ -6,12 +6,20 @@ from tests.session.pair import KIND_AND_COUNTER_BYTES, OVERHEAD_BYTES, Pair
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.session.events import ProbeArrived, SizeChanged, Transmit
-from triack.session.frames import PACKET_HEADER_BYTES, PieceFrame, ProbeFrame, decode_frames, encode_piece, encode_probe
+from triack.session.frames import (
+    PACKET_HEADER_BYTES,
+    Ask,
+    PieceFrame,
+    ProbeFrame,
+    decode_frames,
+    encode_piece,
+    encode_probe,
+)
 from triack.session.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 WANTED = 9_000
-PROBE, PIECE = encode_probe(1, 8)[:1], encode_piece(PieceFrame(1, Delivery.EXPRESS, False, 1, 0, b"x"))[:1]
+PROBE, PIECE = encode_probe(1, 8)[:1], encode_piece(PieceFrame(1, Delivery.EXPRESS, Ask.NO, 1, 0, b"x"))[:1]
 """How these datagrams begin."""
 
 
