@@ -298,7 +298,7 @@ async def test_it_polls_when_the_next_deadline_has_come_and_not_before() -> None
 
 @pytest.mark.plain
 async def test_a_deadline_may_move_away_and_come_nearer() -> None:
-    """A timer that comes in time is left as it is, and armed again without a look when it comes; a nearer one at once."""
+    """A timer that comes in time is left, and armed again without a look when it comes; a nearer one, at once."""
     async with bench() as it:
         await it.go()
         due_ns = it.monotonic_ns() + 30_000_000
