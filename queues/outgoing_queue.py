@@ -157,8 +157,11 @@ class OutgoingQueue:
         self.committing += len(packed)
         ticket = self.submitted - len(messages)
         entries: list[Entry] = []
+        # Many are as long as each other, and may wait for long: of each length there is one number.
+        lengths: dict[int, int] = {}
         for item in packed:
-            entry = Entry(number, item.body, len(item.body), item.messages, ticket, item.tickets, item.reach_by_ms)
+            size_bytes = lengths.setdefault(len(item.body), len(item.body))
+            entry = Entry(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
             entry.asks = item.asks
             entries.append(entry)
             number += 1
