@@ -50,7 +50,7 @@ def judge_batch(grown: DataFrame, before: DataFrame, merged: DataFrame | None, t
         grown: the segments that have grown, as ``spark_growth.watch`` has them.
         before: what was known, as ``KNOWN``. Rows with the place ``STATE`` have the state of their unit; of those of
             kind ``found`` the node says of which unit they are true for now, or nothing.
-        merged: those pieces of it that are to be written once more with what is new, if there are any.
+        merged: what is in force of those pieces of it that are to be written once more with what is new, if any.
         to: where to write.
         forgets: whether what is settled is kept as sums only.
     """
@@ -67,7 +67,7 @@ def judge_batch(grown: DataFrame, before: DataFrame, merged: DataFrame | None, t
         news = news.unionByName(judged)
     known = news.where(f"kind = 'found' OR place = {STATE}")
     if merged is not None:
-        known = known.unionByName(_others(in_force(merged), known).drop("upto"))
+        known = known.unionByName(_others(merged, known).drop("upto"))
     known.write.mode("overwrite").partitionBy("kind").parquet(to)
     for frame in frames:
         frame.unpersist()

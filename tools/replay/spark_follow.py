@@ -221,7 +221,7 @@ class Stream:
         """Judge a batch, as Spark calls it."""
         try:
             merging = merged_by(batch)
-            merged = self._pieces(merging) if merging else None
+            merged = self._in_force(merging) if merging else None
             to = name_of(self._kept.piece(batch))
             judge_batch(grown, self._pieces(pieces_of(batch - 1)), merged, to, forgets=self._kept.forgets)
             self._last = batch
@@ -234,6 +234,10 @@ class Stream:
             return self._spark.createDataFrame([], KNOWN)
         reader = self._spark.read.schema(KNOWN).option("basePath", name_of(self._kept.judged))
         return reader.parquet(*(name_of(self._kept.piece(piece)) for piece in pieces))
+
+    def _in_force(self, pieces: list[int]) -> DataFrame:
+        """Return the rows of some pieces that none of them has made invalid: of a single one, all."""
+        return in_force(self._pieces(pieces)) if len(pieces) > 1 else self._pieces(pieces)
 
     def read(self) -> bool:
         """Judge all that is there by now, and return whether there was anything new.
@@ -301,7 +305,7 @@ class Stream:
         return violations.join(known, IDENTITY, "left_anti")
 
     def _found(self) -> Found:
-        return Found(in_force(self._pieces(pieces_of(self._last))).where("kind = 'found'"))
+        return Found(self._in_force(pieces_of(self._last)).where("kind = 'found'"))
 
     def conclude(self, finish: Finish | None) -> Verdict:
         """Return what ``replay`` says of the logs as far as they were read.
