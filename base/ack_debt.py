@@ -70,7 +70,7 @@ class AckDebt:
         pending: packets that no acknowledgement has covered yet.
     """
 
-    __slots__ = ("_first_at_ns", "_last_at_ns", "_pending_bytes", "cause", "pending", "state", "terms")
+    __slots__ = ("_asked_by_ns", "_first_at_ns", "_last_at_ns", "_pending_bytes", "cause", "pending", "state", "terms")
 
     def __init__(self, terms: AckTerms) -> None:
         self.terms = terms
@@ -78,6 +78,7 @@ class AckDebt:
         self.cause = Cause.ARRIVED
         self.pending = 0
         self._pending_bytes = 0
+        self._asked_by_ns: int | None = None
         self._first_at_ns = 0
         self._last_at_ns = 0
 
@@ -97,6 +98,8 @@ class AckDebt:
         if self.state is not AckState.OWED:
             return None
         at_ns, idle_ns = self._first_at_ns + self.terms.delay_ns, self.terms.idle_ns
+        if self._asked_by_ns is not None:
+            at_ns = min(at_ns, self._asked_by_ns)
         return at_ns if idle_ns is None else min(at_ns, self._last_at_ns + idle_ns)
 
     def rides(self, now_ns: int) -> bool:
@@ -104,7 +107,16 @@ class AckDebt:
         after_ns = self.terms.piggyback_ns
         return self.owed and after_ns is not None and now_ns >= self._first_at_ns + after_ns
 
-    def add(self, packets: int, size_bytes: int, now_ns: int, *, asks: bool = False, gap: bool = False) -> None:
+    def add(
+        self,
+        packets: int,
+        size_bytes: int,
+        now_ns: int,
+        *,
+        asks: bool = False,
+        gap: bool = False,
+        asked_by_ns: int | None = None,
+    ) -> None:
         """So much more is to be acknowledged.
 
         Args:
@@ -113,6 +125,7 @@ class AckDebt:
             now_ns: the clock.
             asks: their sender wants the ack at once.
             gap: something is missing before them.
+            asked_by_ns: their sender wants it with something else that it waits for, and not later than this.
         """
         terms = self.terms
         self._begin(now_ns, fresh=True)
@@ -128,6 +141,8 @@ class AckDebt:
             self._move(Cause.BYTES)
         else:
             self._move(Cause.ARRIVED)
+            if asked_by_ns is not None and terms.on_request and self._asked_by_ns is None:
+                self._asked_by_ns = asked_by_ns
 
     def handle_duplicate(self, now_ns: int) -> None:
         """Something came again: its sender has not seen the ack of it."""
@@ -138,10 +153,19 @@ class AckDebt:
         """The peer wants the ack, whatever there is to acknowledge."""
         self._move(Cause.REQUEST)
 
+    def handle_company(self) -> None:
+        """What the ack may be waiting for leaves now."""
+        if self._asked_by_ns is not None:
+            self._move(Cause.REQUEST)
+
     def handle_timer(self, now_ns: int) -> None:
         """Waiting may have ended."""
         deadline_ns = self.deadline_ns
-        if deadline_ns is not None and now_ns >= deadline_ns:
+        if deadline_ns is None or now_ns < deadline_ns:
+            return
+        if deadline_ns == self._asked_by_ns:
+            self._move(Cause.REQUEST)
+        else:
             first = now_ns >= self._first_at_ns + self.terms.delay_ns
             self._move(Cause.DELAY if first else Cause.IDLE)
 
@@ -150,6 +174,7 @@ class AckDebt:
         self._move(Cause.SENT)
         self.pending = 0
         self._pending_bytes = 0
+        self._asked_by_ns = None
 
     def _begin(self, now_ns: int, *, fresh: bool) -> None:
         # What comes again does not put off what is owed for it already.
@@ -168,6 +193,7 @@ class AckDebt:
     def expire(self) -> None:
         """Whatever arrived did so long ago: the next ``handle_timer`` finds that waiting has ended."""
         self._first_at_ns = self._last_at_ns = -self.terms.delay_ns
+        self._asked_by_ns = None
 
     def refresh(self, now_ns: int) -> None:
         """Whatever arrived did so just now."""

@@ -6,6 +6,7 @@ this, and no other code: half the window is MSMQ's, a third of it or a second So
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import floor
 
 from triack.base.checks import check_between, check_settings
@@ -20,6 +21,8 @@ _TIME_MAX_S = 1_000_000
 """Eleven days: longer than any session, and each nanosecond of it is told apart on the way to a peer and back."""
 _BYTES_MAX = 1 << 40
 """More than any window holds, and a whole number for every peer."""
+_KEPT = 256
+"""Terms that are shared: there are few, and ten thousand sessions have two each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,12 @@ def capped(trigger: AckTrigger, most_ns: int) -> AckTrigger:
 
 
 def terms_of(trigger: AckTrigger, window: int, rtt_ns: int = 0) -> AckTerms:
-    """What is in force with this window and this round trip."""
+    """What is in force with this window and this round trip; the same for all for which it is equal."""
+    return _terms_of(trigger, window, rtt_ns if trigger.delay_rtts is not None else 0)
+
+
+@lru_cache(maxsize=_KEPT)
+def _terms_of(trigger: AckTrigger, window: int, rtt_ns: int) -> AckTerms:
     delay_ns = in_ns(trigger.delay_s)
     if trigger.delay_rtts is not None:
         delay_ns = min(max(round(trigger.delay_rtts * rtt_ns), delay_ns), in_ns(trigger.delay_max_s))

@@ -6,6 +6,8 @@ __all__ = ["NumberSet", "Range", "as_ranges"]
 
 Range = tuple[int, int]
 """An inclusive range ``(first, last)``."""
+_NONE: list[int] = []
+"""What sets without a gap have in common, and nobody adds to: nearly all of the many that a node has are such."""
 
 
 class NumberSet:
@@ -18,11 +20,8 @@ class NumberSet:
 
     def __init__(self, cumulative: int = 0, ranges: list[Range] | None = None) -> None:
         self.cumulative = cumulative
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
-        for first, last in ranges or ():
-            self._firsts.append(first)
-            self._lasts.append(last)
+        self._firsts: list[int] = [first for first, _last in ranges] if ranges else _NONE
+        self._lasts: list[int] = [last for _first, last in ranges] if ranges else _NONE
 
     @property
     def ranges(self) -> list[Range]:
@@ -95,6 +94,9 @@ class NumberSet:
         return NumberSet(self.cumulative, within)
 
     def _insert(self, number: int) -> None:
+        if not self._firsts:
+            self._firsts, self._lasts = [number], [number]
+            return
         firsts, lasts = self._firsts, self._lasts
         at = bisect_left(lasts, number)
         joins_left = at > 0 and lasts[at - 1] == number - 1

@@ -84,6 +84,9 @@ class Access(Protocol):
     def load(self) -> None:
         """Know the peers that are written down now. Raises IdentityError."""
 
+    def reread(self) -> None:
+        """Have the keys and know the peers that are written down now. Raises IdentityError."""
+
 
 class Keyless:
     """A node without keys: it cannot tell who speaks, and so keeps to its machine.
@@ -147,6 +150,9 @@ class Keyless:
     def load(self) -> None:
         """Raises UsageError."""
         raise self._has_none
+
+    def reread(self) -> None:
+        """There is nothing to read."""
 
     @property
     def _has_none(self) -> UsageError:
@@ -224,6 +230,11 @@ class Secured:
             peer = peers.get(name, Peer(name))
             peers[name] = replace(peer, addresses=tuple(dict.fromkeys((address, *peer.addresses))))
         self.directory.replace(peers.values())
+
+    def reread(self) -> None:
+        """Have the keys and know the peers that are written down now. Raises IdentityError."""
+        self._files.load_identity()
+        self.load()
 
     def watch(self, start: Start, handle_changed: Callable[[], None]) -> None:
         """Follow both files; ``handle_changed`` is told when there are other peers."""

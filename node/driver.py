@@ -117,8 +117,11 @@ class Driver:
         """A task that dies of a bug of ours must not leave everyone waiting."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._fail(None, TriackError(f"node {self._name}: {type(error).__name__}: {error}"))
+            self._fail_by_bug(None, error)
             self._end_progress()
+
+    def _fail_by_bug(self, job: Job | None, error: BaseException) -> None:
+        self._fail(job, TriackError(f"node {self._name}: {type(error).__name__}: {error}"))
 
     def wake(self) -> None:
         """Something was given to the engine."""
@@ -355,8 +358,11 @@ class Driver:
 
     def _finish_job(self, job: Job, room_bytes: int | None, error: BaseException | None) -> None:
         if error is None:
-            self._handle_room(room_bytes)
-            self.engine.handle_done(job, self._now_ns())
+            try:
+                self._handle_room(room_bytes)
+                self.engine.handle_done(job, self._now_ns())
+            except Exception as bug:  # noqa: BLE001 - the event loop would only write it down, and everyone wait on
+                self._fail_by_bug(job, bug)
         else:
             known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")
             self._fail(job, known)

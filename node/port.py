@@ -180,6 +180,12 @@ class Port:
         self.handle_directory_changed()
         return changed
 
+    def reread(self) -> None:
+        """Act by keys and peers as they are written down now. Raises IdentityError."""
+        self.check_alive()
+        self._access.reread()
+        self.handle_directory_changed()
+
     @property
     def keys(self) -> tuple[str, ...]:
         """The node's own public keys, the one that it calls with first. Raises UsageError if it has none."""

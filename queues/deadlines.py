@@ -21,7 +21,7 @@ class Deadlines(Generic[Key]):
     __slots__ = ("_at", "_heap", "_order")
 
     def __init__(self) -> None:
-        self._at: dict[Key, tuple[int, int]] = {}
+        self._at: dict[Key, tuple[int, int, Key]] = {}
         self._heap: list[tuple[int, int, Key]] = []
         self._order = 0
 
@@ -41,16 +41,16 @@ class Deadlines(Generic[Key]):
                 del self._at[key]
         elif before is None or before[0] != at_ns:
             self._order += 1
-            self._at[key] = (at_ns, self._order)
             # ``_order`` is unique, so that keys are never compared.
-            heappush(self._heap, (at_ns, self._order, key))
+            entry = self._at[key] = (at_ns, self._order, key)
+            heappush(self._heap, entry)
             if len(self._heap) > STALE_MIN + 2 * len(self._at):
                 self._compact()
 
     def earliest(self) -> int | None:
         """The earliest deadline, or None."""
         heap = self._heap
-        while heap and self._at.get(heap[0][2]) != heap[0][:2]:
+        while heap and self._at.get(heap[0][2]) is not heap[0]:
             heappop(heap)
         return heap[0][0] if heap else None
 
@@ -66,5 +66,5 @@ class Deadlines(Generic[Key]):
         return due
 
     def _compact(self) -> None:
-        self._heap = [(at_ns, order, key) for key, (at_ns, order) in self._at.items()]
+        self._heap = list(self._at.values())
         heapify(self._heap)

@@ -401,7 +401,7 @@ class Engine:
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
     ) -> None:
         self._check_open(conversation)
-        conversation.paths.handle_challenge(payload, sender)
+        conversation.look_around().handle_challenge(payload, sender)
 
     def _handle_response(
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int

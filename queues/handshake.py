@@ -527,7 +527,7 @@ class Handshakes:
 
     def handle_response(self, conversation: Conversation, answer: bytes, sender: str) -> None:
         """The peer has answered from somewhere else: it is there. Raises ProtocolError ``unexpected-response``."""
-        conversation.paths.handle_response(answer, sender)
+        conversation.look_around().handle_response(answer, sender)
         self._index.move(conversation, sender)
 
     def of(self, header: Header) -> Conversation:

@@ -30,6 +30,11 @@ GAP_BYTES = 128
 Arrival = tuple[Conversation, int]
 """By which conversation a packet came, and its number there."""
 
+_NO_SEQUENCE: IncomingSequence[Arrival] = IncomingSequence(OrderSettings())
+"""What streams without positions have in common, and nothing is ever given to; a stream has either this or a filter."""
+_NO_FILTER = DuplicateFilter()
+"""The same for streams that have positions."""
+
 
 class IncomingTransfer:
     """One incoming stream, named for ever by the id of its origin and the origin's number of the lane.
@@ -67,8 +72,8 @@ class IncomingTransfer:
         self.lane = lane
         self.queue = queue
         self.delivery = delivery
-        self.sequence: IncomingSequence[Arrival] = IncomingSequence(settings)
-        self.filter = DuplicateFilter()
+        self.sequence = IncomingSequence[Arrival](settings) if self.ordered else _NO_SEQUENCE
+        self.filter = _NO_FILTER if self.ordered else DuplicateFilter()
         self.rejections = Rejections()
         self.may_send: bool | None = None
         self.acked: Position = (0, 0)

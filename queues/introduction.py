@@ -9,6 +9,7 @@ Every integer is big-endian; a point is two u64. See ``queues.handshake`` for wh
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from struct import Struct
 from typing import NamedTuple
@@ -31,6 +32,8 @@ TEXT_BYTES_MAX = 255
 INTRODUCTION_BYTES_MAX = 950
 """With the hello around it, and what a channel adds, an accept is no longer than the shortest connect, 1,200 bytes.
 Three texts of the greatest length leave room for five positions, the usual ones for forty."""
+_KEPT = 64
+"""What a node says of itself is the same to nearly all: so many that sessions share."""
 SERIAL_MAX = MARK_MAX
 """Serials are the marks that sessions carry, and a store keeps one as one integer, like the id of a start."""
 
@@ -106,6 +109,11 @@ class Introduction:
     positions: tuple[StreamPosition, ...] = ()
 
     @property
+    def essence(self) -> "Introduction":
+        """What is asked for once a session is open; all else has been looked at."""
+        return _essence(self.node_id, self.name, self.dialled, self.point.start, self.survives)
+
+    @property
     def room(self) -> int:
         """For how many positions there is room in it."""
         return (INTRODUCTION_BYTES_MAX - len(replace(self, positions=()).encode())) // _POSITION.size
@@ -156,3 +164,8 @@ class Introduction:
             survives=SURVIVES[survives],
             positions=positions,
         )
+
+
+@lru_cache(maxsize=_KEPT)
+def _essence(node_id: bytes, name: str, dialled: str, start: int, survives: Survives) -> Introduction:
+    return Introduction(node_id, name, "", dialled, HistoryPoint(start, 0), survives=survives)

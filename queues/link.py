@@ -54,9 +54,10 @@ class Conversation:
         awake: the conversations of this node that have something to do; it adds itself.
         own: what this node said of itself last.
         peer: what the other node said of itself; None for an initiator that has not been answered.
-        control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room.
+        control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room; None when none does.
         refusing: how many packets they refuse, with those of answers that the peer has not acknowledged yet.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
+        paths: where the peer may be beside its path; None when it is there for all we know, and nobody asks.
         pending: the channels of one that accepts, before the initiator has spoken, and where each accept went; newest
             last.
         accepted_at: where the accept went whose keys the initiator uses.
@@ -73,11 +74,11 @@ class Conversation:
     own: Introduction
     peer: Introduction | None = None
     link: "Link | None" = None
-    control: OrderedDict[tuple[int, int], Control] = field(default_factory=OrderedDict)
+    control: OrderedDict[tuple[int, int], Control] | None = None
     refusing: int = 0
     highest_counter: int = 0
-    paths: Paths = field(default_factory=Paths)
-    pending: list[tuple[Channel, str]] = field(default_factory=list)
+    paths: Paths | None = None
+    pending: tuple[tuple[Channel, str], ...] = ()
     accepted_at: str = ""
     connect_counter: int = 0
     known: KnownPeer | None = None
@@ -92,7 +93,7 @@ class Conversation:
 
     def answer(self, channel: Channel, counter: int, sender: str) -> None:
         """Answer the connect with that counter, with its channel, to where it came from."""
-        self.pending = [*self.pending[1 - PENDING_MAX :], (channel, sender)]
+        self.pending = (*self.pending[1 - PENDING_MAX :], (channel, sender))
         self.channel, self.connect_counter = channel, counter
 
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
@@ -116,7 +117,7 @@ class Conversation:
             else:
                 self.channel = channel
                 self.accepted_at = path
-                self.pending.clear()
+                self.pending = ()
                 return payload
         raise error
 
@@ -148,8 +149,9 @@ class Conversation:
         Returns:
             False when too many wait: it is dropped, and its packet will come again.
         """
-        older = self.control.get(key)
-        full = older is None and len(self.control) >= CONTROL_MAX
+        waiting = OrderedDict() if self.control is None else self.control
+        older = waiting.get(key)
+        full = older is None and len(waiting) >= CONTROL_MAX
         if full or self.refusing + len(control.refuses) > REFUSING_MAX:
             for number in control.refuses:
                 self.session.answering.session_ack.handle_unanswered(number)
@@ -158,7 +160,8 @@ class Conversation:
         self.refusing += len(control.refuses)
         if older is not None:
             control.refuses += older.refuses
-        self.control[key] = control
+        waiting[key] = control
+        self.control = waiting
         self.wake()
         return True
 
@@ -171,11 +174,27 @@ class Conversation:
         newest = header.counter > self.highest_counter
         if newest:
             self.highest_counter = header.counter
-        self.paths.handle_datagram(self.path, sender, size_bytes, newest=newest, draw=draw, now_ns=now_ns)
+        if sender != self.path or self.paths is not None:
+            paths = self.look_around()
+            paths.handle_datagram(self.path, sender, size_bytes, newest=newest, draw=draw, now_ns=now_ns)
+
+    def look_around(self) -> Paths:
+        """Where the peer may be beside its path."""
+        self.paths = self.paths or Paths()
+        return self.paths
+
+    def take_control(self) -> Control | None:
+        """The order ack or rejection that has waited longest, which goes now, or None."""
+        if self.control is None:
+            return None
+        _, control = self.control.popitem(last=False)
+        self.control = self.control or None
+        return control
 
     def next_deadline(self) -> int | None:
         """When it must be looked at again, or None."""
-        at_ns, other_ns = self.session.next_deadline(), self.paths.next_deadline()
+        at_ns = self.session.next_deadline()
+        other_ns = None if self.paths is None else self.paths.next_deadline()
         return at_ns if other_ns is None else other_ns if at_ns is None else min(at_ns, other_ns)
 
     @property
@@ -199,6 +218,12 @@ class Conversation:
     def peer_start(self) -> int:
         """Which start of the other node's store it is, 0 while unknown."""
         return self.peer.point.start if self.peer is not None else 0
+
+    def settle(self) -> None:
+        """It is open, and what both nodes have said of themselves was looked at: of that a little is kept."""
+        self.own = self.own.essence
+        if self.peer is not None:
+            self.peer = self.peer.essence
 
     def introduce(self, own: Introduction) -> None:
         """Say something else of this node, if that is something else."""

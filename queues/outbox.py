@@ -303,13 +303,13 @@ class Outbox:
 
     def contents_of(
         self, outgoing: OutgoingQueue, run: list[Entry]
-    ) -> tuple[list[bytes], list[PacketContext], list[bool]]:
-        """Of packets that leave now, one behind the other: contents, contexts, and whether someone waits for acks."""
+    ) -> tuple[list[bytes], list[PacketContext], list[int]]:
+        """Of packets that leave now, one behind the other: contents, contexts, and the ``Ask`` of each."""
         sequence = outgoing.sequence
-        awaited = [entry.asks for entry in run]
+        awaited: list[int] = [entry.asks for entry in run]
         if outgoing.stages.awaits(run[0], run[-1]):
-            awaited = [entry.asks or outgoing.stages.awaits(entry, entry) for entry in run]
-        asks = [sequence.poll_ask(entry) or waits for entry, waits in zip(run, awaited, strict=True)]
+            awaited = [entry.asks or outgoing.stages.ask_of(entry) for entry in run]
+        asks = [sequence.poll_ask(entry) or waits != 0 for entry, waits in zip(run, awaited, strict=True)]
         previous = sequence.previous_of_run(run)
         first = SequenceHeader(
             self._node_id, outgoing.lane, sequence.sequence, run[0].number, previous[0], outgoing.queue, asks[0], b""

@@ -102,6 +102,11 @@ class Paths:
         if self.state is State.SETTLED:
             self.candidate, self._question, self._credit_bytes = "", b"", 0
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to know, and nothing to say."""
+        return self.state is State.SETTLED and self._answer is None
+
     # ---- what comes
 
     def handle_datagram(

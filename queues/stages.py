@@ -9,6 +9,7 @@ from itertools import islice
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected, UsageError
 from triack.ordering.outgoing import Entry, EntryState
+from triack.session.frames import Ask
 
 __all__ = ["STAGES", "Stage", "StageTracker", "Waiter", "as_stage"]
 
@@ -93,6 +94,15 @@ class StageTracker:
         """Whether anyone waits for a message in these packets, or in those between them."""
         waiting = self._waiting
         return bool(waiting) and bool(_common(waiting, range(first.first_ticket, last.first_ticket + last.tickets)))
+
+    def ask_of(self, entry: Entry) -> Ask:
+        """Which acks are wanted of a packet by whoever waits for a message in it."""
+        tickets = _common(self._waiting, range(entry.first_ticket, entry.first_ticket + entry.tickets))
+        stages = [wait.stage for ticket in tickets for wait in self._waiting[ticket]]
+        if not stages:
+            return Ask.NO
+        # The order ack follows the commit as the store ack does, and says what the session ack says.
+        return Ask.AT_ONCE if min(stages) <= Stage.RECEIVED else Ask.WITH_STORE
 
     def add(self, entries: list[Entry]) -> None:
         """Packets were made."""

@@ -140,9 +140,8 @@ class Transmitter:
 
     def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         """Give a session as many packets as its window takes."""
-        session, control = conversation.session, conversation.control
-        while giving >= Giving.ANSWERS and control and session.room:
-            answer = control.popitem(last=False)[1]
+        session = conversation.session
+        while giving >= Giving.ANSWERS and session.room and (answer := conversation.take_control()) is not None:
             session.send_packet(Delivery.EXPRESS, answer.content, answer)
         link = conversation.link
         if giving < Giving.ALL or link is None or link.conversation is not conversation:
@@ -191,6 +190,8 @@ class Transmitter:
     def _look_for(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
         """Answer a challenge of the peer's, and challenge where it may be."""
         paths, channel = conversation.paths, conversation.channel
+        if paths is None:
+            return
         answer = paths.poll_answer()
         challenge = paths.poll_challenge(channel.overhead_bytes + CHALLENGE_BYTES, now_ns)
         for kind, said in ((Kind.RESPONSE, answer), (Kind.CHALLENGE, challenge)):
@@ -198,3 +199,5 @@ class Transmitter:
                 address, payload = said
                 data = channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
                 batches.setdefault(address, []).append(data)
+        if paths.is_settled:
+            conversation.paths = None

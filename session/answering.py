@@ -12,6 +12,7 @@ from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.session import frames as wire
 from triack.session.events import AckSent, PacketArrived, PacketDropped, RunArrived, StoreAckSent, Transmit
+from triack.session.frames import Ask
 from triack.session.policy import Policy
 from triack.session.session_ack import SessionAck
 from triack.session.store_ack import StoreAck
@@ -66,12 +67,14 @@ class Answering:
         if not acks.in_reach(frame.number):
             return PacketDropped(DropReason.BEYOND_WINDOW)
         size_bytes = len(frame.content)
-        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=frame.ask, now_ns=now_ns)
+        # What is not durable has no store ack for which the session ack could wait.
+        ask = Ask.AT_ONCE if frame.ask and frame.delivery not in DURABLE else frame.ask
+        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=ask, now_ns=now_ns)
         if not fresh:
             # It came again, so that the last store ack may have been lost.
             stores.handle_request()
         elif frame.delivery in DURABLE:
-            stores.handle_packet(frame.number, size_bytes, asks=frame.ask)
+            stores.handle_packet(frame.number, size_bytes, asks=bool(frame.ask))
         else:
             # No commit will ever report it, and its number would stay a gap in every store ack.
             stores.handle_not_durable(frame.number)
@@ -79,12 +82,19 @@ class Answering:
 
     def handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> RunArrived:
         """The same for packets that follow all that came before, within reach."""
-        self.session_ack.handle_run(run, counter=counter, now_ns=now_ns)
         if run.delivery in DURABLE:
+            self.session_ack.handle_run(run, asks=run.ask, counter=counter, now_ns=now_ns)
             self.store_ack.handle_run(run)
         else:
+            self.session_ack.handle_run(run, asks=Ask.AT_ONCE if run.ask else Ask.NO, counter=counter, now_ns=now_ns)
             self.store_ack.handle_run_not_durable(run)
         return RunArrived(run.number, run.delivery, run.contents)
+
+    def handle_stored(self, numbers: list[int], now_ns: int) -> None:
+        """The commit that holds these packets has returned. A session ack that may wait for it waits no more."""
+        self.store_ack.handle_stored(numbers, now_ns)
+        if self.store_ack.debt.due:
+            self.session_ack.debt.handle_company()
 
     def read_run(self, payloads: Sequence[bytes]) -> wire.PacketRun | None:
         """The run of packets that these datagrams begin with, as far as it follows all that came before."""

@@ -8,12 +8,13 @@ by one at the same moment, and in the same way.
 """
 
 from triack.session.answering import Answering
-from triack.session.frames import PACKET_HEADER_BYTES
+from triack.session.frames import PACKET_HEADER_BYTES, Ask
 from triack.session.pacing import NetworkShare
 from triack.session.policy import TIMEOUT_PROBES
 from triack.session.probing import Probing
 from triack.session.rtt import RoundTrip
 from triack.session.sending import PacketState, SendWindow, SessionPacket
+from triack.session.session_ack import PATIENCE_NS
 from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
@@ -80,27 +81,28 @@ class Departing:
             return []
         return window.next_run(_UNBOUNDED if share is None else share.run_bytes(self._rtt, now_ns))
 
-    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> bool:
-        """A packet leaves in the datagram with that counter. Returns whether it asks for an ack."""
+    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> int:
+        """A packet leaves in the datagram with that counter. Returns the ``Ask`` that goes with it."""
         probes = self._probing.handle_sent(sent)
         self._window.handle_sent(sent, counter, now_ns)
         return self._asks(sent, 0, probes=probes)
 
-    def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> bool:
-        """Those of ``next_run`` leave, in datagrams from that counter on. Returns whether the last asks for an ack.
+    def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> int:
+        """Those of ``next_run`` leave, in datagrams from that counter on. Returns the ``Ask`` of the last.
 
         Of the others those ask whose owner wants it: behind each there is one that may leave.
         """
         self._window.handle_run_sent(run, counter, now_ns)
         return self._asks(run[-1], sum([sent.size_bytes for sent in run[:-1]]), probes=False)
 
-    def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> bool:
+    def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> int:
         share, terms, spare_bytes = self._share, self._answering.terms, self._window.spare_bytes
         spent = share is not None and share.handle_sent(
             last.size_bytes, terms, before_bytes=before_bytes, spare_bytes=spare_bytes
         )
         waits = spent or self.stands_still
-        asks = last.asks or probes or last.sends > 1 or (waits and not self.peer_acks)
+        at_once = probes or last.sends > 1 or (waits and not self.peer_acks)
+        asks = Ask.AT_ONCE if at_once else last.asks
         self._probing.last_asked = asks
         return asks
 
@@ -116,6 +118,8 @@ class Departing:
             first_ns = self._rtt.probe_ns
             if not self._probing.last_asked and not self.peer_acks:
                 first_ns += self._answering.terms.delay_ns
+            elif self._probing.last_asked == Ask.WITH_STORE:
+                first_ns += PATIENCE_NS
         elif store_wait:
             first_ns = store_wait.probe_ns
             if not self._probing.last_asked:

@@ -23,6 +23,7 @@ The hello is the payload of a connect and of an accept:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
 
@@ -43,6 +44,7 @@ __all__ = [
     "PING_BYTES",
     "REFUSED_RANGES_MAX",
     "AckFrame",
+    "Ask",
     "CloseFrame",
     "Frame",
     "Hello",
@@ -84,8 +86,8 @@ MARK_MAX = 2**63 - 1
 """What everything that may keep a mark takes as one signed integer, SQLite among them."""
 
 _TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE, _TYPE_REFUSING = 1, 2, 3, 4, 5, 6
-_FLAG_ASK = 0x80
-"""The highest bit of a packet's flags; the class has the lowest two."""
+_FLAG_ASK, _FLAG_PATIENT = 0x80, 0x40
+"""The highest bits of a packet's flags; the class has the lowest two."""
 _CLASS_MASK = 0x03
 """Two bits hold three classes."""
 # Looking up is several times as fast as making an enumeration's member from its value.
@@ -94,13 +96,28 @@ _CLOSE_CODES = {reason: code for code, reason in enumerate(CloseReason, start=1)
 _CLOSE_REASONS = {code: reason for reason, code in _CLOSE_CODES.items()}
 
 
+class Ask(IntEnum):
+    """What a packet asks for."""
+
+    NO = 0
+    AT_ONCE = 1
+    """Every ack as soon as there is something to acknowledge."""
+    WITH_STORE = 2
+    """The store ack at once, and the session ack with it: it may wait a little for that (``session_ack``)."""
+
+
+_ASK_FLAGS: dict[int, int] = {Ask.NO: 0, Ask.AT_ONCE: _FLAG_ASK, Ask.WITH_STORE: _FLAG_ASK | _FLAG_PATIENT}
+_ASK_MASK = _FLAG_ASK | _FLAG_PATIENT
+_ASKED = {0: Ask.NO, _FLAG_PATIENT: Ask.NO, _FLAG_ASK: Ask.AT_ONCE, _ASK_MASK: Ask.WITH_STORE}
+
+
 @dataclass(slots=True)
 class PacketFrame:
-    """One numbered packet. ``ask`` asks the receiver to acknowledge at once."""
+    """One numbered packet, and what it asks the receiver for."""
 
     number: int
     delivery: Delivery
-    ask: bool
+    ask: int
     content: bytes
     mark: int = 0
 
@@ -111,10 +128,11 @@ class PacketRun:
 
     Attributes:
         number: of the first.
-        asks: the numbers of those that ask the receiver to acknowledge at once.
+        asks: the numbers of those that ask the receiver to acknowledge.
         contents: of each.
         size_bytes: of all contents.
         mark: the greatest.
+        ask: what they ask for: at once if one of them does.
     """
 
     number: int
@@ -123,6 +141,7 @@ class PacketRun:
     contents: list[bytes]
     size_bytes: int
     mark: int
+    ask: Ask = Ask.NO
 
 
 @dataclass(slots=True)
@@ -232,9 +251,9 @@ def content_limit_bytes(max_datagram_bytes: int, overhead_bytes: int) -> int:
     return max_datagram_bytes - overhead_bytes - PACKET_HEADER_BYTES - ACK_ROOM_BYTES
 
 
-def encode_packet(number: int, delivery: Delivery, ask: bool, content: bytes, mark: int = 0) -> bytes:
-    """A PACKET frame."""
-    return _PACKET.pack(_TYPE_PACKET, delivery | (_FLAG_ASK if ask else 0), len(content), number, mark) + content
+def encode_packet(number: int, delivery: Delivery, ask: int, content: bytes, mark: int = 0) -> bytes:
+    """A PACKET frame; ``ask`` is an ``Ask``."""
+    return _PACKET.pack(_TYPE_PACKET, delivery | _ASK_FLAGS[ask], len(content), number, mark) + content
 
 
 def encode_ack(received: NumberSet, window: int, echo: int, delay_ns: int, refused: Sequence[Range] = ()) -> bytes:
@@ -306,6 +325,7 @@ def decode_run(payloads: Sequence[bytes], number: int) -> PacketRun | None:
     asks: list[int] = []
     contents: list[bytes] = []
     size_bytes = greatest = 0
+    ask = Ask.NO
     for payload in payloads:
         if len(payload) < PACKET_HEADER_BYTES:
             break
@@ -318,6 +338,8 @@ def decode_run(payloads: Sequence[bytes], number: int) -> PacketRun | None:
             break
         if flags & _FLAG_ASK:
             asks.append(number)
+            if ask is not Ask.AT_ONCE:
+                ask = _ASKED[flags & _ASK_MASK]
         greatest = max(greatest, mark)
         contents.append(payload[PACKET_HEADER_BYTES:])
         size_bytes += length
@@ -325,7 +347,7 @@ def decode_run(payloads: Sequence[bytes], number: int) -> PacketRun | None:
     delivery = _DELIVERY.get(code)
     if not contents or delivery is None:
         return None
-    return PacketRun(number - len(contents), delivery, asks, contents, size_bytes, greatest)
+    return PacketRun(number - len(contents), delivery, asks, contents, size_bytes, greatest, ask)
 
 
 def _decode_packet(payload: bytes, at: int) -> tuple[Frame, int]:
@@ -335,7 +357,7 @@ def _decode_packet(payload: bytes, at: int) -> tuple[Frame, int]:
     if end > len(payload) or number == 0 or mark > MARK_MAX:
         raise ProtocolError(DropReason.BAD_FRAME, "packet too long, numbered 0, or with an impossible mark")
     delivery = _DELIVERY[flags & _CLASS_MASK]
-    return PacketFrame(number, delivery, bool(flags & _FLAG_ASK), payload[start:end], mark), end
+    return PacketFrame(number, delivery, _ASKED[flags & _ASK_MASK], payload[start:end], mark), end
 
 
 def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int, int, int]:

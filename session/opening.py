@@ -85,8 +85,13 @@ class Opening:
             return None
         return min(CONNECT_RESEND_NS + (self.times_said - 1) * CONNECT_RESEND_MORE_NS, CONNECT_RESEND_MAX_NS)
 
-    def round_trip_ns(self, now_ns: int) -> int:
-        """How long what was said took to be answered now; 0 when nobody knows which time it was."""
+    def handle_opened(self, now_ns: int) -> int:
+        """The session is open here: the introduction is not said again.
+
+        Returns:
+            How long what was said took to be answered now; 0 when nobody knows which time it was.
+        """
+        self.hello = replace(self.hello, introduction=b"")
         return now_ns - self.said_at_ns if self.times_said == 1 else 0
 
     @property

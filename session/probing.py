@@ -11,6 +11,7 @@ first after half of the silence that closes a session, then after waits that dou
 noticed soon, and one that has nothing to say is left alone.
 """
 
+from triack.session.frames import Ask
 from triack.session.sending import PacketState, SessionPacket
 
 __all__ = ["PROBE_PACKETS", "Probing"]
@@ -33,7 +34,7 @@ class Probing:
 
     Attributes:
         heard_at_ns: when anything came last.
-        last_asked: whether the packet sent last asked for an ack; if not, the peer may take its time.
+        last_asked: the ``Ask`` of the packet sent last; without one the peer may take its time.
         ping_due: whether a ping leaves with the next datagram.
     """
 
@@ -45,7 +46,7 @@ class Probing:
         self._quiets = 0
         self._rounds = 0
         self.heard_at_ns = 0
-        self.last_asked = False
+        self.last_asked: int = Ask.NO
         self.ping_due = False
 
     @property
@@ -128,4 +129,4 @@ class Probing:
         """Only waits follow from these."""
         self._quiets = 0
         self._rounds = 0
-        self.last_asked = True
+        self.last_asked = Ask.AT_ONCE

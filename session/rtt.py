@@ -6,6 +6,8 @@ __all__ = ["RoundTrip"]
 
 INITIAL_RTT_NS = 100 * MS
 """Until the first sample. RFC 9002 6.2.2 says 333 ms for an internet where nothing is known; most nodes are nearer."""
+INITIAL_VARIANCE_NS = INITIAL_RTT_NS // 2
+"""RFC 9002 6.2.2."""
 GRANULARITY_NS = 1 * MS
 """What timers can tell apart (kGranularity, RFC 9002 6.1.2)."""
 
@@ -23,7 +25,7 @@ class RoundTrip:
         self.latest_ns = 0
         self.min_ns = 0
         self.smoothed_ns = INITIAL_RTT_NS
-        self.variance_ns = INITIAL_RTT_NS // 2
+        self.variance_ns = INITIAL_VARIANCE_NS
 
     @property
     def measured(self) -> bool:

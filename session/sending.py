@@ -90,7 +90,7 @@ class SessionPacket:
     Attributes:
         number: the session's own; it stays the same however often the packet is sent.
         context: the caller's own; it comes back with the acks.
-        asks: whether the caller wants its acks at once.
+        asks: which of its acks the caller wants at once, an ``Ask``.
         size_bytes: of a datagram that carries nothing else.
         sends: how often it was sent.
         order: its place among all sendings of the session, the last time.
@@ -101,7 +101,7 @@ class SessionPacket:
     delivery: Delivery
     content: bytes
     context: Any
-    asks: bool
+    asks: int
     size_bytes: int
     state: PacketState = PacketState.QUEUED
     sends: int = 0
@@ -184,7 +184,7 @@ class SendWindow:
         delivery: Delivery,
         contents: Sequence[bytes],
         contexts: Sequence[object],
-        asks: Sequence[bool],
+        asks: Sequence[int],
         header_bytes: int,
     ) -> list[SessionPacket]:
         """Number packets and queue them. The caller has looked at ``room``.
@@ -193,7 +193,7 @@ class SendWindow:
             delivery: their class.
             contents: of each.
             contexts: of each.
-            asks: which of them want their acks at once.
+            asks: what each of them asks for.
             header_bytes: what a datagram has beside a content.
         """
         pushed = [

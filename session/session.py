@@ -75,7 +75,7 @@ class Session:
         now_ns: the caller's monotonic clock.
 
     Attributes:
-        peer: the peer's hello; None for an initiator that has not been answered.
+        peer: the peer's hello, but for what its owner reads; None for an initiator that has not been answered.
         state: where the session is; see ``states``.
         mark: a number of the owner's that only grows; it goes out with packets and store acks. The owner keeps it
             current.
@@ -176,9 +176,9 @@ class Session:
         return self.send_packets(delivery, (content,), (context,), (asks,))
 
     def send_packets(
-        self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[bool]
+        self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[int]
     ) -> int:
-        """``send_packet`` for each of several. Returns the session's number of the first."""
+        """``send_packet`` for each of several, which may ask for any ``Ask``. Returns the number of the first."""
         header_bytes, longest_bytes = wire.PACKET_HEADER_BYTES + self._overhead_bytes, max(map(len, contents))
         if longest_bytes + header_bytes > DATAGRAM_MAX_BYTES:
             raise ValueError(f"a content of {longest_bytes} bytes does not fit the datagram")
@@ -280,7 +280,7 @@ class Session:
 
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these received packets has returned."""
-        self.answering.store_ack.handle_stored(numbers, now_ns)
+        self.answering.handle_stored(numbers, now_ns)
         if self.state is not State.CLOSED:
             self.answering.arm(self._timers)
 
@@ -335,7 +335,7 @@ class Session:
         asks = self._departing.handle_run_sent(run, counter, now_ns)
         self._handle_departed(run, now_ns)
         payloads = [wire.encode_packet(sent.number, sent.delivery, sent.asks, sent.content, self.mark) for sent in run]
-        if asks and not run[-1].asks:
+        if asks != run[-1].asks:
             payloads[-1] = wire.encode_packet(run[-1].number, run[-1].delivery, asks, run[-1].content, self.mark)
         return TransmitRun(connection_id, counter, payloads, run)
 
@@ -414,14 +414,14 @@ class Session:
     # ---- receiving
 
     def _take_peer(self, peer: Hello) -> None:
-        self.peer = peer
+        self.peer = replace(peer, introduction=b"", sent_at_ns=0)
         self.policy = self.policy.agreed(peer.policy)
         self.window.peer_window = peer.policy.window
         self._datagram_bytes = min(self._settings.max_datagram_bytes, peer.max_datagram_bytes)
 
     def _open(self, move: Move, now_ns: int) -> None:
         self.state = next_state(self.state, move)
-        self.answering.agree(self.policy, self._opening.round_trip_ns(now_ns))
+        self.answering.agree(self.policy, self._opening.handle_opened(now_ns))
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
         self.idle.handle_packet(now_ns)

@@ -12,13 +12,20 @@ from collections.abc import Collection
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTerms
 from triack.base.ranges import NumberSet, Range, as_ranges
-from triack.session.frames import REFUSED_RANGES_MAX, PacketRun
+from triack.base.units import MS
+from triack.session.frames import REFUSED_RANGES_MAX, Ask, PacketRun
 
-__all__ = ["SessionAck"]
+__all__ = ["PATIENCE_NS", "SessionAck"]
 
+PATIENCE_NS = 5 * MS
+"""How long a session ack that is asked for waits for the store ack of the same packet, to save a datagram and what it
+costs both ends: some commits of a quick disk, and little for a sender whose packet was lost to wait longer."""
 WITHHELD_MAX = 4_096
 """Refused packets that are named until their sender has the rejections: what a session with a window of any use has on
 its way. Beyond it, an ack says no more of a packet than that it arrived."""
+
+_NONE: set[int] = set()
+"""What sessions of which nothing is refused have in common, and nobody adds to: an empty set takes 216 bytes."""
 
 
 class SessionAck:
@@ -39,7 +46,7 @@ class SessionAck:
 
     def __init__(self, terms: AckTerms, span: int) -> None:
         self._span = span
-        self._refused: set[int] = set()
+        self._refused = _NONE
         self.debt = AckDebt(terms)
         self.received = NumberSet()
         self.newest_counter = 0
@@ -49,7 +56,7 @@ class SessionAck:
         """Whether a correct sender could send this number now."""
         return number <= self.received.cumulative + self._span
 
-    def handle_packet(self, number: int, size_bytes: int, *, counter: int, asks: bool, now_ns: int) -> bool:
+    def handle_packet(self, number: int, size_bytes: int, *, counter: int, asks: int, now_ns: int) -> bool:
         """Count a packet that datagram ``counter`` brought. Returns False when this session had it already."""
         received = self.received
         if counter > self.newest_counter:
@@ -59,10 +66,10 @@ class SessionAck:
         if not received.add(number):
             self.debt.handle_duplicate(now_ns)
             return False
-        self.debt.add(1, size_bytes, now_ns, asks=asks, gap=number != expected)
+        self._add(1, size_bytes, now_ns, asks, gap=number != expected)
         return True
 
-    def handle_run(self, run: PacketRun, *, counter: int, now_ns: int) -> None:
+    def handle_run(self, run: PacketRun, *, asks: int, counter: int, now_ns: int) -> None:
         """Count packets that follow what came before them, as ``handle_packet`` would one by one.
 
         ``counter`` is that of the newest datagram that brought one of them.
@@ -72,7 +79,11 @@ class SessionAck:
             self.newest_at_ns = now_ns
         packets = len(run.contents)
         self.received.add_run(run.number, run.number + packets - 1)
-        self.debt.add(packets, run.size_bytes, now_ns, asks=bool(run.asks))
+        self._add(packets, run.size_bytes, now_ns, asks)
+
+    def _add(self, packets: int, size_bytes: int, now_ns: int, asks: int, *, gap: bool = False) -> None:
+        by_ns = now_ns + PATIENCE_NS if asks == Ask.WITH_STORE else None
+        self.debt.add(packets, size_bytes, now_ns, asks=asks == Ask.AT_ONCE, gap=gap, asked_by_ns=by_ns)
 
     @property
     def reach(self) -> int:
@@ -81,7 +92,9 @@ class SessionAck:
 
     def handle_refused(self, number: int) -> None:
         """A packet that has just arrived is refused, and its rejection follows."""
-        if len(self._refused) < WITHHELD_MAX:
+        if not self._refused:
+            self._refused = {number}
+        elif len(self._refused) < WITHHELD_MAX:
             self._refused.add(number)
 
     def handle_settled(self, numbers: Collection[int]) -> None:
@@ -90,7 +103,7 @@ class SessionAck:
         if settled and len(as_ranges(sorted(self._refused))) > REFUSED_RANGES_MAX:
             # What the last ack had no room for.
             self.debt.handle_request()
-        self._refused -= settled
+        self._refused = self._refused - settled or _NONE
 
     def handle_unanswered(self, number: int) -> None:
         """There will be no rejection, for want of room: its sender has an ack to wait for, and nothing else."""

@@ -7,6 +7,8 @@ later epoch has a good tag. Nobody can find an older key from a newer one, so th
 sent before (Noise, section 11.3). An epoch's number in the header has 16 bits and may wrap: it only has to tell
 neighbours apart, as no key comes back.
 
+Ciphers are made of keys when they are needed, and kept until ``cool``.
+
 Pure: the clock is an argument.
 """
 
@@ -66,6 +68,7 @@ class SealingKeys:
     def __init__(self, suite: Suite, key: bytes, now_ns: int) -> None:
         self._suite = suite
         self._nonce = suite.nonce
+        self._aead: Aead | None = None
         self._last = -1
         self._epoch = 0
         self._use(key, now_ns)
@@ -85,7 +88,8 @@ class SealingKeys:
                 self._use(next_key(self._suite, self._key), now_ns)
             some, payloads = payloads[: self._left], payloads[self._left :]
             self._left -= len(some)
-            encrypt, nonce, epoch = self._aead.encrypt, self._nonce, self._epoch
+            aead = self._aead or self._make()
+            encrypt, nonce, epoch = aead.encrypt, self._nonce, self._epoch
             for payload in some:
                 header = encode_header(kind, connection_id, counter, epoch)
                 sealed.append(header + encrypt(nonce(counter), payload, header))
@@ -93,9 +97,17 @@ class SealingKeys:
         self._last = counter - 1
         return sealed
 
+    def cool(self) -> None:
+        """Keep the key alone, until it is needed."""
+        self._aead = None
+
+    def _make(self) -> Aead:
+        aead = self._aead = self._suite.aead(self._key)
+        return aead
+
     def _use(self, key: bytes, now_ns: int) -> None:
         self._key = key
-        self._aead = self._suite.aead(key)
+        self._aead = None
         self._left = REKEY_DATAGRAMS
         self._until_ns = now_ns + REKEY_NS
 
@@ -131,13 +143,13 @@ class OpeningKeys:
         self._forgeries = 0
         self._epoch = 0
         self._key = key
-        self._aead = suite.aead(key)
+        self._aead: Aead | None = None
         self._expiry_ns = now_ns + EXPIRY_NS
-        self._previous: Aead | None = None
+        self._previous = b""
         self._previous_ns = 0
         # The next moment at which a key goes: until then, the current epoch's datagrams need no second look.
         self._look_ns = self._expiry_ns
-        self._ahead: list[tuple[bytes, Aead]] = []
+        self._ahead: list[bytes] = []
 
     def open(self, datagram: bytes, counter: int, epoch: int, now_ns: int) -> bytes:
         """Return the payload of a datagram whose header has that counter and that epoch.
@@ -148,7 +160,7 @@ class OpeningKeys:
         """
         if len(datagram) < OVERHEAD_BYTES:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
-        steps, aead = 0, self._aead
+        steps, aead = 0, self._aead or self._make()
         if self._window.has(counter):
             raise ProtocolError(DropReason.REPLAYED, str(counter))
         if epoch != self._epoch or now_ns >= self._look_ns:
@@ -162,34 +174,41 @@ class OpeningKeys:
         self._window.take(counter)
         return payload
 
+    def cool(self) -> None:
+        """Keep the keys alone, until they are needed."""
+        self._aead = None
+
+    def _make(self) -> Aead:
+        aead = self._aead = self._suite.aead(self._key)
+        return aead
+
     def _look(self, epoch: int, now_ns: int) -> tuple[int, Aead]:
-        """The key of that epoch, and how many steps it is ahead."""
+        """The cipher of that epoch, and how many steps it is ahead."""
         if self._forgeries >= FORGERIES_MAX:
             raise ProtocolError(DropReason.TOO_MANY_FORGERIES)
         if now_ns >= self._previous_ns:
-            self._previous, self._look_ns = None, self._expiry_ns
+            self._previous, self._look_ns = b"", self._expiry_ns
         steps = (epoch - self._epoch) & _EPOCH_MASK
         if steps == 0 and now_ns < self._expiry_ns:
-            return 0, self._aead
-        if steps == _EPOCH_MASK and self._previous is not None:
-            return 0, self._previous
+            return 0, self._aead or self._make()
+        if steps == _EPOCH_MASK and self._previous:
+            return 0, self._suite.aead(self._previous)
         if steps == 0 or steps >= _EPOCHS // 2:
             raise ProtocolError(DropReason.KEY_EXPIRED, f"epoch {epoch}")
         if steps > AHEAD_MAX:
             raise self._forged()
         while len(self._ahead) < steps:
             # Kept, also when this datagram is forged: the work is done once in an epoch, however many forgeries come.
-            key = next_key(self._suite, self._ahead[-1][0] if self._ahead else self._key)
-            self._ahead.append((key, self._suite.aead(key)))
-        return steps, self._ahead[steps - 1][1]
+            self._ahead.append(next_key(self._suite, self._ahead[-1] if self._ahead else self._key))
+        return steps, self._suite.aead(self._ahead[steps - 1])
 
     def _follow(self, steps: int, now_ns: int) -> None:
         """The peer has gone on by so many epochs."""
         if steps == 1:
-            self._previous, self._previous_ns = self._aead, min(now_ns + PREVIOUS_NS, self._expiry_ns)
+            self._previous, self._previous_ns = self._key, min(now_ns + PREVIOUS_NS, self._expiry_ns)
         else:
-            self._previous, self._previous_ns = self._ahead[steps - 2][1], now_ns + PREVIOUS_NS
-        self._key, self._aead = self._ahead[steps - 1]
+            self._previous, self._previous_ns = self._ahead[steps - 2], now_ns + PREVIOUS_NS
+        self._key, self._aead = self._ahead[steps - 1], None
         self._ahead.clear()
         self._epoch = (self._epoch + steps) & _EPOCH_MASK
         self._expiry_ns = now_ns + EXPIRY_NS

@@ -18,7 +18,8 @@ connect is never shorter than what answers it, and one datagram at most does.
                  a later accept takes the place of an earlier one until data is sealed; none does afterwards
     who answers  ASKED --accept sealed--> TALKING
 
-In a child that the process forks every channel has ended: two that seal with the same keys and counters give all away.
+Of a channel that rests only the keys are kept, and in a child that the process forks no channel can be used:
+``warm_channels``.
 
 Pure, but for what ``entropy`` gives: the clock is an argument.
 """
@@ -37,8 +38,8 @@ from triack.base.units import SECOND
 from triack.transport.admission import Admission
 from triack.transport.cookies import COOKIE_LIFE_NS, MAC_BYTES, Cookies, Entropy, mac, mac_fits, mac_key
 from triack.transport.data_keys import OVERHEAD_BYTES, OpeningKeys, SealingKeys
-from triack.transport.forking import end_in_children
 from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, TAG_BYTES, Handshake, KeyPair, Pattern, Suite
+from triack.transport.warm_channels import WarmChannels
 
 __all__ = ["CONNECT_BYTES", "SecureChannels"]
 
@@ -113,7 +114,7 @@ class SecureChannels:
         suite: cipher and hash; a node with another one is a stranger.
     """
 
-    __slots__ = ("_admission", "_cookies", "_directory", "_entropy", "_own", "_suite")
+    __slots__ = ("_admission", "_cookies", "_directory", "_entropy", "_own", "_suite", "_warm")
 
     def __init__(
         self, keys: Iterable[bytes], directory: Directory, *, entropy: Entropy, suite: Suite = AESGCM_SHA256
@@ -123,6 +124,7 @@ class SecureChannels:
         self._suite = suite
         self._cookies = Cookies(entropy)
         self._admission = Admission(entropy(KEY_BYTES))
+        self._warm = WarmChannels()
         self.use_keys(keys)
 
     def use_keys(self, keys: Iterable[bytes]) -> None:
@@ -159,7 +161,7 @@ class SecureChannels:
         if known is None or not keys:
             raise ProtocolError(DropReason.NO_KEY, peer)
         choices = [_Choice(own, key, _MacKeys.of(key)) for key in keys for own in self._own.values()]
-        return _Caller(self._suite, self._entropy, scheme, known, choices)
+        return _Caller(self._suite, self._entropy, self._warm, scheme, known, choices)
 
     def _can_call(self, key: bytes) -> bool:
         """Whether a key is somebody else's, and a point that secrets can be shared with."""
@@ -210,29 +212,36 @@ class SecureChannels:
             callers.append(caller)
 
         payload = _unpad(handshake.read(datagram[HEADER_BYTES : -2 * MAC_BYTES], admit))
-        channel = _Answerer(self._suite, self._entropy, callers[0], handshake, len(datagram))
+        channel = _Answerer(self._suite, self._entropy, self._warm, callers[0], handshake, len(datagram))
         return Answer(channel, payload)
 
 
 class _Secured:
     """What both ends do once there are keys."""
 
-    __slots__ = ("__weakref__", "_entropy", "_has_ended", "_opening", "_sealing", "_suite", "peer", "peer_key")
+    __slots__ = ("__weakref__", "_entropy", "_is_warm", "_opening", "_sealing", "_suite", "_warm", "peer", "peer_key")
 
-    def __init__(self, suite: Suite, entropy: Entropy, peer: str, peer_key: bytes) -> None:
+    def __init__(self, suite: Suite, entropy: Entropy, warm: WarmChannels, peer: str, peer_key: bytes) -> None:
         self._suite = suite
         self._entropy = entropy
+        self._warm = warm
+        self._is_warm = False
         self.peer = peer
         self.peer_key = peer_key
         self._sealing: SealingKeys | None = None
         self._opening: OpeningKeys | None = None
-        self._has_ended = False
-        end_in_children(self)
 
-    def end(self) -> None:
-        """Seal and open nothing any more: the keys are another process's."""
-        self._has_ended = True
-        self._sealing = self._opening = None
+    def cool(self) -> None:
+        """Drop the ciphers; they can be made again of the keys."""
+        self._is_warm = False
+        if self._sealing is not None and self._opening is not None:
+            self._sealing.cool()
+            self._opening.cool()
+
+    def _warm_up(self) -> bool:
+        """Whether the keys may be used; not when they are another process's."""
+        self._is_warm = self._warm.admit(self)
+        return self._is_warm
 
     @property
     def overhead_bytes(self) -> int:
@@ -241,7 +250,7 @@ class _Secured:
 
     def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
         """Return whole datagrams of data. Raises UsageError when there are no keys yet, or none any more."""
-        if self._sealing is None:
+        if self._sealing is None or not (self._is_warm or self._warm_up()):
             raise self._refuse(_DATA.name, "the handshake is not over")
         return self._sealing.seal(_DATA, connection_id, counter, payloads, now_ns)
 
@@ -249,7 +258,7 @@ class _Secured:
         """Return the payload of a datagram. Raises ProtocolError: see ``Channel``, and ``not-open`` without keys."""
         kind = header.kind
         if kind is _DATA or kind is _CHALLENGE or kind is _RESPONSE:
-            if self._opening is None:
+            if self._opening is None or not (self._is_warm or self._warm_up()):
                 raise ProtocolError(DropReason.NOT_OPEN)
             return self._opening.open(datagram, header.counter, header.epoch, now_ns)
         return self._open_hello(datagram, header, now_ns)
@@ -257,7 +266,7 @@ class _Secured:
     def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
         """Return the payloads of data that came together."""
         opening, epoch = self._opening, header.epoch
-        if opening is None:
+        if opening is None or not (self._is_warm or self._warm_up()):
             return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters)
         return open_each(lambda datagram, counter: opening.open(datagram, counter, epoch, now_ns), datagrams, counters)
 
@@ -266,7 +275,8 @@ class _Secured:
 
     def _refuse(self, what: str, why: str) -> UsageError:
         """What cannot be sealed."""
-        return UsageError(f"seal {what}: {'the session is that of the parent process' if self._has_ended else why}")
+        why = "the session is that of the parent process" if self._warm.has_ended else why
+        return UsageError(f"seal {what}: {why}")
 
     def _have(self, sealing: bytes, opening: bytes, now_ns: int) -> None:
         self._sealing = SealingKeys(self._suite, sealing, now_ns)
@@ -288,8 +298,10 @@ class _Caller(_Secured):
         "_turn",
     )
 
-    def __init__(self, suite: Suite, entropy: Entropy, scheme: str, peer: Peer, choices: list[_Choice]) -> None:
-        super().__init__(suite, entropy, peer.name, choices[0].peer_key)
+    def __init__(
+        self, suite: Suite, entropy: Entropy, warm: WarmChannels, scheme: str, peer: Peer, choices: list[_Choice]
+    ) -> None:
+        super().__init__(suite, entropy, warm, peer.name, choices[0].peer_key)
         self._scheme = scheme
         self._psk = peer.psk
         self._choices = choices
@@ -304,7 +316,7 @@ class _Caller(_Secured):
         """Return the whole datagram. Raises UsageError for what cannot be sealed in this state."""
         if kind is _CONNECT:
             return self._connect(connection_id, counter, payload, now_ns)
-        if self._sealing is None:
+        if self._sealing is None or not (self._is_warm or self._warm_up()):
             raise self._refuse(kind.name, "no accept has been opened")
         self._talk()
         return self._sealing.seal(kind, connection_id, counter, [payload], now_ns)[0]
@@ -320,13 +332,8 @@ class _Caller(_Secured):
             self._is_talking = True
             self._attempts.clear()
 
-    def end(self) -> None:
-        """Seal and open nothing any more, accepts neither."""
-        super().end()
-        self._attempts.clear()
-
     def _connect(self, connection_id: int, counter: int, hello: bytes, now_ns: int) -> bytes:
-        if self._has_ended or self._is_talking or counter in self._attempts:
+        if self._warm.has_ended or self._is_talking or counter in self._attempts:
             raise self._refuse(f"CONNECT {counter}", "data has been sealed, or a connect of that number")
         header = Header(_CONNECT, connection_id, counter).encode()
         # Whoever does not answer may not know this key yet, or have lost that one: the next connect has others.
@@ -350,7 +357,7 @@ class _Caller(_Secured):
         return said + shown
 
     def _open_hello(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
-        attempt = self._attempts.get(header.counter)
+        attempt = None if self._warm.has_ended else self._attempts.get(header.counter)
         if attempt is None or header.kind not in (_ACCEPT, _RETRY):
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT, f"{header.kind.name} {header.counter}")
         if header.epoch:
@@ -390,8 +397,10 @@ class _Answerer(_Secured):
 
     __slots__ = ("_connect_bytes", "_handshake")
 
-    def __init__(self, suite: Suite, entropy: Entropy, peer: Peer, handshake: Handshake, connect_bytes: int) -> None:
-        super().__init__(suite, entropy, peer.name, handshake.remote_static)
+    def __init__(
+        self, suite: Suite, entropy: Entropy, warm: WarmChannels, peer: Peer, handshake: Handshake, connect_bytes: int
+    ) -> None:
+        super().__init__(suite, entropy, warm, peer.name, handshake.remote_static)
         self._handshake: Handshake | None = handshake
         self._connect_bytes = connect_bytes
 
@@ -399,17 +408,12 @@ class _Answerer(_Secured):
         """Return the whole datagram. Raises UsageError for what cannot be sealed in this state."""
         if kind is _ACCEPT:
             return self._accept(connection_id, counter, payload, now_ns)
-        if self._sealing is None:
+        if self._sealing is None or not (self._is_warm or self._warm_up()):
             raise self._refuse(kind.name, "the accept has not been sealed")
         return self._sealing.seal(kind, connection_id, counter, [payload], now_ns)[0]
 
-    def end(self) -> None:
-        """Seal and open nothing any more, and no accept."""
-        super().end()
-        self._handshake = None
-
     def _accept(self, connection_id: int, counter: int, hello: bytes, now_ns: int) -> bytes:
-        if self._handshake is None:
+        if self._handshake is None or self._warm.has_ended:
             raise self._refuse(f"ACCEPT {counter}", "one connect has one accept")
         header = Header(_ACCEPT, connection_id, counter).encode()
         message = self._handshake.write(hello, self._entropy(KEY_BYTES))

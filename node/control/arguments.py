@@ -78,6 +78,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Kind]] = {
     "key": {},
     "trust": {"name": Kind.TEXT, "key?": Kind.TEXT, "addresses": Kind.TEXTS, "send?": Kind.TEXTS, "psk?": Kind.TEXT},
     "revoke": {"name": Kind.TEXT},
+    "reread": {},
     "invite": {"name?": Kind.TEXT, "send?": Kind.TEXTS},
     "enrolled": {"invitation": Kind.NUMBER, "timeout?": Kind.SECONDS},
     "withdraw": {"invitation": Kind.NUMBER},

@@ -304,6 +304,10 @@ class Calls:
         await self._node.revoke(header["name"])
         return {}, b""
 
+    async def _reread(self, _header: Header, _body: bytes) -> Answer:
+        self._node._reread()
+        return {}, b""
+
     async def _invite(self, header: Header, _body: bytes) -> Answer:
         invitation = await self._node.invite(header["name"], send=header["send"])
         number = self._number()
@@ -391,6 +395,7 @@ _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "key": Calls._key,
     "trust": Calls._trust,
     "revoke": Calls._revoke,
+    "reread": Calls._reread,
     "invite": Calls._invite,
     "enrolled": Calls._enrolled,
     "withdraw": Calls._withdraw,

@@ -109,7 +109,7 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
         # The path never moves here, as every node has one address.
         conversation.highest_counter = 0
         # One channel is like another here.
-        del conversation.pending[:-1]
+        conversation.pending = conversation.pending[-1:]
         conversation.session.normalize(WAITS_NS, counters[connection], now_ns)
     for link in engine.outbox.links.values():
         # How long to wait before the next connect; but it may come at any moment.

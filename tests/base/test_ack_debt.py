@@ -167,3 +167,31 @@ def test_a_search_ends_the_wait_or_begins_it_again() -> None:
     assert debt.due
     debt.normalize()
     assert debt.cause is Cause.ARRIVED
+
+
+def test_who_asks_patiently_waits_for_company_and_not_for_long() -> None:
+    """Whatever leaves first; what that ack covered has nothing more to wait for."""
+    with_company, alone = debt_of(), debt_of()
+    for debt in (with_company, alone):
+        debt.add(1, BYTES, 0, asked_by_ns=5 * MS)
+        assert (debt.state, debt.deadline_ns) == (AckState.OWED, 5 * MS)
+    with_company.handle_company()
+    alone.handle_timer(5 * MS - 1)
+    assert alone.state is AckState.OWED
+    alone.handle_timer(5 * MS)
+    for debt in (with_company, alone):
+        assert (debt.state, debt.cause) == (AckState.DUE, Cause.REQUEST)
+        debt.handle_sent()
+        debt.handle_company()
+        assert debt.state is AckState.NOTHING_OWED
+        assert arrive(debt, 1, SECOND) is AckState.OWED
+        assert debt.deadline_ns == SECOND + SECOND // 2
+
+
+def test_who_may_not_ask_may_not_do_so_patiently() -> None:
+    """The terms leave it to the delay."""
+    debt = debt_of(AckTrigger(on_request=False))
+    debt.add(1, BYTES, 0, asked_by_ns=5 * MS)
+    assert debt.deadline_ns == SECOND // 2
+    debt.handle_company()
+    assert debt.state is AckState.OWED

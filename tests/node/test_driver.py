@@ -350,6 +350,24 @@ async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
         assert [str(error) for error in failures] == ["node n: TypeError: 'NoneType' object is not iterable"]
 
 
+@pytest.mark.plain
+async def test_a_bug_behind_a_job_leaves_nobody_waiting() -> None:
+    """Nobody waits for the call in which it comes to light: the node fails with the bug's name all the same."""
+    async with bench() as it:
+        failures: list[TriackError] = []
+        it.driver.on_failure = failures.append
+        job = Read("messages", [])
+
+        def break_down(job: object, now_ns: int) -> None:
+            raise KeyError("lane")
+
+        it.engine.handle_done = break_down  # type: ignore[method-assign]
+        await it.go(StartJob(job))
+        await until(lambda: failures)
+        assert [str(error) for error in failures] == ["node n: KeyError: 'lane'"]
+        assert it.engine.told == [("failed", job, failures[0])]
+
+
 NO_ROOM = "the disk has little room, 5 bytes: nothing new is accepted until there is more"
 EVENTS = [
     (LinkUp("udp://b:1", "b", "0b"), logging.INFO, "link to b at udp://b:1 is up"),

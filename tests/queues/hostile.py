@@ -181,4 +181,4 @@ def still_works(world: World, node: SimNode) -> None:
 
 def answers_waiting(node: SimNode) -> int:
     """Order acks and rejections that wait in any session."""
-    return max(len(conversation.control) for conversation in node.live.handshakes.conversations.values())
+    return max(len(conversation.control or ()) for conversation in node.live.handshakes.conversations.values())

@@ -209,6 +209,7 @@ def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPa
     old, new = Control(b"old", (5,)), Control(b"new", (9,))
     assert [conversation.put_control((lane, 0), old) for lane in (1, 2, 3)] == [True, True, False]
     assert conversation.put_control((1, 0), new)
+    assert conversation.control is not None
     assert list(conversation.control.items()) == [((1, 0), Control(b"new", (9, 5))), ((2, 0), old)]
     assert list(conversation.awake) == [conversation]
 

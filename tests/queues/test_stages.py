@@ -6,6 +6,7 @@ from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.ordering.outgoing import Entry, EntryState
 from triack.queues import stages
 from triack.queues.stages import PRUNE_AT, STAGES, Stage, StageTracker
+from triack.session.frames import Ask
 
 STAGE_OF = {Ack.SESSION: Stage.RECEIVED, Ack.STORE: Stage.STORED, Ack.ORDER: Stage.ORDERED}
 
@@ -217,3 +218,13 @@ def test_a_row_has_not_come_past_one_that_failed() -> None:
     assert book.book.reached_until(range(30), Stage.QUEUED) == 10
     assert book.book.reached_until(range(15, 30), Stage.ORDERED) == 15
     assert book.book.reached_until(range(20, 30), Stage.ORDERED) == 30
+
+
+def test_whoever_waits_for_an_arrival_alone_wants_its_ack_before_the_disk_has_it() -> None:
+    """All others hear more of the acks that follow the commit."""
+    book = Book(3)
+    book.wait(0, Stage.ORDERED)
+    book.wait(0, Stage.STORED)
+    book.wait(1, Stage.ORDERED)
+    book.wait(1, Stage.RECEIVED)
+    assert [book.book.ask_of(entry) for entry in book.entries] == [Ask.WITH_STORE, Ask.AT_ONCE, Ask.NO]

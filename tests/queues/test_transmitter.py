@@ -1,10 +1,11 @@
 """What conversations send: from links to sessions, from sessions to addresses."""
 
-from tests.queues.bare import Bare, rest
+from tests.queues.bare import Bare, events, rest
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.units import SECOND
 from triack.queues.effects import Send
+from triack.queues.stages import Stage
 
 EXPRESS = Delivery.EXPRESS
 
@@ -47,3 +48,23 @@ def test_a_node_whose_store_failed_says_goodbye_and_no_more() -> None:
     assert sent(a) == 1
     a.now_ns += 60 * SECOND
     assert sent(a) == 0
+
+
+def test_one_datagram_answers_a_message_that_somebody_waits_for() -> None:
+    """All three acks leave with it, when the commit has returned."""
+    a, b = Bare("a"), Bare("b")
+    outgoing = a.submit(b.address, b"x")
+    rest(a, b)
+    said: list[str | None] = []
+    a.submit(b.address, b"y")
+    a.engine.await_stage(outgoing, 1, Stage.ORDERED, said.append)
+    a.poll()
+    a.finish_job()
+    b.hear(a.poll(), a)
+    assert sent(b) == 0
+    b.finish_job()
+    answer = b.poll()
+    assert [len(effect.datagrams) for effect in answer if isinstance(effect, Send)] == [1]
+    a.hear(answer, b)
+    assert said == [None]
+    assert events(answer).count("ack_sent") == events(answer).count("store_ack_sent") == 1

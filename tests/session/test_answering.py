@@ -1,5 +1,7 @@
 """Which acks leave with which datagram."""
 
+from dataclasses import replace
+
 import pytest
 
 from triack.base.ack_debt import AckDebt
@@ -8,8 +10,9 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
 from triack.session.answering import Answering
 from triack.session.events import Transmit, TransmitKind
-from triack.session.frames import AckFrame, PacketFrame, StoreAckFrame, decode_frames, encode_packet
+from triack.session.frames import AckFrame, Ask, PacketFrame, StoreAckFrame, decode_frames, encode_packet
 from triack.session.policy import Policy
+from triack.session.session_ack import PATIENCE_NS
 from triack.session.settings import SessionSettings
 from triack.session.timers import Timer, Timers
 
@@ -135,3 +138,30 @@ def test_a_run_ends_at_what_a_correct_sender_could_send() -> None:
     assert len(run.contents) == 16
     answering.handle_run(run, 1, 0)
     assert answering.read_run([encode_packet(18, Delivery.EXPRESS, False, b"")]) is None
+
+
+def test_a_session_ack_waits_for_the_store_ack_that_is_asked_for_with_it() -> None:
+    """For some milliseconds; then, and for what no commit will hold, it leaves by itself."""
+    frame = PacketFrame(1, Delivery.TRANSACTIONAL, Ask.WITH_STORE, b"12")
+    stored, late, express = (answering_of(AckTrigger(piggyback_after=None)) for _ in range(3))
+    for answering in (stored, late):
+        answering.handle_packet(frame, 1, 0)
+        assert answering.leaving(0, with_packet=False) == (False, False)
+    stored.handle_stored([1], MS)
+    assert stored.leaving(MS, with_packet=False) == (True, True)
+    late.handle_timer(PATIENCE_NS)
+    assert late.leaving(PATIENCE_NS, with_packet=False) == (True, False)
+    express.handle_packet(replace(frame, delivery=Delivery.EXPRESS), 1, 0)
+    assert express.leaving(0, with_packet=False) == (True, False)
+
+
+def test_a_run_asks_as_its_most_urgent_packet_does() -> None:
+    """One that cannot wait is enough."""
+    for asks, due in (([Ask.NO, Ask.WITH_STORE], False), ([Ask.WITH_STORE, Ask.AT_ONCE, Ask.WITH_STORE], True)):
+        answering = answering_of(AckTrigger())
+        payloads = [encode_packet(number, Delivery.TRANSACTIONAL, ask, b"") for number, ask in enumerate(asks, 1)]
+        run = answering.read_run(payloads)
+        assert run is not None
+        answering.handle_run(run, 1, 0)
+        assert answering.leaving(0, with_packet=False) == (due, False)
+        assert answering.session_ack.debt.deadline_ns == (None if due else PATIENCE_NS)

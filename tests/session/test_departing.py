@@ -3,10 +3,12 @@
 import pytest
 
 from tests.session.pair import Pair, make_session
+from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
 from triack.session.events import PacketsAcked, PacketsStored
-from triack.session.frames import PacketFrame, decode_frames
+from triack.session.frames import Ask, PacketFrame, decode_frames
+from triack.session.session_ack import PATIENCE_NS
 from triack.session.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
@@ -87,3 +89,31 @@ def test_an_ack_that_is_due_goes_before_a_run() -> None:
 def test_nothing_leaves_by_the_run_before_a_session_is_open() -> None:
     """Hellos and goodbyes are made one by one."""
     assert make_session(1).poll_run(0) is None
+
+
+def test_what_may_wait_for_the_store_is_not_probed_before_it_has() -> None:
+    """The peer keeps its session ack back for so long; where a window is closed it is asked for at once."""
+    waits = {}
+    for ask in (Ask.AT_ONCE, Ask.WITH_STORE, Ask.NO):
+        pair = Pair.opened(SessionSettings(max_unacked_packet=8), udp=False)
+        pair.confirm()
+        pair.a.send_packets(Delivery.TRANSACTIONAL, [b"x"], [None], [ask])
+        run = pair.a.poll_run(pair.now_ns)
+        assert run is not None
+        (frame,) = decode_frames(run.payloads[0])
+        assert isinstance(frame, PacketFrame)
+        assert frame.ask is ask
+        deadline_ns = pair.a.next_deadline()
+        assert deadline_ns is not None
+        waits[ask] = deadline_ns - pair.now_ns
+    assert waits[Ask.WITH_STORE] == waits[Ask.AT_ONCE] + PATIENCE_NS
+    assert waits[Ask.NO] > waits[Ask.WITH_STORE]
+    stuck = SessionSettings(max_unacked_packet=1, ack_trigger=AckTrigger(window_share=None))
+    pair = Pair.opened(stuck, udp=False)
+    pair.confirm()
+    pair.a.send_packets(Delivery.TRANSACTIONAL, [b"x"], [None], [Ask.WITH_STORE])
+    run = pair.a.poll_run(pair.now_ns)
+    assert run is not None
+    (frame,) = decode_frames(run.payloads[0])
+    assert isinstance(frame, PacketFrame)
+    assert frame.ask is Ask.AT_ONCE

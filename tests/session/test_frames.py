@@ -16,6 +16,7 @@ from triack.session import frames
 from triack.session.frames import (
     MARK_MAX,
     AckFrame,
+    Ask,
     CloseFrame,
     Hello,
     PacketFrame,
@@ -81,12 +82,12 @@ def test_layout_is_as_documented() -> None:
 @given(
     st.integers(1, 2**64 - 1),
     st.sampled_from(Delivery),
-    st.booleans(),
+    st.sampled_from(Ask),
     st.binary(max_size=2_000),
     st.integers(0, MARK_MAX),
 )
-def test_any_packet_reads_back(number: int, delivery: Delivery, ask: bool, content: bytes, mark: int) -> None:
-    """Number, class, ask flag, content and mark survive the wire."""
+def test_any_packet_reads_back(number: int, delivery: Delivery, ask: Ask, content: bytes, mark: int) -> None:
+    """Number, class, what it asks for, content and mark survive the wire."""
     data = frames.encode_packet(number, delivery, ask, content, mark)
     assert decode_frames(data) == [PacketFrame(number, delivery, ask, content, mark)]
     assert len(data) == frames.PACKET_HEADER_BYTES + len(content)
@@ -273,7 +274,7 @@ def test_a_run_ends_where_a_datagram_holds_anything_else() -> None:
     odd = [packet(4), packet(3, Delivery.RECOVERABLE), packet(3) + encode_ping(), packet(3)[:-1], b"", encode_ping()]
     for behind in (*odd, packet(3, mark=MARK_MAX + 1)):
         run = decode_run([packet(1, mark=9), packet(2, mark=5), behind, packet(3)], 1)
-        assert run == PacketRun(1, Delivery.EXPRESS, [2], [b"1", b"2"], 2, 9)
+        assert run == PacketRun(1, Delivery.EXPRESS, [2], [b"1", b"2"], 2, 9, Ask.AT_ONCE)
     assert decode_run([packet(2)], 1) is None
     assert decode_run([], 1) is None
     unknown_class = bytearray(packet(1))

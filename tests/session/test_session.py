@@ -1,6 +1,7 @@
 """One session from connect to close: every timer, every reason it ends."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -64,7 +65,7 @@ def test_a_session_opens_in_one_round_trip() -> None:
     assert pair.events["a"][0] == SessionOpened()
     assert pair.events["b"][:2] == [SessionOpened(), PacketsAcked([], [])]
     assert pair.a.rtt.smoothed_ns == RTT_NS
-    assert pair.a.peer == make_hello(2, sent_at_ns=0)
+    assert pair.a.peer == replace(make_hello(2), introduction=b"")
     assert [sent.connection_id for _, sent in pair.sent["a"]][:2] == [1, 2]
     assert [sent.counter for _, sent in pair.sent["a"]][:2] == [1, 2]
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-COUNTS = frozenset({"_forgeries", "_ahead"})
-"""What forgeries may change: how many came, and keys that were made ready for epochs to come."""
+COUNTS = frozenset({"_forgeries", "_ahead", "_aead", "_is_warm", "_warm"})
+"""What forgeries may change: how many came, keys that were made ready for epochs to come, and whether a key has its
+cipher at hand."""
 
 
 def snapshot(thing: object, without: frozenset[str] = COUNTS) -> object:

@@ -114,7 +114,7 @@ def test_a_key_seals_for_two_minutes() -> None:
     assert way.refusal(late[0], last_ns + PREVIOUS_NS) == "replayed"
     with pytest.raises(ProtocolError, match="key-expired"):
         way.open(late[2], last_ns + 1 + PREVIOUS_NS)
-    assert way.opening._previous is None  # noqa: SLF001 - it is gone, and not only unused
+    assert way.opening._previous == b""  # noqa: SLF001 - it is gone, and not only unused
     assert way.open(way.seal(now_ns=last_ns + 2), last_ns + 1 + PREVIOUS_NS) == b"data"
 
 

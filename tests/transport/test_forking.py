@@ -3,7 +3,7 @@
 import os
 import warnings
 
-from tests.transport.ends import NOW_NS, Ends, take
+from tests.transport.ends import A_KEY, NOW_NS, B, Ends, node, take
 from triack.base.datagram import Channel, Kind
 from triack.base.errors import ProtocolError, UsageError
 from triack.transport import forking
@@ -75,11 +75,13 @@ def test_a_child_opens_nothing_either() -> None:
     assert take(ends.caller, accept) == b"hello yourself"
 
 
-def test_channels_that_are_gone_are_not_kept() -> None:
-    """Only what is alive ends in a child."""
+def test_nodes_that_are_gone_are_not_kept() -> None:
+    """Only what is alive ends in a child; the channels of a node end with it."""
     ends, alive = Ends(), vars(forking)["_alive"]
     before = len(alive)
-    extra = [ends.a.dial("b", "udp") for _ in range(5)]
-    assert len(alive) == before + 5
+    extra = [node((A_KEY,), (B,)) for _ in range(5)]
+    channels = [ends.a.dial("b", "udp") for _ in range(5)]
+    assert len(alive) == before + len(extra)
     extra.clear()
+    assert channels
     assert len(alive) == before

@@ -5,7 +5,7 @@ the process just before one of them, wherever that is.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from triack.base.commit import StoreContent
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError
@@ -47,10 +47,11 @@ class Crash:
 
 @dataclass(slots=True)
 class Pause:
-    """A process that stands still until a time, and the datagrams that wait for it."""
+    """A process that stands still until a time, and what it does then; so many datagrams are among that."""
 
     until_ns: int = 0
     backlog: int = 0
+    waiting: list[Callable[[], object]] = field(default_factory=list)
 
     def takes(self, now_ns: int) -> bool:
         """Whether there is room for a datagram."""
@@ -170,6 +171,7 @@ class Host(SimHost):
         self.end(self._lose_power if self._crash.power else self.disk.kill)
         self.effects.left = -1
         self._pause.backlog = 0
+        self._pause.waiting.clear()
 
     def _lose_power(self) -> None:
         self.disk.lose_power()
@@ -181,6 +183,7 @@ class Host(SimHost):
         self.disk.calm()
         self.timer_slack_ns = 0
         self._pause.until_ns = 0
+        self._go_on()
         self.start()
 
     def pause(self, for_ns: int) -> None:
@@ -217,12 +220,20 @@ class Host(SimHost):
         """Let the process do something when it does not stand still; it may die in the middle."""
         wait_ns = self._pause.until_ns - self.world.now_ns
         if wait_ns > 0 and self.engine is not None:
-            self.later(wait_ns, action)
+            self._pause.waiting.append(action)
+            if len(self._pause.waiting) == 1:
+                self.world.at(wait_ns, self._go_on)
             return
         try:
             super().act(action)
         except ProcessCrashed:
             self.die()
+
+    def _go_on(self) -> None:
+        """The pause may be over: do what has waited, in the order in which it came."""
+        waiting, self._pause.waiting = self._pause.waiting, []
+        for action in waiting:
+            self.act(action)
 
     def receive(self, data: bytes, sender: str) -> None:
         """A datagram arrives, or is lost because too many wait."""

@@ -2,7 +2,9 @@
 
 They see all datagrams, and know every public key. With keys, what a stranger may get is a request to prove that it is
 where it says it is, and what a copy of a connect is answered with, which only its first sender can read: never what
-belongs to a session, and never more than three times what it sent.
+belongs to a session, and never more than three times what it sent. But when one has passed on a connect as its own and
+another the accept that it was answered with, they are the way between two hosts, as any router is: then a session may
+go by the address where that accept went (decision 56).
 """
 
 from collections import Counter
@@ -53,6 +55,8 @@ class Strangers:
         self._sent: Counter[str] = Counter()
         self._got: Counter[str] = Counter()
         self._overtaken: dict[str, tuple[str, int]] = {}
+        self._accepts: dict[bytes, str] = {}
+        self._relays: set[str] = set()
         network.tap = self._see
 
     # ---- what they do
@@ -68,11 +72,14 @@ class Strangers:
         makers: dict[str, Callable[[], bytes]] = {"junk": self._junk, "replay": self._replay}
         make = makers.get(fault.kind) or self._forger(victim)
         for _ in range(fault.after):
-            self._world.at(self._random.randrange(fault.for_ns), lambda: self._throw(make(), address, victim.address))
+            self._world.at(self._random.randrange(fault.for_ns), lambda: self.throw(make(), address, victim.address))
 
-    def _throw(self, datagram: bytes, address: str, to: str) -> None:
+    def throw(self, datagram: bytes, address: str, to: str) -> None:
+        """Send something from an address of theirs."""
         if datagram:
             self._sent[address] += len(datagram)
+            if datagram in self._accepts:
+                self._relays.add(self._accepts[datagram])
             self._network.send(datagram, address, to)
 
     def _junk(self) -> bytes:
@@ -102,12 +109,17 @@ class Strangers:
         address, until_ns = self._overtaken.get(to, ("", 0))
         if self._world.now_ns < until_ns and self._random.random() < OVERTAKE_CHANCE:
             # It is put on its way first, so that it comes first unless it is delayed for longer.
-            self._throw(datagram, address, to)
+            self.throw(datagram, address, to)
 
     def _judge(self, datagram: bytes, sender: str, to: str) -> None:
-        self._got[to] += len(datagram)
         kind = read_header(datagram).kind
-        if kind is Kind.DATA and self._has_session(sender, to):
+        has_session = kind is Kind.DATA and self._has_session(sender, to)
+        if has_session and to in self._relays:
+            return
+        self._got[to] += len(datagram)
+        if kind is Kind.ACCEPT:
+            self._accepts[datagram] = to
+        if has_session:
             self.violations.append(("path", f"{sender} has a session at the address of a stranger"))
         if self._got[to] > AMPLIFICATION * self._sent[to]:
             self.violations.append(("amplification", f"{sender} sent a stranger {self._got[to]} bytes"))

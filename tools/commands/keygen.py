@@ -1,11 +1,13 @@
 """``triack keygen``: a node's own keys."""
 
+import asyncio
 import os
 from pathlib import Path
 
 import click
 
 from triack.base.errors import IdentityError
+from triack.node.control.rereading import reread
 from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, encode_key, open_identity
 from triack.node.private_files import PrivateFiles
 from triack.tools.commands.common import PublicKey, data_option
@@ -41,5 +43,6 @@ def keygen(*, data: Path, add: bool, use: bytes | None, remove: bytes | None) ->
             return (changed.without(remove) if remove is not None else changed).encode()
 
         identity = Identity.decode(files.change(IDENTITY_FILE, edit), where)
+        asyncio.run(reread(data))
     for key in identity.public:
         click.echo(encode_key(KeyKind.PUBLIC, key))

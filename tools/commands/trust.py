@@ -1,5 +1,6 @@
-"""``triack trust``: whom a node trusts. A running node takes every change at once."""
+"""``triack trust``: whom a node trusts. A running node acts by a change when the command returns."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TextIO
@@ -7,6 +8,7 @@ from typing import TextIO
 import click
 
 from triack.base.peers import NO_PSK
+from triack.node.control.rereading import reread
 from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
 from triack.node.private_files import PrivateFiles
 from triack.node.trust import TrustFile
@@ -27,7 +29,7 @@ _address_option = click.option(
 
 @click.group(no_args_is_help=False)
 def trust() -> None:
-    """Say whom a node trusts, and where they are. A running node takes every change at once."""
+    """Say whom a node trusts, and where they are. A running node acts by a change when the command returns."""
 
 
 @trust.command("add")
@@ -62,6 +64,7 @@ def add(
         psk=None if psk is None else decode_key(KeyKind.SHARED, psk.read()),
         own=() if identity is None else Identity.decode(identity, files.where(IDENTITY_FILE)).public,
     )
+    asyncio.run(reread(data))
 
 
 @trust.command("remove")
@@ -70,8 +73,12 @@ def add(
 @_address_option
 @existing_data_option
 def remove(*, name: str, keys: tuple[bytes, ...], addresses: tuple[str, ...], data: Path) -> None:
-    """Trust NAME no longer: its sessions end at once. With --key or --address, take only these from it."""
+    """Trust NAME no longer: its sessions have ended when this returns.
+
+    With --key or --address, take only these from it.
+    """
     TrustFile(PrivateFiles(data)).remove(name, keys=keys, addresses=addresses)
+    asyncio.run(reread(data))
 
 
 @trust.command("list")

@@ -66,3 +66,33 @@ def test_a_machine_that_moves_is_found_where_others_look_for_it() -> None:
     assert (other.ends, other.has_messages("q")) == (["killed"], True)
     for host in hosts:
         host.disk.close()
+
+
+def test_a_process_that_stood_still_does_what_has_waited_in_order() -> None:
+    """When its pause is over, however often it was made longer, or everything is healed; and nothing if it has died."""
+    world = World(1)
+    host = Host(world, Network(world), draw(1).hosts[0])
+    host.start()
+    done: list[int] = []
+
+    def pause(first: int) -> None:
+        host.pause(2 * SECOND)
+        for number in (first, first + 1):
+            host.act(lambda number=number: done.append(number))  # type: ignore[misc]
+
+    pause(1)
+    world.run(SECOND)
+    host.pause(3 * SECOND)
+    world.run(2 * SECOND)
+    assert done == []
+    world.run(SECOND)
+    assert done == [1, 2]
+    pause(3)
+    host.heal()
+    host.act(lambda: done.append(5))
+    assert done == [1, 2, 3, 4, 5]
+    pause(6)
+    host.crash(0, power=False, down_ns=SECOND, again=-1)
+    world.run(9 * SECOND)
+    assert done == [1, 2, 3, 4, 5]
+    host.disk.close()

@@ -6,7 +6,7 @@ import pytest
 
 from proof.planted.catalogue import bug_named
 from tests.tools.chaos.scenes import Scene, plan_of
-from triack.base.datagram import Header, Kind
+from triack.base.datagram import Header, Kind, read_header
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.tools.chaos.plan import STRANGE, Fault
@@ -61,6 +61,29 @@ def test_a_path_that_is_used_at_once_is_found_out(make: Callable[[], Scene], mon
     strangers.attack(Fault(0, "overtake", 1, for_ns=4 * SECOND))
     scene.world.run(5 * SECOND)
     assert ("path", "udp://b:1 has a session at the address of a stranger") in strangers.violations
+
+
+@pytest.mark.parametrize("passed_on", [True, False])
+def test_who_passes_on_a_connect_and_its_accept_is_the_way(make: Callable[[], Scene], passed_on: bool) -> None:
+    """The session goes by where its accept went. Whoever passes on the connect alone has none."""
+    scene = make()
+    a, b = (host.address for host in scene.hosts)
+    strangers = Strangers(scene.world, scene.network, scene.hosts)
+    strangers.attack(Fault(0, "junk", 1, for_ns=1))
+    scene.network.cut(a, b)
+    scene.network.cut(b, a)
+    see, passing = scene.network.tap, {Kind.CONNECT, Kind.DATA} | ({Kind.ACCEPT} if passed_on else set())
+    assert see is not None
+
+    def pass_on(datagram: bytes, sender: str, to: str) -> None:
+        see(datagram, sender, to)
+        if sender in (a, b) and read_header(datagram).kind in passing:
+            strangers.throw(datagram, STRANGER, b if sender == a else a)
+
+    scene.network.tap = pass_on
+    scene.world.run(60 * SECOND)
+    assert scene.handed == (200 if passed_on else 0)
+    assert strangers.violations == []
 
 
 def test_who_answers_with_more_than_came_is_found_out(make: Callable[[], Scene]) -> None:

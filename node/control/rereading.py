@@ -1,0 +1,57 @@
+"""Telling the process that serves a data directory that its keys, or its peers, have changed.
+
+The node sees that by itself within half a second; whoever has taken away trust wants to know that it has.
+"""
+
+import asyncio
+from pathlib import Path
+
+from triack.base.errors import TriackError, WaitTimeout
+from triack.node.control import handover
+from triack.node.control.frames import VERSION, Link
+
+__all__ = ["REREAD_S", "reread"]
+
+REREAD_S = 10.0
+"""A node that runs answers within milliseconds; one that does not for so long is stopped, or stuck."""
+
+
+async def reread(data: Path) -> bool:
+    """Have the node that runs on a directory act by its files, and wait until it does.
+
+    When this returns, sessions of those who are trusted no more have ended.
+
+    Args:
+        data: the node's data directory.
+
+    Returns:
+        Whether a node runs there; if not, the next one begins with what is written down.
+
+    Raises:
+        WaitTimeout: it runs, and has not answered for ``REREAD_S`` seconds.
+        TriackError: it cannot use what is written down.
+    """
+    link = await handover.find(data)
+    if link is None:
+        return False
+    try:
+        async with asyncio.timeout(REREAD_S):
+            await _ask(link)
+    except TimeoutError:
+        raise WaitTimeout(
+            f"the change is written down, but the node that runs on {data} has not answered for {REREAD_S:g} s"
+        ) from None
+    except ConnectionError:
+        return False  # it has just ended
+    finally:
+        await link.close()
+    return True
+
+
+async def _ask(link: Link) -> None:
+    await link.send("hello", v=VERSION, do="call")
+    await link.receive()  # welcome
+    await link.send("call", n=1, do="reread")
+    answer, _ = await link.receive()
+    if answer["op"] != "done":
+        raise TriackError(f"the change is written down, but not in force: {answer.get('message')}")

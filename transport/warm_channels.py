@@ -1,0 +1,65 @@
+"""Which channels have their ciphers at hand, and which have only their keys.
+
+A cipher of OpenSSL takes 2.6 KiB, and each channel has two; the key of 32 bytes it is made of in a microsecond. So only
+so many channels keep what they have made: when one more begins to talk, the one that began longest ago has to make its
+ciphers anew when it talks next.
+
+    COLD --seals | opens--> WARM --as many began later | the process is a forked child--> COLD
+
+In a child that the process forks every channel is cold, and stays so: two that seal with the same keys and counters
+give all away (``forking``).
+"""
+
+from collections import deque
+from typing import Protocol
+from weakref import ref
+
+from triack.transport.forking import end_in_children
+
+__all__ = ["WARM_MAX", "WarmChannels"]
+
+WARM_MAX = 128
+"""Channels that have ciphers, two thirds of a megabyte: more peers than a node talks to in a moment. With more, each
+turn of one costs it two microseconds."""
+
+
+class Cooling(Protocol):
+    """What makes ciphers."""
+
+    def cool(self) -> None:
+        """Drop them, and ask before the next are made."""
+
+
+class WarmChannels:
+    """The channels of one node that have ciphers.
+
+    Attributes:
+        has_ended: whether this process is a child of the one that made it.
+    """
+
+    __slots__ = ("__weakref__", "_warm", "has_ended")
+
+    def __init__(self) -> None:
+        self._warm: deque[ref[Cooling]] = deque()
+        self.has_ended = False
+        end_in_children(self)
+
+    def admit(self, channel: Cooling) -> bool:
+        """A cold channel needs its ciphers. Returns whether it may make them."""
+        if self.has_ended:
+            return False
+        if len(self._warm) >= WARM_MAX:
+            self._cool_oldest()
+        self._warm.append(ref(channel))
+        return True
+
+    def end(self) -> None:
+        """No channel may make ciphers any more: the keys are another process's."""
+        self.has_ended = True
+        while self._warm:
+            self._cool_oldest()
+
+    def _cool_oldest(self) -> None:
+        oldest = self._warm.popleft()()
+        if oldest is not None:
+            oldest.cool()
