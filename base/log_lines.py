@@ -129,7 +129,7 @@ class LineReader:
             self._begin(line)
             record = line
         else:
-            record = self._fill(line)
+            record = self.fill(line)
         number = record.pop("as", None)
         if number is not None:
             if type(number) is not int:
@@ -146,7 +146,8 @@ class LineReader:
         self._common = {name: line.get(name) for name in ("v", "node", "incarnation", "at_ns", "wall_ns")}
         self._groups = {}
 
-    def _fill(self, line: Record) -> Record:
+    def fill(self, line: Record) -> Record:
+        """Do the same with a line that says nothing that later ones may refer to: it has neither ``v`` nor ``as``."""
         if not self._common:
             raise ValueError("no record before it says whose it is")
         since_ns = line.pop("t", None)

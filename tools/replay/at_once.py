@@ -7,16 +7,17 @@ begins where it opens. Later segments go on with the parts that are left at the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice, pairwise
+from itertools import islice
+from operator import itemgetter
 from typing import Final
 
 from triack.tools.replay.findings import DisorderError, Record
-from triack.tools.replay.journal import Journal, Unit
-from triack.tools.replay.judge import order_of
+from triack.tools.replay.journal import Journal, Unit, units_of
 from triack.tools.replay.parting import Part
 
-BLOCK_RECORDS: Final = 2_048
-"""Records that are read, and then judged: one judge after the other is faster than all of them in turns."""
+BLOCK_RECORDS: Final = 512
+"""Records that are read, and then judged: one judge after the other is faster than all of them in turns. Of more than
+these the processor's cache loses the first ones before the last judge looks at them."""
 
 
 class AtOnce:
@@ -45,46 +46,66 @@ class AtOnce:
         while block := list(islice(at, BLOCK_RECORDS)):
             if not last:
                 self._begins = block[0]["event"] == "node_started" and block[0]["incarnation"] == 1
-            for before, record in pairwise([last, *block] if last else block):
-                if record["n"] <= before["n"] or not _of_one_start(record, before):
-                    raise DisorderError
+            for record in block:
+                self._journal.note(record)
+            if not self._journal.in_order:
+                raise DisorderError
             last = block[-1]
-            yield from self._judge(block)
+            piles: dict[Unit, list[Record]] = {}
+            yield from self._deal(block, piles)
+            yield from self._judge(piles)
         for _, part in self.parts.values():
             part.until = last["incarnation"], last["n"]
 
-    def _judge(self, block: list[Record]) -> Iterator[tuple[Unit, Record]]:
-        """Judge records, one unit after the other; yield what cannot be judged here."""
-        piles: dict[Unit, list[Record]] = {}
+    def _deal(self, block: list[Record], piles: dict[Unit, list[Record]]) -> Iterator[tuple[Unit, Record]]:
+        """Put records on the piles of those who judge them here; yield the others."""
+        # Whose the records are that are alike in all that decides it, and their piles.
+        ways: dict[tuple[object, ...], list[tuple[Unit, list[Record] | None]]] = {}
         for record in block:
-            for unit, seen in self._journal.see(record):
-                # What is not the record itself comes before it, the first time that the segment tells of the unit.
-                if unit not in self.parts and seen is not record and self._may_begin(unit, record):
-                    self.parts[unit] = record["n"], Part(unit)
-                if unit in self.parts:
-                    piles.setdefault(unit, []).append(seen)
+            get = record.get
+            about = record["event"], get("session"), get("origin"), get("lane")
+            way = ways.get(about)
+            if way is None:
+                way = ways[about] = [(unit, self._pile(unit, record, piles)) for unit in units_of(record)]
+                for unit, pile in way:
+                    # An earlier record of the block may have been another event of the unit.
+                    life = self._journal.meet(unit, record)
+                    if life is not None and pile is not None:
+                        pile.append(life)
+                    elif life is not None:
+                        yield unit, life
+            for unit, pile in way:
+                if pile is None:
+                    yield unit, record
                 else:
-                    yield unit, seen
+                    pile.append(record)
+
+    def _pile(self, unit: Unit, record: Record, piles: dict[Unit, list[Record]]) -> list[Record] | None:
+        """Return where the records of a unit go, None if it is judged elsewhere."""
+        if unit not in self.parts:
+            if self._journal.knows(unit) or not self._may_begin(unit, record):
+                return None
+            self.parts[unit] = record["n"], Part(unit)
+        return piles.setdefault(unit, [])
+
+    def _judge(self, piles: dict[Unit, list[Record]]) -> Iterator[tuple[Unit, Record]]:
+        """Judge what is on the piles, sessions first; yield what they tell lanes that are judged elsewhere."""
         told: set[Unit] = set()
         for unit in [unit for unit in piles if unit[0] == "session"]:
             part = self.parts[unit][1]
             part.see(piles.pop(unit))
-            for fact in part.out.facts:
-                lane = "lane", fact["origin"], str(fact["lane"])
+            for (origin, number), facts in part.out.take_facts().items():
+                lane = "lane", origin, str(number)
                 if self._begins and lane not in self.parts:
-                    self.parts[lane] = fact["n"], Part(lane)
+                    self.parts[lane] = facts[0]["n"], Part(lane)
                 if lane in self.parts:
-                    piles.setdefault(lane, []).append(fact)
+                    piles.setdefault(lane, []).extend(facts)
                     told.add(lane)
                 else:
-                    yield lane, fact
-            part.out.facts.clear()
+                    yield from ((lane, fact) for fact in facts)
         for unit, pile in piles.items():
-            self.parts[unit][1].see(sorted(pile, key=order_of) if unit in told else pile)
+            # Of records that are alike in that, a fact was put behind the record that it follows from.
+            self.parts[unit][1].see(sorted(pile, key=itemgetter("n")) if unit in told else pile)
 
     def _may_begin(self, unit: Unit, record: Record) -> bool:
         return self._begins or (unit[0] == "session" and record["event"] == "session_opened")
-
-
-def _of_one_start(record: Record, other: Record) -> bool:
-    return bool(record["node"] == other["node"] and record["incarnation"] == other["incarnation"])

@@ -136,8 +136,8 @@ class Lines:
     def __init__(self) -> None:
         self._reader = LineReader()
         self._number = 0
-        # Lines that refer to shared fields, by these and the types of their own: of what lists they have to be judged,
-        # and whether of their packets. All other things are well with them.
+        # Lines that only refer to what lines before them say, by all that decides whether they are as the schema says:
+        # of what lists they have to be judged, and whether of their packets. All other things are well with them.
         self._sound: dict[tuple[Any, ...], tuple[tuple[str, ...], bool]] = {}
 
     def records(self, path: str | Path, lines: Iterable[bytes]) -> Iterator[Record]:
@@ -164,30 +164,30 @@ class Lines:
 
     def _read(self, line: Any) -> tuple[Record, str]:
         """Return the record of a line, and what is wrong with it."""
-        shape = _refers(line)
-        if not shape:
-            self._sound.clear()
-            record = _record_of(line, self._reader)
-            return record, complaint(record)
-        known = self._sound.get(shape)
-        record = self._reader.read(line)
+        if type(line) is not dict:
+            return line, complaint(line)
+        shape = (line.get("of"), line.get("event"), *line, *map(type, line.values()))
+        try:
+            known = self._sound.get(shape)
+        except TypeError:
+            # A number or an event that is a list or more.
+            known = None
         if known is None:
-            said = complaint(record)
-            if not said and len(self._sound) < _SHAPES_MAX:
-                self._sound[shape] = tuple(_LISTS & record.keys()), not _COUNTED.isdisjoint(record)
-            return record, said
+            return self._read_new(line, shape)
         lists, counted = known
+        record = self._reader.fill(line)
         return record, (lists and _judge_lists(record, lists)) or (counted and _judge_packets(record)) or ""
 
-
-def _refers(line: Any) -> tuple[Any, ...]:
-    """Return all that decides whether a line is as the schema says, if it only refers to what lines before it say."""
-    if type(line) is not dict or not line.keys().isdisjoint(_SAYING):
-        return ()
-    number, event = line.get("of"), line.get("event")
-    if type(event) is not str or (number is not None and type(number) is not int):
-        return ()
-    return (number, event, *line, *map(type, line.values()))
+    def _read_new(self, line: Record, shape: tuple[Any, ...]) -> tuple[Record, str]:
+        """The same for a line of a shape that was not seen, or of one that says what later ones refer to."""
+        refers = line.keys().isdisjoint(_SAYING)
+        if not refers:
+            self._sound.clear()
+        record = _record_of(line, self._reader)
+        said = complaint(record)
+        if refers and not said and len(self._sound) < _SHAPES_MAX:
+            self._sound[shape] = tuple(_LISTS & record.keys()), not _COUNTED.isdisjoint(record)
+        return record, said
 
 
 def _parse(block: list[bytes]) -> list[Any]:
@@ -287,7 +287,7 @@ def _judge_lists(record: Record, names: Iterable[str]) -> str:
     """Lists are of pairs of numbers."""
     for name in names:
         for pair in record[name]:
-            if type(pair) is not list or [*map(type, pair)] != _PAIR:
+            if type(pair) is not list or len(pair) != 2 or not (type(pair[0]) is int is type(pair[1])):  # noqa: PLR2004
                 return f"is damaged: field {name!r} is not made of pairs"
     return ""
 
@@ -295,9 +295,11 @@ def _judge_lists(record: Record, names: Iterable[str]) -> str:
 def _judge_packets(record: Record) -> str:
     """Of packets there are as many as the record has."""
     if (counts := record.get("counts")) is not None:
-        packets = [pair[0] for pair in counts]
-        there = sum(packets)
-        if min(packets, default=0) < 1 or there != record.get("packets", there) or there > PACKETS_MAX:
+        there = least = counts[0][0] if counts else 0
+        for packets, _ in counts[1:]:
+            there += packets
+            least = min(least, packets)
+        if least < 1 or there != record.get("packets", there) or there > PACKETS_MAX:
             return f"is damaged: the counts of {there} packets"
     elif not 0 < record.get("packets", 1) <= PACKETS_MAX:
         return f"is damaged: {record['packets']} packets"
@@ -306,7 +308,6 @@ def _judge_packets(record: Record) -> str:
 
 _SAYING: Final = frozenset({"v", "as", "class"})
 """A line with one of these says what later ones may refer to, or more than its event what fields it has to have."""
-_PAIR: Final = [int, int]
 _LISTS: Final = frozenset(name for name, field in FIELDS.items() if field.type is list)
 _COUNTED: Final = frozenset({"counts", "packets"})
 _KNOWN_SHAPES: dict[tuple[Any, ...], tuple[str, tuple[str, ...], bool]] = {}

@@ -131,6 +131,14 @@ class Output:
             found.clear()
         self.begin_ns = self.end_ns = 0
 
+    def take_facts(self) -> dict[tuple[str, int], list[Record]]:
+        """Return the facts by the origin and number of the lane that they go to, and have none from now on."""
+        taken: dict[tuple[str, int], list[Record]] = {}
+        for fact in self.facts:
+            taken.setdefault((fact["origin"], fact["lane"]), []).append(fact)
+        self.facts.clear()
+        return taken
+
     def begin(self, wall_ns: int) -> None:
         """A message was queued."""
         self.begin_ns = min(self.begin_ns or wall_ns, wall_ns)

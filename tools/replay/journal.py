@@ -65,11 +65,13 @@ class Journal:
     Attributes:
         path: as given; the file of a segment is renamed when the next one begins.
         records: how many there were so far.
+        in_order: whether all of them are of one start, and their serials rise.
     """
 
     def __init__(self, path: str, out: Output) -> None:
         self.path = path
         self.records = 0
+        self.in_order = True
         self._out = out
         self._charts = Charts(out)
         self._first: Record = {}
@@ -87,15 +89,30 @@ class Journal:
 
     def see(self, record: Record) -> list[tuple[Unit, Record]]:
         """Check the next record, and return with whom it goes to: what they want to have before it, and it."""
-        self._check(record)
-        self._charts.see(record)
+        self.note(record)
         parts: list[tuple[Unit, Record]] = []
         for unit in units_of(record):
-            if unit not in self._met:
-                self._met.add(unit)
-                parts.append((unit, {**self._life, "n": record["n"]}))
+            life = self.meet(unit, record)
+            if life is not None:
+                parts.append((unit, life))
             parts.append((unit, record))
         return parts
+
+    def note(self, record: Record) -> None:
+        """Check the next record, without asking to whom it goes."""
+        self._check(record)
+        self._charts.see(record)
+
+    def knows(self, unit: Unit) -> bool:
+        """Whether a record of the unit was met before."""
+        return unit in self._met
+
+    def meet(self, unit: Unit, record: Record) -> Record | None:
+        """Return what a unit wants to have before this record of its own; None if it had one of the segment before."""
+        if unit in self._met:
+            return None
+        self._met.add(unit)
+        return {**self._life, "n": record["n"]}
 
     def segment(self) -> Segment | None:
         """Return what was read as a whole; None if it was empty."""
@@ -131,9 +148,11 @@ class Journal:
 
     def _report_break(self, record: Record, last: Record) -> None:
         """A record does not simply follow the one before it."""
+        starts = [(it["node"], it["incarnation"]) for it in (last, record)]
+        self.in_order = self.in_order and record["n"] > last["n"] and starts[0] == starts[1]
         if record["n"] != last["n"] + 1:
             report_gap(self._out, record, last["n"])
-        if (record["node"], record["incarnation"]) != (last["node"], last["incarnation"]):
+        if starts[0] != starts[1]:
             self._out.report(record, "node_life", f"a record of another start after record {last['n']}")
         if record["at_ns"] < last["at_ns"]:
             self._out.report(record, "clock", f"{record['at_ns']} ns follows {last['at_ns']} ns")

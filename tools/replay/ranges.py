@@ -103,9 +103,12 @@ class RangeSet:
         """Return the parts of first to last that are not in the set."""
         if first > last:
             return []
-        there = self.overlap(first, last)
-        if not there:
+        at = bisect_left(self.lasts, first)
+        if at == len(self.lasts) or self.firsts[at] > last:
             return [(first, last)]
+        if self.firsts[at] <= first and last <= self.lasts[at]:
+            return []
+        there = self.overlap(first, last)
         found: list[Span] = []
         for begin, end in there:
             if first < begin:

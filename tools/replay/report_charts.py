@@ -67,6 +67,8 @@ class Charts:
     def __init__(self, out: Output) -> None:
         self._out = out
         self._left: dict[str, Left] = {}
+        # How the names of a session's numbers begin.
+        self._names: dict[str, str] = {}
 
     def see(self, record: Record) -> None:
         """Take the next record."""
@@ -75,7 +77,11 @@ class Charts:
             handler(self, record)
 
     def _link(self, record: Record, what: str, value: int = 1) -> None:
-        self._out.count(f"link\t{record['node']}\t{record['session']}\t{what}", value)
+        session = record["session"]
+        name = self._names.get(session)
+        if name is None:
+            name = self._names[session] = f"link\t{record['node']}\t{session}\t"
+        self._out.count(name + what, value)
 
     def _queue(self, record: Record, what: str, place: str, value: int) -> None:
         self._out.count(f"queue\t{what}\t{place}\t{record['queue']}", value)
@@ -94,9 +100,12 @@ class Charts:
 
     def _closed(self, record: Record) -> None:
         self._left.pop(record["session"], None)
+        self._names.pop(record["session"], None)
 
     def _sent(self, record: Record) -> None:
-        packets, left = record["packets"], self._left.setdefault(record["session"], Left())
+        packets, left = record["packets"], self._left.get(record["session"])
+        if left is None:
+            left = self._left[record["session"]] = Left()
         self._link(record, "sent", packets)
         self._link(record, "bytes", record["size"])
         span = record["packet"], record["packet"] + packets - 1

@@ -125,7 +125,8 @@ class SessionJudge:
             # By node, and not by who was heard first: engines hear them in different orders.
             self.ends = dict(sorted([*self.ends.items(), (node, end)]))
         if event != "life":
-            end.first = end.first or record
+            if end.first is None:
+                end.first = record
             if record["incarnation"] != end.incarnation:
                 if event == "session_closed":
                     # A copy of an old connect that came late, and was given up.
@@ -360,8 +361,8 @@ class SessionJudge:
 
     def _known(self, runs: Runs, first: int, last: int, record: Record, check: str, evidence: str) -> list[Run]:
         """Return the packets from first to last; report those that are not there."""
-        known = list(runs.within(first, last))
-        if sum([high - low + 1 for low, high, _ in known]) <= last - first:
+        known = runs.part(first, last)
+        if not known or known[0][:2] != (first, last):
             for low, high in runs.lacking(first, last):
                 self._report(record, check, evidence, number=low, last=high)
         return known
@@ -414,9 +415,11 @@ class SessionJudge:
         """Add an ack's ranges to what is covered, and return what is new; all of it should be."""
         news: list[Span] = []
         for first, last in record["ranges"]:
-            for low, high in covered.overlap(first, last):
-                self._report(record, "claims", "acknowledged as new, and was before", number=low, last=high)
-            news += covered.put(first, last)
+            fresh = covered.put(first, last)
+            if fresh != [(first, last)]:
+                for low, high in RangeSet(fresh).missing(first, last):
+                    self._report(record, "claims", "acknowledged as new, and was before", number=low, last=high)
+            news += fresh
         return news
 
     def _free(self, record: Record, fact: str, known: Iterable[Run]) -> None:

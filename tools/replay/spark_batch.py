@@ -1,7 +1,8 @@
 """One batch of a stream: judges what is new, from what was known before to what is known then.
 
 What is known is a table with rows of ``DEALT``: the state of each segment, session and lane, what was found for good,
-and what is true of each unit for now.
+and what is true of each unit for now. A batch writes of this what it changed, in a piece of its own (``pieces.py``);
+of a unit that is in several pieces, the last one counts.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 
@@ -36,14 +37,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def judge_batch(grown: DataFrame, before: DataFrame, to: str, *, forgets: bool) -> None:
-    """Judge what is new, and write what is known then.
+KNOWN: Final = f"{DEALT}, upto int"
+"""A row of the table, and which piece it is in."""
+_WHOSE: Final = "CASE WHEN kind = 'found' THEN node ELSE concat_ws('/', kind, unit) END"
+"""The unit that a row of the table is about."""
+
+
+def judge_batch(grown: DataFrame, before: DataFrame, merged: DataFrame | None, to: str, *, forgets: bool) -> None:
+    """Judge what is new, and write what is known then of all that has news.
 
     Args:
         grown: the segments that have grown, as ``spark_growth.watch`` has them.
-        before: what was known. Rows with the place ``STATE`` have the state of their unit; of those of kind ``found``
-            the node says of which unit they are true for now, or nothing.
-        to: where to write what is known now.
+        before: what was known, as ``KNOWN``. Rows with the place ``STATE`` have the state of their unit; of those of
+            kind ``found`` the node says of which unit they are true for now, or nothing.
+        merged: those pieces of it that are to be written once more with what is new, if there are any.
+        to: where to write.
         forgets: whether what is settled is kept as sums only.
     """
     (grown_bytes,) = grown.agg(f.sum("grown")).first() or (0,)
@@ -58,9 +66,19 @@ def judge_batch(grown: DataFrame, before: DataFrame, to: str, *, forgets: bool) 
         frames.append(judged)
         news = news.unionByName(judged)
     known = news.where(f"kind = 'found' OR place = {STATE}")
-    known.unionByName(_others(before, known)).write.mode("overwrite").parquet(to)
+    if merged is not None:
+        known = known.unionByName(_others(in_force(merged), known).drop("upto"))
+    known.write.mode("overwrite").partitionBy("kind").parquet(to)
     for frame in frames:
         frame.unpersist()
+
+
+def in_force(table: DataFrame) -> DataFrame:
+    """Return the rows of a table, as ``KNOWN``, that no later piece has made invalid."""
+    owned = table.withColumn("whose", f.expr(_WHOSE))
+    newest = owned.where(f.col("place") == STATE).groupBy("whose").agg(f.max("upto").alias("newest"))
+    # What was found for good is nobody's.
+    return owned.join(newest, "whose", "left").where("newest IS NULL OR upto = newest").drop("whose", "newest")
 
 
 def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, *, forgets: bool) -> DataFrame:
@@ -68,8 +86,10 @@ def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, *, fo
     mine = news.where(f.col("kind") == kind)
     units = f.broadcast(mine.select("unit"))
     states = before.where((f.col("kind") == kind) & (f.col("place") == STATE)).join(units, "unit", "left_semi")
+    # Before all that is new, and the last one behind the others.
+    states = states.withColumn("incarnation", f.lit(STATE).cast("bigint")).withColumn("n", f.col("upto").cast("bigint"))
     ordered = (
-        mine.unionByName(states)
+        mine.unionByName(states.drop("upto"))
         .repartition(tasks, "unit")
         .sortWithinPartitions("unit", "node", "incarnation", "n", "place")
     )
@@ -78,10 +98,8 @@ def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, *, fo
 
 def _others(before: DataFrame, known: DataFrame) -> DataFrame:
     """Return what was known before of units that had no news, and what was found for good."""
-    whose = f.concat_ws("/", "kind", "unit")
-    touched = f.broadcast(known.where(f.col("place") == STATE).select(whose.alias("whose")))
-    owned = before.withColumn("whose", f.when(f.col("kind") == "found", f.col("node")).otherwise(whose))
-    return owned.join(touched, "whose", "left_anti").drop("whose")
+    touched = f.broadcast(known.where(f.col("place") == STATE).select(f.expr(_WHOSE).alias("whose")))
+    return before.withColumn("whose", f.expr(_WHOSE)).join(touched, "whose", "left_anti").drop("whose")
 
 
 # ---- what runs on the workers
@@ -91,7 +109,8 @@ def go_on(rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
     """Let units go on with their news; yield what they hand on, what was found, and their states.
 
     Args:
-        rows: of ``DEALT``, those of a unit together and in its order, its state first if it has one.
+        rows: of ``DEALT``, those of a unit together and in its order, its states first if it has any, the last of which
+            counts.
         forgets: as of ``judge_batch``.
     """
     for (kind, name), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"])):
@@ -99,9 +118,10 @@ def go_on(rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
 
 
 def _go_on_with(kind: str, name: str, rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
-    first = next(rows)
-    state = first["data"] if first["place"] == STATE else b""
-    news = rows if state else chain([first], rows)
+    first, state = next(rows), b""
+    while first["place"] == STATE:
+        first, state = next(rows), first["data"]
+    news = chain([first], rows)
     if kind == "segment":
         segment = revive(state, Growing) if state else Growing()
         yield from _grow(segment, news)

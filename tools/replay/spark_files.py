@@ -78,12 +78,17 @@ def _literal(path: str) -> str:
     return _GLOB.sub(r"\\\1", path) if Path(path.removeprefix(_FILE)).exists() else path
 
 
+def name_of(path: Path) -> str:
+    """Return how Spark calls a file of this machine; unlike ``Path.as_uri`` it writes nothing in another way."""
+    return f"{_FILE}{path.absolute()}"
+
+
 def as_given(path: Column, given: Iterable[str]) -> Column:
     """Return the name of a file as whoever gave a directory of this machine would write it."""
     named = path
     for root in given:
         if "://" not in root and Path(root).exists():
-            begin = _FILE + str(Path(root).resolve())
+            begin = name_of(Path(root).resolve())
             rest = f.substr(path, f.lit(len(begin) + 1))
             named = f.when(path.startswith(begin), f.concat(f.lit(root), rest)).otherwise(named)
     return named

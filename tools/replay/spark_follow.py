@@ -1,6 +1,6 @@
 """Follows logs that grow with Structured Streaming: a batch judges what is new, and a table keeps what was judged.
 
-A batch (``spark_batch.py``) reads the last table and writes the next, under the number that Spark gives it, so that a
+A batch (``spark_batch.py``) reads the table and writes a piece of it, under the number that Spark gives it, so that a
 batch that is run again after a crash judges nothing twice.
 """
 
@@ -20,28 +20,23 @@ from triack.base.errors import ReplayError
 from triack.tools.replay.checkpoint import load, save
 from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.follow import POLL_S
+from triack.tools.replay.pieces import merged_by, pieces_of
 from triack.tools.replay.schema import Timeline, Verdict, Violation
-from triack.tools.replay.spark_batch import judge_batch
-from triack.tools.replay.spark_engine import (
-    DEALT,
-    IDENTITY,
-    Found,
-    conclude_found,
-    explain,
-)
-from triack.tools.replay.spark_files import outermost
+from triack.tools.replay.spark_batch import KNOWN, in_force, judge_batch
+from triack.tools.replay.spark_engine import IDENTITY, Found, conclude_found, explain
+from triack.tools.replay.spark_files import name_of, outermost
 from triack.tools.replay.spark_growth import watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+_PIECE: Final = "upto="
+"""How the name of a piece begins: Spark makes a column of it."""
 Finish = Callable[[Verdict, Iterable[Violation]], None]
 
 TRIGGER: Final = "1 second"
 """Between two looks for new records: a batch costs more than that."""
-BATCHES_KEPT: Final = 2
-"""The last one, which is looked at, and that from which a crash makes Spark begin again."""
 
 
 def follow_spark(
@@ -155,26 +150,36 @@ class Kept:
     @property
     def stream(self) -> str:
         """Where Spark keeps how far it is."""
-        return (self._path / str(self._generation) / "stream").as_uri()
+        return name_of(self._path / str(self._generation) / "stream")
 
     @property
     def told_before(self) -> Path:
         """Where it is kept which violations were told."""
         return self._path / str(self._told) / "told"
 
-    def judged(self, batch: int) -> Path:
-        """Where the table of a batch is."""
-        return self._path / str(self._generation) / "judged" / str(batch)
+    @property
+    def judged(self) -> Path:
+        """Where the pieces of the table are."""
+        return self._path / str(self._generation) / "judged"
+
+    def piece(self, batch: int) -> Path:
+        """Where the piece is that a batch writes."""
+        return self.judged / f"{_PIECE}{batch}"
 
     def last(self) -> int:
         """The last batch that was written as a whole, or -1."""
-        whole = self._path.glob(f"{self._generation}/judged/*/_SUCCESS")
-        return max((int(path.parent.name) for path in whole), default=-1)
+        whole = self.judged.glob(f"{_PIECE}*/_SUCCESS")
+        return max((int(path.parent.name.removeprefix(_PIECE)) for path in whole), default=-1)
 
     def drop(self, batch: int) -> None:
-        """Remove the tables that nobody needs when this batch is there."""
-        for path in self.judged(batch).parent.iterdir():
-            if int(path.name) <= batch - BATCHES_KEPT:
+        """Remove the pieces that nobody needs when this batch is there; that of the next one may be in the making.
+
+        A crash may make Spark begin again behind the one before it.
+        """
+        needed = {*pieces_of(batch), *pieces_of(batch - 1)}
+        for path in self.judged.glob(f"{_PIECE}*"):
+            piece = int(path.name.removeprefix(_PIECE))
+            if piece < batch and piece not in needed:
                 shutil.rmtree(path)
 
 
@@ -215,18 +220,20 @@ class Stream:
     def _judge(self, grown: DataFrame, batch: int) -> None:
         """Judge a batch, as Spark calls it."""
         try:
-            before = self._table(batch - 1)
-            judge_batch(grown, before, self._kept.judged(batch).as_uri(), forgets=self._kept.forgets)
-            self._kept.drop(batch)
+            merging = merged_by(batch)
+            merged = self._pieces(merging) if merging else None
+            to = name_of(self._kept.piece(batch))
+            judge_batch(grown, self._pieces(pieces_of(batch - 1)), merged, to, forgets=self._kept.forgets)
             self._last = batch
         except Exception as error:
             self._failure = error
             raise
 
-    def _table(self, batch: int) -> DataFrame:
-        if batch < 0:
-            return self._spark.createDataFrame([], DEALT)
-        return self._spark.read.schema(DEALT).parquet(self._kept.judged(batch).as_uri())
+    def _pieces(self, pieces: list[int]) -> DataFrame:
+        if not pieces:
+            return self._spark.createDataFrame([], KNOWN)
+        reader = self._spark.read.schema(KNOWN).option("basePath", name_of(self._kept.judged))
+        return reader.parquet(*(name_of(self._kept.piece(piece)) for piece in pieces))
 
     def read(self) -> bool:
         """Judge all that is there by now, and return whether there was anything new.
@@ -248,6 +255,8 @@ class Stream:
             self._query, self._looked = self._start(), -1
             self._query.processAllAvailable()
             return True
+        # Here, and not where batches are judged: nothing is read that is removed meanwhile.
+        self._kept.drop(self._last)
         return self._last != before
 
     def tell(self, tell: Callable[[Violation, Timeline], None]) -> None:
@@ -274,21 +283,25 @@ class Stream:
         verdict = Verdict()
         found.summarize(verdict)
         self._timeline = verdict.timeline or Timeline()
-        self._suspects = self._untold(found.violations).persist() if found.any else None
+        self._suspects = None
+        if found.any:
+            # All of them, now: what they were made of is removed when two batches more are there.
+            self._suspects = self._untold(found.violations).persist()
+            self._suspects.count()
 
     def _tell(self, sure: DataFrame, tell: Callable[[Violation, Timeline], None]) -> None:
         for row in sure.orderBy(*(field.name for field in fields(Violation))).toLocalIterator():
             tell(Violation(**row.asDict()), self._timeline)
-        sure.select(*IDENTITY).write.mode("append").parquet(self._kept.told_before.as_uri())
+        sure.select(*IDENTITY).write.mode("append").parquet(name_of(self._kept.told_before))
 
     def _untold(self, violations: DataFrame) -> DataFrame:
         if not (self._kept.told_before / "_SUCCESS").exists():
             return violations
-        known = self._spark.read.parquet(self._kept.told_before.as_uri())
+        known = self._spark.read.parquet(name_of(self._kept.told_before))
         return violations.join(known, IDENTITY, "left_anti")
 
     def _found(self) -> Found:
-        return Found(self._table(self._last).where("kind = 'found'"))
+        return Found(in_force(self._pieces(pieces_of(self._last))).where("kind = 'found'"))
 
     def conclude(self, finish: Finish | None) -> Verdict:
         """Return what ``replay`` says of the logs as far as they were read.

@@ -80,7 +80,7 @@ async def test_a_node_that_does_not_answer_is_not_waited_for(tmp_path: Path, mon
         await over.wait()
 
     async with serving(tmp_path / "a", stuck):
-        with pytest.raises(WaitTimeout, match=r"written down, but the node that runs on .* has not answered for 0.05 s"):
+        with pytest.raises(WaitTimeout, match=r"written down, but the node .* has not answered for 0.05 s"):
             await reread(tmp_path / "a")
         over.set()
 

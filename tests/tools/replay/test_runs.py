@@ -31,6 +31,7 @@ def test_runs_are_a_dictionary(put: list[tuple[int, int, int]], asked: int) -> N
     assert unrolled == plain
     within = [packet for first, last, _ in runs.within(asked, asked + 9) for packet in range(first, last + 1)]
     assert within == [packet for packet in range(asked, asked + 10) if packet in plain]
+    assert runs.part(asked, asked + 9) == list(runs.within(asked, asked + 9))
     told = [packet for packet in range(1, 50) if packet in plain and runs.has(packet, packet, plain[packet])]
     assert told == sorted(plain)
     assert not any(runs.has(packet, packet + 1, carried(900)) for packet in range(1, 50))

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-PARTS = 2
-"""In which the logs are written."""
-WORLDS = (*PLANTED, *HARMLESS)[::3]
-"""One of three: what is told of each alone is seen by the local follower, and what is said of all by the batch."""
+PARTS = 3
+"""In which the logs are written: after the third batch, what is known is in two pieces."""
+WORLDS = (*PLANTED, *HARMLESS)[::5]
+"""One of five: what is told of each alone is seen by the local follower, and what is said of all by the batch."""
 
 
 def all_growing(logs: Path) -> Iterator[object]:
@@ -75,7 +75,7 @@ def begin(spark: "SparkSession", logs: Path, kept: Path) -> "Stream":
 
 def test_all_is_told_that_is_said_afterwards(spark: "SparkSession", tmp_path: Path) -> None:
     """Over a restart, whatever is wrong; and the verdict is that of the batch, with all its numbers."""
-    logs, kept, ear = tmp_path / "logs", tmp_path / "kept", Ear()
+    logs, kept, ear = tmp_path / "logs", tmp_path / "kept of all", Ear()
     logs.mkdir()
     found = Verdict()
     for _ in all_growing(logs):
@@ -83,6 +83,7 @@ def test_all_is_told_that_is_said_afterwards(spark: "SparkSession", tmp_path: Pa
         ear.listen(stream)
         found = stream.conclude(None)
         stream.stop()
+    assert {path.name for path in kept.glob("*/judged/*")} == {"upto=1", "upto=2"}
     said = replay(logs, engine="local")
     found.engine = "local"
     assert found.findings == said.findings
@@ -114,7 +115,7 @@ def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     from triack.tools.replay.spark_follow import Kept
 
     first, same, other = (Kept(tmp_path / "kept", [tmp_path / name]) for name in ("a", "a", "b"))
-    assert first.judged(0) == same.judged(0) != other.judged(0)
+    assert first.piece(0) == same.piece(0) != other.piece(0)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letters").write_text("")
     with pytest.raises(ReplayError, match=r"mine is not empty, and no checkpoint"):
@@ -122,10 +123,11 @@ def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "letters").exists()
 
 
-def await_batch(kept: Path, batch: int) -> None:
+def await_batch(process: "subprocess.Popen[str]", kept: Path, batch: int) -> None:
     until_s = time.monotonic() + PATIENCE_S
-    while not (kept / "1" / "judged" / str(batch) / "_SUCCESS").exists():
+    while not (kept / "1" / "judged" / f"upto={batch}" / "_SUCCESS").exists():
         assert time.monotonic() < until_s, f"batch {batch} was not judged"
+        assert process.poll() is None, "it has ended"
         time.sleep(0.1)
 
 
@@ -165,7 +167,7 @@ def test_one_terminal_sees_what_another_writes(spark: "SparkSession", tmp_path: 
     next(pieces)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
-        await_batch(kept, 0)
+        await_batch(process, kept, 0)
         copy_standing(process, kept, copy)
         for _ in pieces:
             pass
