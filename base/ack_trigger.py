@@ -13,7 +13,7 @@ from triack.base.checks import check_between, check_settings
 from triack.base.errors import UsageError
 from triack.base.units import SECOND, in_ns
 
-__all__ = ["SHARE_PARTS_MAX", "AckTerms", "AckTrigger", "capped", "longest_delay_ns", "terms_of"]
+__all__ = ["SHARE_PARTS_MAX", "AckTerms", "AckTrigger", "capped", "longest_delay_ns", "shared", "terms_of"]
 
 SHARE_PARTS_MAX = 1_000
 """The denominator of a share: a third is a third, and both numbers fit 16 bits."""
@@ -133,17 +133,12 @@ def capped(trigger: AckTrigger, most_ns: int) -> AckTrigger:
 
 
 def terms_of(trigger: AckTrigger, window: int, rtt_ns: int = 0) -> AckTerms:
-    """What is in force with this window and this round trip; the same for all for which it is equal."""
-    return _terms_of(trigger, window, rtt_ns if trigger.delay_rtts is not None else 0)
-
-
-@lru_cache(maxsize=_KEPT)
-def _terms_of(trigger: AckTrigger, window: int, rtt_ns: int) -> AckTerms:
+    """What is in force with this window and this round trip."""
     delay_ns = in_ns(trigger.delay_s)
     if trigger.delay_rtts is not None:
         delay_ns = min(max(round(trigger.delay_rtts * rtt_ns), delay_ns), in_ns(trigger.delay_max_s))
     after = trigger.piggyback_after
-    return AckTerms(
+    terms = AckTerms(
         count=trigger.threshold(window),
         bytes_=trigger.bytes_,
         delay_ns=delay_ns,
@@ -153,3 +148,10 @@ def _terms_of(trigger: AckTrigger, window: int, rtt_ns: int) -> AckTerms:
         on_duplicate=trigger.on_duplicate,
         on_request=trigger.on_request,
     )
+    return shared(terms)
+
+
+@lru_cache(maxsize=_KEPT)
+def shared(terms: AckTerms) -> AckTerms:
+    """The first that are equal."""
+    return terms

@@ -8,6 +8,7 @@ from triack.base.errors import UsageError
 from triack.base.units import in_ns
 
 __all__ = [
+    "DATAGRAM_BASE_BYTES",
     "DATAGRAM_MAX_BYTES",
     "DATAGRAM_MIN_BYTES",
     "LONGEST_LIFE_S",
@@ -20,6 +21,8 @@ __all__ = [
 
 DATAGRAM_MIN_BYTES = 576
 """What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
+DATAGRAM_BASE_BYTES = 1_200
+"""What every path carries that UDP is used on today (BASE_PLPMTU of RFC 8899, section 5.1.2; RFC 9000, section 14)."""
 DATAGRAM_MAX_BYTES = 0xFFFF
 """A UDP datagram is no longer (RFC 768), and a packet's length field holds no more; TCP could carry more."""
 LONGEST_LIFE_S = 100 * 366 * 86_400

@@ -26,7 +26,7 @@ class DropReason(Reason):
     """Why a datagram, a frame of one, or a connection was dropped."""
 
     # On the way out or in: sockets.
-    TOO_LARGE = "too-large", "A datagram was larger than its transport carries."
+    TOO_LARGE = "too-large", "A datagram was larger than its transport, or the way out of the machine, carries."
     UNRESOLVED = "unresolved", "The host name of the destination was not found, or too much waited for the answer."
     WRONG_FAMILY = "wrong-family", "This machine cannot reach addresses of that kind (IPv4, IPv6)."
     NOT_LOOPBACK = "not-loopback", "A node without keys was to send beyond its machine."

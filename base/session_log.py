@@ -266,6 +266,12 @@ EVENTS: Final[dict[str, Event]] = {
         "a store ack arrived; `ranges` are the packets newly store-acked", ("session", "ranges")
     ),
     "ping_sent": Event("a ping left: whoever gets it answers with every ack that it owes, and at once", ("session",)),
+    "path_size": Event(
+        "datagrams of this end have that size at most from now on: an answer to a probe came, or the path has changed, "
+        "or carries such datagrams no more. Until the first of these it is 1,200 bytes over UDP",
+        ("session", "size"),
+    ),
+    "probe_received": Event("a probe of the path arrived, in a datagram of that size", ("session", "size")),
     "committed": Event(
         "incoming packets and the sequence's new position are on disk, in one transaction (express: entered the queue "
         "in memory). For `transactional`, every number of the range that was not expired at the origin is in it",

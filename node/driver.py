@@ -257,7 +257,11 @@ class Driver:
 
     def _handle_timer(self) -> None:
         self._timer = None
-        self._wake.set()
+        deadline_ns = self.engine.next_deadline()
+        if deadline_ns is not None and deadline_ns <= self._now_ns():
+            self._wake.set()
+        else:
+            self._arm_timer()  # it has moved away meanwhile, which is nothing to look at everything for
 
     # ---- the network
 

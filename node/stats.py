@@ -91,6 +91,7 @@ class SessionStats:
         resends: packets that left again in this session.
         congestion: ``newreno`` or ``bbr``; ``stream`` over TCP, which shares the network itself; ``none`` in memory.
         congestion_window_bytes: how much may be on its way; None in memory.
+        datagram_bytes: the largest datagram; over UDP it grows to what the path carries.
         session_acks: when this end acknowledges what arrived.
         store_acks: when it acknowledges what is on its disk.
         survives: what the other node's store survives, as it says: what ``stored`` of a message to it is worth.
@@ -105,6 +106,7 @@ class SessionStats:
     resends: int
     congestion: str
     congestion_window_bytes: int | None
+    datagram_bytes: int
     session_acks: AckStats
     store_acks: AckStats
     survives: Survives
@@ -267,6 +269,7 @@ def _session(conversation: Conversation) -> SessionStats:
         resends=window.resends,
         congestion="none" if congestion is None else congestion.name,
         congestion_window_bytes=None if congestion is None else congestion.window_bytes,
+        datagram_bytes=session.sizing.size_bytes,
         session_acks=_acks(session.answering.terms),
         store_acks=_acks(session.answering.store_terms),
         survives="power loss" if conversation.peer is None else conversation.peer.survives,

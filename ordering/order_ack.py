@@ -7,17 +7,12 @@ after the first ([MS-MQQB] 3.1.5.8.6, 3.1.6.9), and at once when asked (``base.a
 the committed position, which the caller supplies.
 """
 
-from functools import lru_cache
-
 from triack.base.ack_debt import AckDebt
-from triack.base.ack_trigger import AckTerms
+from triack.base.ack_trigger import AckTerms, shared
 from triack.base.units import in_ns
 from triack.ordering.settings import OrderSettings
 
 __all__ = ["OrderAck"]
-
-_KEPT = 16
-"""Settings of as many nodes in one process: more are in tests alone."""
 
 
 class OrderAck(AckDebt):
@@ -26,15 +21,9 @@ class OrderAck(AckDebt):
     __slots__ = ()
 
     def __init__(self, settings: OrderSettings) -> None:
-        super().__init__(_terms_of(settings))
+        delay_ns, idle_ns = in_ns(settings.seq_max_ack_delay_s), in_ns(settings.order_ack_idle_s)
+        super().__init__(shared(AckTerms(count=None, bytes_=None, delay_ns=delay_ns, idle_ns=idle_ns)))
 
     def handle_packet(self, now_ns: int, *, asks: bool, packets: int = 1) -> None:
         """A packet of the sequence arrived, or several, whatever became of it."""
         self.add(packets, 0, now_ns, asks=asks)
-
-
-@lru_cache(maxsize=_KEPT)
-def _terms_of(settings: OrderSettings) -> AckTerms:
-    """When order acks are due: the same object for all streams of a node."""
-    delay_ns, idle_ns = in_ns(settings.seq_max_ack_delay_s), in_ns(settings.order_ack_idle_s)
-    return AckTerms(count=None, bytes_=None, delay_ns=delay_ns, idle_ns=idle_ns)

@@ -35,6 +35,7 @@ from triack.queues.stages import Stage, Waiter
 from triack.queues.transmitter import Giving, Transmitter
 from triack.queues.watching import Watching
 from triack.session.frames import Hello, content_limit_bytes
+from triack.session.sizing import base_bytes
 from triack.session.states import CloseReason, State
 
 if TYPE_CHECKING:
@@ -414,11 +415,17 @@ class Engine:
         if conversation.session.state not in (State.OPEN, State.DRAINING):
             raise ProtocolError(DropReason.NOT_OPEN)
 
-    def _content_bytes(self, peer: str) -> int:
-        """The largest content that fits a datagram to a peer wherever it is; that of UDP when nobody knows where."""
-        addresses = self.handshakes.addresses_of(peer) or ("udp:",)
-        largest = min(session_settings(self.settings, address).max_datagram_bytes for address in addresses)
-        return content_limit_bytes(largest, self._channels.overhead_bytes)
+    def _content_bytes(self, peer: str, in_force_bytes: int | None) -> int:
+        """The largest content that fits a datagram to a peer where it is; without a session wherever it may be.
+
+        That of UDP when nobody knows where.
+        """
+        if in_force_bytes is None:
+            in_force_bytes = min(
+                base_bytes(address.partition(":")[0], session_settings(self.settings, address).max_datagram_bytes)
+                for address in self.handshakes.addresses_of(peer) or ("udp:",)
+            )
+        return content_limit_bytes(in_force_bytes, self._channels.overhead_bytes)
 
     # ---- the clock
 

@@ -529,6 +529,7 @@ class Handshakes:
         """The peer has answered from somewhere else: it is there. Raises ProtocolError ``unexpected-response``."""
         conversation.look_around().handle_response(answer, sender)
         self._index.move(conversation, sender)
+        conversation.session.sizing.handle_moved()
 
     def of(self, header: Header) -> Conversation:
         """Whose datagram it is. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""

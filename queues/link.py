@@ -343,6 +343,12 @@ class Link:
         """Whether a connect of ours is on its way."""
         return self.conversation is not None and self.conversation.session.state is State.CONNECTING
 
+    @property
+    def datagram_bytes(self) -> int | None:
+        """The largest datagram of the open session; None when there is none."""
+        conversation = self.conversation
+        return None if conversation is None or not conversation.is_open else conversation.session.sizing.size_bytes
+
     def wake(self) -> None:
         """There may be something to do: to send, or to connect."""
         if self.conversation is not None:

@@ -63,7 +63,7 @@ class Outbox:
         node_id: this node.
         incarnation: which start of it; express sequences and message ordinals grow with it.
         settings: limits.
-        content_bytes: largest packet content for a peer.
+        content_bytes: largest packet content for a peer, given the largest datagram of its open session, or None.
         wall_offset_ns: wall clock minus monotonic clock.
         inbox: where messages for queues of this node go.
         links: by peer, none yet.
@@ -81,7 +81,7 @@ class Outbox:
         incarnation: int,
         settings: NodeSettings,
         *,
-        content_bytes: Callable[[str], int],
+        content_bytes: Callable[[str, int | None], int],
         wall_offset_ns: int,
         inbox: Inbox,
         links: Links,
@@ -143,7 +143,7 @@ class Outbox:
             Delivery(row.delivery),
             sequence=row.sequence,
             next_number=row.next_number,
-            content_bytes=self._content_bytes(row.peer),
+            content_bytes=self._content_bytes(row.peer, self.links[row.peer].datagram_bytes if row.peer else None),
             settings=self._settings.order,
             messages_per_packet=self._settings.messages_per_packet,
         )
@@ -418,10 +418,17 @@ class Outbox:
 
     # ---- sessions come and go
 
+    def handle_size(self, link: Link) -> None:
+        """Datagrams to a peer are larger from now on, or smaller."""
+        content_bytes = self._content_bytes(link.peer, link.datagram_bytes)
+        for outgoing in link.queues:
+            outgoing.fit(content_bytes)
+
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link."""
         resumed = link.idle
         self.links.handle_opened(link)
+        self.handle_size(link)
         for outgoing in link.queues:
             if not resumed:
                 outgoing.sequence.handle_session_opened(now_ns)
@@ -443,6 +450,7 @@ class Outbox:
         an order ack goes on waiting. ``untaken``: what had arrived was not stored. ``lost``: what was sent is in doubt.
         """
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
+        self.handle_size(link)
         for outgoing in link.queues:
             if lost and self._settings.reconnect.after_session_lost == "hand back":
                 for entry in outgoing.sequence.unconfirmed():

@@ -37,7 +37,7 @@ class OutgoingQueue:
         delivery: class of all its messages.
         sequence: id of the sequence.
         next_number: number of the next packet.
-        content_bytes: largest packet content on the way there.
+        content_bytes: largest packet content on the way there, until ``fit`` says something else.
         settings: for the sequence.
         messages_per_packet: the most that a packet holds; None for as many as fit.
 
@@ -97,9 +97,13 @@ class OutgoingQueue:
         self._blocks: list[tuple[int, int]] = []
         self.unacked_bytes = 0
         self.committing = 0
-        self._body_bytes = content_bytes - header_bytes(queue)
+        self.fit(content_bytes)
         self._expiries: list[tuple[int, int]] = []
         self._messages_per_packet = messages_per_packet
+
+    def fit(self, content_bytes: int) -> None:
+        """Packets that are made from now on have no larger content; those that are made already stay as they are."""
+        self._body_bytes = content_bytes - header_bytes(self.queue)
 
     def submit(self, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
@@ -153,8 +157,11 @@ class OutgoingQueue:
         self.committing += len(packed)
         ticket = self.submitted - len(messages)
         entries: list[Entry] = []
+        # Many are as long as each other, and may wait for long: of each length there is one number.
+        lengths: dict[int, int] = {}
         for item in packed:
-            entry = Entry(number, item.body, len(item.body), item.messages, ticket, item.tickets, item.reach_by_ms)
+            size_bytes = lengths.setdefault(len(item.body), len(item.body))
+            entry = Entry(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
             entry.asks = item.asks
             entries.append(entry)
             number += 1

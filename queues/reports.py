@@ -214,6 +214,17 @@ class Reports:
                 except ProtocolError as error:
                     self._drops[error.reason] += 1
 
+    # ---- datagrams
+
+    def _on_size(self, conversation: Conversation, event: events.SizeChanged, now_ns: int) -> None:
+        self._record("path_size", now_ns, session=conversation.label, size=event.size_bytes)
+        link = conversation.link
+        if link is not None and link.conversation is conversation:
+            self._outbox.handle_size(link)
+
+    def _on_probe(self, conversation: Conversation, event: events.ProbeArrived, now_ns: int) -> None:
+        self._record("probe_received", now_ns, session=conversation.label, size=event.size_bytes)
+
     def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _now_ns: int) -> None:
         self._drops[event.reason] += 1
 
@@ -266,6 +277,8 @@ _REPORTS: dict[type, Any] = {
     events.PacketsStored: Reports._on_stored,
     events.AcksRequested: Reports._on_request,
     events.PeerQuiet: Reports._on_quiet,
+    events.SizeChanged: Reports._on_size,
+    events.ProbeArrived: Reports._on_probe,
     events.SessionClosed: Reports._on_closed,
 }
 

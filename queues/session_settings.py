@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.units import SECOND, in_ns
+from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
+from triack.session.sizing import FLIGHT_PACKETS
 
 __all__ = ["session_settings"]
 
@@ -23,9 +26,20 @@ def session_settings(
     session = _patient(settings.session) if direct else settings.session
     if not address.startswith("udp:"):
         session = replace(session, max_datagram_bytes=settings.stream_datagram_bytes)
+    elif (most_bytes := _room_bytes(settings)) < session.max_datagram_bytes:
+        session = replace(session, max_datagram_bytes=most_bytes)
     if try_ns is not None and try_ns < in_ns(session.connect_timeout_s):
         session = replace(session, connect_timeout_s=try_ns / SECOND)
     return session
+
+
+def _room_bytes(settings: NodeSettings) -> int:
+    """The largest datagrams of which a peer may have a window on its way.
+
+    A node tells its peers when a quarter of what they may fill is full, and takes what is on its way then.
+    """
+    window = min(settings.session.max_unacked_packet, FLIGHT_PACKETS)
+    return max(DATAGRAM_BASE_BYTES, settings.limits.peer_memory_bytes // 4 // window - EXPRESS_OVERHEAD_BYTES)
 
 
 def _patient(session: SessionSettings) -> SessionSettings:

@@ -1,10 +1,14 @@
 """Packets of a queue that wait on the disk alone, behind those that are in memory: known by some bytes each.
 
 Promise: a packet that was put on the shelf comes off it as it was, but for its body, and in order; until then it takes
-``RECORD_BYTES``, and no object. What cannot be written down so stays an object in its place: express messages, which no
-disk has, what is partly done, and large messages whose rows do not follow each other.
+``RECORD_BYTES`` at most, and no object. What cannot be written down so stays an object in its place: express messages,
+which no disk has, what is partly done, and large messages whose rows do not follow each other.
+
+Of a block that is full the records are packed, as neighbours differ in little: the packets of one sender then take some
+five bytes each. The block that something was changed in last, and the one that fills, are not.
 """
 
+import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from struct import Struct
@@ -19,11 +23,14 @@ _RECORD = Struct("<QQQQQIIIHH")
 _PLACE = Struct("<Q")
 _MESSAGES = Struct("<H")
 RECORD_BYTES = _RECORD.size
-"""What a packet takes, without a share of what blocks take beside."""
+"""What a packet takes before it is packed, without a share of what blocks take beside."""
 _MESSAGES_AT = RECORD_BYTES - _MESSAGES.size
 """No messages: the packet was taken away."""
-BLOCK_BYTES = 256 * RECORD_BYTES
+BLOCK_RECORDS = 256
 """Packets that come off the shelf at once: so few that their objects take little, so many that there are few blocks."""
+BLOCK_BYTES = BLOCK_RECORDS * RECORD_BYTES
+"""Of one that is full."""
+_LEVEL = 1  # of zlib: a third of a microsecond for a record, and the best one takes but a twentieth off what is left
 ROWS_MAX = 0xFFFF
 """What a record has room for: more than the pieces of the largest message."""
 
@@ -50,10 +57,14 @@ Stream = tuple[bytes, int, int, int, bool]
 class Shelf:
     """The packets of one queue behind those that are in memory, in the order of their places."""
 
-    __slots__ = ("_blocks", "_expiring", "_kept", "_numbers", "_starts", "_streams")
+    __slots__ = ("_blocks", "_expiring", "_kept", "_numbers", "_open", "_open_at", "_starts", "_streams")
 
     def __init__(self) -> None:
-        self._blocks: list[bytearray] = []
+        # The last one fills; the others are packed.
+        self._blocks: list[bytearray | bytes] = []
+        # What the block that begins at that place has in it now.
+        self._open_at = 0
+        self._open: bytearray | None = None
         # The places of their first packets.
         self._starts: list[int] = []
         self._kept: dict[int, QueuedPacket] = {}
@@ -70,7 +81,9 @@ class Shelf:
             packet.pieces = []
         if not _is_plain(packet):
             self._kept[packet.place] = packet
-        if not self._blocks or len(self._blocks[-1]) == BLOCK_BYTES:
+        if not self._blocks or len(self._read(-1)) == BLOCK_BYTES:
+            if self._blocks:
+                self._blocks[-1] = _pack(self._read(-1))
             self._starts.append(packet.place)
             self._blocks.append(bytearray())
         self._blocks[-1] += self._encode(packet)
@@ -81,8 +94,13 @@ class Shelf:
 
     def take(self) -> list[QueuedPacket]:
         """Take the first packets off the shelf, in order; those of the first block, of which none may be left."""
-        self._expiring.set(self._starts.pop(0), None)
-        packets = [self._decode(record) for record in _records(self._blocks.pop(0))]
+        records = _records(self._read(0))
+        start = self._starts.pop(0)
+        self._expiring.set(start, None)
+        del self._blocks[0]
+        if start == self._open_at:
+            self._open = None
+        packets = [self._decode(record) for record in records]
         for packet in packets:
             self._kept.pop(packet.place, None)
         if not self._blocks:
@@ -91,8 +109,10 @@ class Shelf:
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
         """Yield the packets from about a place on. What is done to one that is no object here is lost; see ``keep``."""
-        for block in self._blocks[max(0, bisect_right(self._starts, place) - 1) :]:
-            yield from map(self._decode, _records(block))
+        for start in self._starts[max(0, bisect_right(self._starts, place) - 1) :]:
+            index = self._index_of(start)
+            if index is not None:
+                yield from map(self._decode, _records(self._read(index)))
 
     def keep(self, packet: QueuedPacket) -> None:
         """Let a packet that ``walk`` gave stay an object, if it is still here."""
@@ -125,7 +145,7 @@ class Shelf:
         """Some of the packets that have expired; whoever asks removes them."""
         expired: list[QueuedPacket] = []
         for start in self._expiring.poll_due(now_ms, 1):
-            records = _records(self._blocks[self._starts.index(start)])
+            records = _records(self._read(self._starts.index(start)))
             due = [record for record in records if 0 < record.receive_by_ms <= now_ms]
             later_ms = [record.receive_by_ms for record in records if record.receive_by_ms > now_ms]
             expired = [self._decode(record) for record in due[:most]]
@@ -133,6 +153,29 @@ class Shelf:
         return expired
 
     # ---- records
+
+    def _read(self, index: int) -> bytearray:
+        """What a block has in it now, to be looked at."""
+        block = self._blocks[index]
+        if isinstance(block, bytearray):
+            return block
+        if self._open is not None and self._open_at == self._starts[index]:
+            return self._open
+        return _unpack(block)
+
+    def _write(self, index: int) -> bytearray:
+        """The same, to be changed; the one that was changed before it is packed again."""
+        block = self._read(index)
+        if block is not self._open and block is not self._blocks[index]:
+            if self._open is not None:
+                self._blocks[bisect_left(self._starts, self._open_at)] = _pack(self._open)
+            self._open_at, self._open = self._starts[index], block
+        return block
+
+    def _index_of(self, start: int) -> int | None:
+        """Which block begins at a place, if it is still here."""
+        index = bisect_left(self._starts, start)
+        return index if index < len(self._starts) and self._starts[index] == start else None
 
     def _encode(self, packet: QueuedPacket) -> bytes:
         stream = (packet.origin, packet.lane, packet.sequence, packet.delivery, packet.redelivered)
@@ -180,12 +223,25 @@ class Shelf:
         index = bisect_right(self._starts, place) - 1
         if index < 0:
             return None
-        block = self._blocks[index]
+        block = self._write(index)
         places = range(0, len(block), RECORD_BYTES)
         at = bisect_left(places, place, key=lambda at: int(_PLACE.unpack_from(block, at)[0])) * RECORD_BYTES
         if at == len(block) or _PLACE.unpack_from(block, at)[0] != place:
             return None
         return (block, at) if _MESSAGES.unpack_from(block, at + _MESSAGES_AT)[0] else None
+
+
+def _pack(block: bytearray) -> bytes:
+    """A full block, without what its records have in common: the first bytes of all of them, then the second ones."""
+    return zlib.compress(b"".join([block[at::RECORD_BYTES] for at in range(RECORD_BYTES)]), _LEVEL)
+
+
+def _unpack(packed: bytes) -> bytearray:
+    """The block that it was."""
+    columns, block = zlib.decompress(packed), bytearray(BLOCK_BYTES)
+    for at in range(RECORD_BYTES):
+        block[at::RECORD_BYTES] = columns[at * BLOCK_RECORDS : (at + 1) * BLOCK_RECORDS]
+    return block
 
 
 def _records(block: bytearray) -> list[_Record]:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 from triack.base.ack_trigger import AckTerms, terms_of
 from triack.base.delivery import DURABLE
+from triack.base.errors import ProtocolError
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.session import frames as wire
 from triack.session.events import AckSent, PacketArrived, PacketDropped, RunArrived, StoreAckSent, Transmit
 from triack.session.frames import Ask
+from triack.session.pieces import Pieces
 from triack.session.policy import Policy
 from triack.session.session_ack import SessionAck
 from triack.session.store_ack import StoreAck
@@ -34,10 +36,11 @@ class Answering:
         store_ack: which of them are on our disk.
     """
 
-    __slots__ = ("_window", "session_ack", "store_ack")
+    __slots__ = ("_pieces", "_window", "session_ack", "store_ack")
 
     def __init__(self, window: int, policy: Policy, span: int) -> None:
         self._window = window
+        self._pieces: Pieces | None = None
         self.session_ack = SessionAck(terms_of(policy.session_ack, policy.window), span)
         self.store_ack = StoreAck(terms_of(policy.store_ack, policy.window))
 
@@ -67,6 +70,8 @@ class Answering:
         if not acks.in_reach(frame.number):
             return PacketDropped(DropReason.BEYOND_WINDOW)
         size_bytes = len(frame.content)
+        if self._pieces is not None:
+            self._pieces.forget(frame.number)
         # What is not durable has no store ack for which the session ack could wait.
         ask = Ask.AT_ONCE if frame.ask and frame.delivery not in DURABLE else frame.ask
         fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=ask, now_ns=now_ns)
@@ -82,6 +87,9 @@ class Answering:
 
     def handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> RunArrived:
         """The same for packets that follow all that came before, within reach."""
+        if self._pieces is not None:
+            for number in range(run.number, run.number + len(run.contents)):
+                self._pieces.forget(number)
         if run.delivery in DURABLE:
             self.session_ack.handle_run(run, asks=run.ask, counter=counter, now_ns=now_ns)
             self.store_ack.handle_run(run)
@@ -89,6 +97,23 @@ class Answering:
             self.session_ack.handle_run(run, asks=Ask.AT_ONCE if run.ask else Ask.NO, counter=counter, now_ns=now_ns)
             self.store_ack.handle_run_not_durable(run)
         return RunArrived(run.number, run.delivery, run.contents)
+
+    def join(self, piece: wire.PieceFrame) -> wire.PacketFrame | None:
+        """Take a piece of a packet. Returns the packet when it is whole.
+
+        Raises:
+            ProtocolError: ``beyond-window``: no correct sender sends that number now; ``bad-frame``: see ``Pieces``.
+        """
+        if piece.number in self.received:
+            # It came again, so that its acks may have been lost.
+            self.session_ack.debt.handle_request()
+            self.store_ack.handle_request()
+            return None
+        if not self.session_ack.in_reach(piece.number):
+            raise ProtocolError(DropReason.BEYOND_WINDOW, str(piece.number))
+        if self._pieces is None:
+            self._pieces = Pieces()
+        return self._pieces.handle_piece(piece)
 
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these packets has returned. A session ack that may wait for it waits no more."""
@@ -131,6 +156,13 @@ class Answering:
         if self.store_ack.debt.due:
             owed_bytes += wire.ack_bytes(self.store_ack.stored)
         return owed_bytes
+
+    def put_owed(self, transmit: Transmit, frames: list[bytes], room: int, mark: int, now_ns: int) -> None:
+        """Put whatever is owed into a datagram, due or not, as far as there is room."""
+        if self.session_ack.debt.owed:
+            room -= self.put_ack(transmit, frames, room, now_ns)
+        if self.store_ack.debt.owed:
+            self.put_store_ack(transmit, frames, room, mark)
 
     def put_ack(self, transmit: Transmit, frames: list[bytes], room: int, now_ns: int) -> int:
         """Put a session ack into a datagram, if there is room. Returns the bytes that it takes."""

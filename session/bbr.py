@@ -198,6 +198,11 @@ class Bbr:
 
     # ---- inputs
 
+    def handle_size(self, datagram_bytes: int) -> None:
+        """Never less than the least window of such datagrams; nothing else is known of the path by that."""
+        self._datagram_bytes = datagram_bytes
+        self.window_bytes = max(self.window_bytes, self._minimum_bytes)
+
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Sending:
         """A packet leaves, on top of what is in flight. What is returned comes back with its fate."""
         if not in_flight_bytes and self._delivery.app_limited_until:

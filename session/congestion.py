@@ -55,6 +55,9 @@ class Congestion(Protocol):
 class Paced(Congestion, Protocol):
     """One that also says how fast."""
 
+    def handle_size(self, datagram_bytes: int) -> None:
+        """The path carries larger datagrams than before, or smaller ones."""
+
     def rate(self, smoothed_ns: int) -> int:
         """Bytes a second at which packets are to leave; ``smoothed_ns`` is the round trip."""
 
@@ -74,6 +77,11 @@ class NewReno:
     def rate(self, smoothed_ns: int) -> int:
         """Bytes a second: the window in its round trip, and a quarter more."""
         return PACING_QUARTERS * self.window_bytes * SECOND // (4 * max(smoothed_ns, 1))
+
+    def handle_size(self, datagram_bytes: int) -> None:
+        """Never less than the least window of such datagrams; nothing else is known of the path by that."""
+        self._datagram_bytes = datagram_bytes
+        self.window_bytes = max(self.window_bytes, MINIMUM_WINDOW_PACKETS * datagram_bytes)
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> tuple[int, bool]:
         """A packet leaves. Returns when, and whether the window is what holds the sender back (RFC 9002 7.8)."""

@@ -7,21 +7,21 @@ Packets that leave for the first time, with nothing else in their datagrams, go 
 by one at the same moment, and in the same way.
 """
 
+from itertools import takewhile
+
 from triack.session.answering import Answering
 from triack.session.frames import PACKET_HEADER_BYTES, Ask
 from triack.session.pacing import NetworkShare
 from triack.session.policy import TIMEOUT_PROBES
 from triack.session.probing import Probing
 from triack.session.rtt import RoundTrip
-from triack.session.sending import PacketState, SendWindow, SessionPacket
+from triack.session.sending import UNBOUNDED_BYTES, PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import PATIENCE_NS
+from triack.session.sizing import Sizing
 from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
 __all__ = ["Departing"]
-
-_UNBOUNDED = 1 << 62
-"""More bytes than any window holds."""
 
 
 class Departing:
@@ -34,10 +34,10 @@ class Departing:
         answering: has the acks that packets take along, and knows when the peer acknowledges.
         rtt: of the session.
         timers: of the session.
-        overhead_bytes: by how much the channel makes a datagram longer.
+        sizing: says what fits a datagram.
     """
 
-    __slots__ = ("_answering", "_overhead_bytes", "_probing", "_rtt", "_share", "_timers", "_window")
+    __slots__ = ("_answering", "_probing", "_rtt", "_share", "_sizing", "_timers", "_window")
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Departing:
         answering: Answering,
         rtt: RoundTrip,
         timers: Timers,
-        overhead_bytes: int,
+        sizing: Sizing,
     ) -> None:
         self._window = window
         self._share = share
@@ -55,7 +55,7 @@ class Departing:
         self._answering = answering
         self._rtt = rtt
         self._timers = timers
-        self._overhead_bytes = overhead_bytes
+        self._sizing = sizing
 
     def next_packet(self, now_ns: int) -> SessionPacket | None:
         """The packet that leaves now, or None; the timer tells when to look again if it is the pacer that says no."""
@@ -71,6 +71,11 @@ class Departing:
                 return None
         return sent
 
+    def next_larger(self, now_ns: int) -> SessionPacket | None:
+        """The packet that leaves now, if no datagram holds it: it goes in pieces."""
+        sent = self.next_packet(now_ns) if self._sizing.has_larger else None
+        return None if sent is None or self._sizing.fits(sent) else sent
+
     def next_run(self, now_ns: int) -> list[SessionPacket]:
         """The packets that leave now by the run; none when ``next_packet`` is to be asked."""
         probing, window, share = self._probing, self._window, self._share
@@ -79,7 +84,8 @@ class Departing:
         first = window.peek()
         if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
             return []
-        return window.next_run(_UNBOUNDED if share is None else share.run_bytes(self._rtt, now_ns))
+        run = window.next_run(UNBOUNDED_BYTES if share is None else share.run_bytes(self._rtt, now_ns))
+        return list(takewhile(self._sizing.fits, run)) if self._sizing.has_larger else run
 
     def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> int:
         """A packet leaves in the datagram with that counter. Returns the ``Ask`` that goes with it."""
@@ -162,6 +168,6 @@ class Departing:
     def peer_acks(self) -> bool:
         """Whether so much is on its way that the peer acknowledges some of it at once, without being asked."""
         window = self._window
-        header_bytes = PACKET_HEADER_BYTES + self._overhead_bytes
+        header_bytes = PACKET_HEADER_BYTES + self._sizing.overhead_bytes
         content_bytes = window.in_flight_bytes - window.in_flight * header_bytes
         return self._answering.terms.reached(window.in_flight, content_bytes)

@@ -18,9 +18,11 @@ __all__ = [
     "PacketsAcked",
     "PacketsStored",
     "PeerQuiet",
+    "ProbeArrived",
     "RunArrived",
     "SessionClosed",
     "SessionOpened",
+    "SizeChanged",
     "StoreAckSent",
     "Transmit",
     "TransmitKind",
@@ -75,7 +77,7 @@ class Transmit:
 
 @dataclass(slots=True)
 class TransmitRun:
-    """Datagrams to seal and send that hold one packet each, for the first time; their counters follow the first."""
+    """Datagrams to seal and send: one for each packet, or the pieces of one; their counters follow the first."""
 
     connection_id: int
     counter: int
@@ -143,6 +145,20 @@ class PeerQuiet:
 
 
 @dataclass(slots=True)
+class SizeChanged:
+    """Datagrams of that size are in force from now on: packets are to be cut for them."""
+
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class ProbeArrived:
+    """A probe of the path came, in a datagram of that size."""
+
+    size_bytes: int
+
+
+@dataclass(slots=True)
 class SessionClosed:
     """The session ended; ``unacked`` packets had no session ack."""
 
@@ -159,5 +175,7 @@ Event = (
     | PacketsStored
     | AcksRequested
     | PeerQuiet
+    | SizeChanged
+    | ProbeArrived
     | SessionClosed
 )

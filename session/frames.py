@@ -9,6 +9,10 @@ Every integer is big-endian. A datagram carries any number of frames; a packet, 
     STORE_ACK  type u8, ranges u8, zero u16, zero u32, mark u64, cumulative u64, then the same ranges
     PING       type u8, flags u8: asks for every ack that is owed
     CLOSE      type u8, reason u8
+    PROBE      type u8, zero u8, zero u16, number u32, zeros: all that is left of the datagram
+    PROBED     type u8, zero u8, zero u16, number u32: the probe with that number has come
+    PIECE      type u8, flags u8, length u16, number u64, mark u64, total u16, offset u16, content: of a packet that is
+               longer than the path's datagrams (``pieces``)
 
 ``echo`` is the counter of the newest datagram that brought a packet, and the ack delay the time since it arrived: as
 numbers are kept on a resend, only the counter tells which sending was answered. Range bounds are relative to the
@@ -41,7 +45,9 @@ __all__ = [
     "MARK_MAX",
     "MAX_ACK_RANGES",
     "PACKET_HEADER_BYTES",
+    "PIECE_HEADER_BYTES",
     "PING_BYTES",
+    "PROBED_BYTES",
     "REFUSED_RANGES_MAX",
     "AckFrame",
     "Ask",
@@ -50,7 +56,10 @@ __all__ = [
     "Hello",
     "PacketFrame",
     "PacketRun",
+    "PieceFrame",
     "PingFrame",
+    "ProbeFrame",
+    "ProbedFrame",
     "StoreAckFrame",
     "ack_bytes",
     "ack_ranges",
@@ -60,7 +69,10 @@ __all__ = [
     "encode_ack",
     "encode_close",
     "encode_packet",
+    "encode_piece",
     "encode_ping",
+    "encode_probe",
+    "encode_probed",
     "encode_store_ack",
 ]
 
@@ -70,11 +82,17 @@ _RANGE = Struct("!II")
 _REFUSED = Struct("!BQ")
 _SHORT = Struct("!BB")
 _HELLO = Struct("!QQQI")
+_PROBE = Struct("!BBHI")
+_PIECE = Struct("!BBHQQHH")
 
 PACKET_HEADER_BYTES = _PACKET.size
 """Before the content of a packet."""
+PIECE_HEADER_BYTES = _PIECE.size
+"""Before the content of a piece."""
 PING_BYTES = CLOSE_BYTES = _SHORT.size
 """Whole frames, for whoever asks whether one still fits."""
+PROBED_BYTES = _PROBE.size
+"""The answer to a probe, whole."""
 ACK_ROOM_BYTES = 24
 """Left free in a full packet's datagram, so that an ack without ranges can ride on it."""
 MAX_ACK_RANGES = 64
@@ -86,6 +104,7 @@ MARK_MAX = 2**63 - 1
 """What everything that may keep a mark takes as one signed integer, SQLite among them."""
 
 _TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE, _TYPE_REFUSING = 1, 2, 3, 4, 5, 6
+_TYPE_PROBE, _TYPE_PROBED, _TYPE_PIECE = 7, 8, 9
 _FLAG_ASK, _FLAG_PATIENT = 0x80, 0x40
 """The highest bits of a packet's flags; the class has the lowest two."""
 _CLASS_MASK = 0x03
@@ -180,7 +199,35 @@ class CloseFrame:
     reason: CloseReason
 
 
-Frame = PacketFrame | AckFrame | StoreAckFrame | PingFrame | CloseFrame
+@dataclass(slots=True)
+class ProbeFrame:
+    """A datagram came in one piece whose frames have so many bytes, and nothing else in them."""
+
+    number: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class ProbedFrame:
+    """The peer has got the probe with that number."""
+
+    number: int
+
+
+@dataclass(slots=True)
+class PieceFrame:
+    """What stands at ``offset`` of the content of a packet, which has ``total_bytes``; the rest as in the packet."""
+
+    number: int
+    delivery: Delivery
+    ask: Ask
+    total_bytes: int
+    offset: int
+    content: bytes
+    mark: int = 0
+
+
+Frame = PacketFrame | AckFrame | StoreAckFrame | PingFrame | CloseFrame | ProbeFrame | ProbedFrame | PieceFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +335,23 @@ def ack_bytes(numbers: NumberSet, refused: Sequence[Range] = ()) -> int:
 def encode_ping() -> bytes:
     """A PING frame."""
     return _SHORT.pack(_TYPE_PING, 0)
+
+
+def encode_probe(number: int, size_bytes: int) -> bytes:
+    """A PROBE frame of that length."""
+    return _PROBE.pack(_TYPE_PROBE, 0, 0, number).ljust(size_bytes, b"\0")
+
+
+def encode_probed(number: int) -> bytes:
+    """A PROBED frame."""
+    return _PROBE.pack(_TYPE_PROBED, 0, 0, number)
+
+
+def encode_piece(piece: PieceFrame) -> bytes:
+    """A PIECE frame."""
+    flags = piece.delivery | _ASK_FLAGS[piece.ask]
+    place = piece.total_bytes, piece.offset
+    return _PIECE.pack(_TYPE_PIECE, flags, len(piece.content), piece.number, piece.mark, *place) + piece.content
 
 
 def encode_close(reason: CloseReason) -> bytes:
@@ -411,6 +475,27 @@ def _decode_close(payload: bytes, at: int) -> tuple[Frame, int]:
     return CloseFrame(_CLOSE_REASONS.get(code, CloseReason.PEER_CLOSED)), at + _SHORT.size
 
 
+def _decode_probe(payload: bytes, at: int) -> tuple[Frame, int]:
+    _, _, _, number = _PROBE.unpack_from(payload, at)
+    return ProbeFrame(number, len(payload) - at), len(payload)
+
+
+def _decode_probed(payload: bytes, at: int) -> tuple[Frame, int]:
+    _, _, _, number = _PROBE.unpack_from(payload, at)
+    return ProbedFrame(number), at + _PROBE.size
+
+
+def _decode_piece(payload: bytes, at: int) -> tuple[Frame, int]:
+    _, flags, length, number, mark, total_bytes, offset = _PIECE.unpack_from(payload, at)
+    start = at + _PIECE.size
+    end = start + length
+    if end > len(payload) or number == 0 or mark > MARK_MAX or not 0 < length <= total_bytes - offset:
+        raise ProtocolError(DropReason.BAD_FRAME, "piece empty or too long, numbered 0, or with an impossible mark")
+    delivery = _DELIVERY[flags & _CLASS_MASK]
+    piece = PieceFrame(number, delivery, _ASKED[flags & _ASK_MASK], total_bytes, offset, payload[start:end], mark)
+    return piece, end
+
+
 _DECODERS = {
     _TYPE_PACKET: _decode_packet,
     _TYPE_ACK: _decode_ack,
@@ -418,4 +503,7 @@ _DECODERS = {
     _TYPE_PING: _decode_ping,
     _TYPE_CLOSE: _decode_close,
     _TYPE_REFUSING: _decode_refusing,
+    _TYPE_PROBE: _decode_probe,
+    _TYPE_PROBED: _decode_probed,
+    _TYPE_PIECE: _decode_piece,
 }

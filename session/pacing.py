@@ -17,6 +17,8 @@ __all__ = ["NetworkShare", "Pacer", "network_share"]
 
 BURST_PACKETS = 10
 """What may go at once: the initial congestion window (RFC 9002 7.7, 7.2)."""
+BURST_BYTES = 14_720
+"""And no more than this of large packets, but two (RFC 9002 7.2)."""
 BUCKET_NS = 2 * MS
 """Timers are not finer than a millisecond or two, so the bucket must hold what flows in that time."""
 LATE_NS = 8 * MS
@@ -39,14 +41,18 @@ class Pacer:
         was_late: whether the last call came so late that some of the rate is lost.
     """
 
-    __slots__ = ("_datagram_bytes", "_filled_at_ns", "_spent", "credit_bytes", "was_late")
+    __slots__ = ("_burst_bytes", "_filled_at_ns", "_spent", "credit_bytes", "was_late")
 
     def __init__(self, datagram_bytes: int, now_ns: int) -> None:
-        self._datagram_bytes = datagram_bytes
-        self.credit_bytes = BURST_PACKETS * datagram_bytes
+        self.handle_size(datagram_bytes)
+        self.credit_bytes = self._burst_bytes
         self._filled_at_ns = now_ns
         self._spent = False
         self.was_late = False
+
+    def handle_size(self, datagram_bytes: int) -> None:
+        """So large are datagrams from now on."""
+        self._burst_bytes = min(BURST_PACKETS * datagram_bytes, max(BURST_BYTES, 2 * datagram_bytes))
 
     def ready_at_ns(self, rate: int, packet_bytes: int, now_ns: int) -> int:
         """When the next packet may go; ``now_ns`` or earlier means at once.
@@ -60,7 +66,7 @@ class Pacer:
         self.was_late = False
         if flow_bytes:
             hold_ns = LATE_NS if self._spent else BUCKET_NS
-            most_bytes = max(BURST_PACKETS * self._datagram_bytes, rate * hold_ns // SECOND)
+            most_bytes = max(self._burst_bytes, rate * hold_ns // SECOND)
             self.was_late = self._spent and self.credit_bytes + flow_bytes > most_bytes
             self.credit_bytes = min(self.credit_bytes + flow_bytes, most_bytes)
             self._filled_at_ns = now_ns
@@ -84,6 +90,7 @@ class NetworkShare:
 
     Args:
         settings: of the session.
+        datagram_bytes: of the largest datagram, to begin with.
         seed: any number; see ``Bbr``.
         now_ns: the clock.
         is_stream: whether TCP looks after the network; then only how much.
@@ -94,8 +101,10 @@ class NetworkShare:
 
     __slots__ = ("_datagram_bytes", "_paced", "_pacer", "_unasked_bytes", "window")
 
-    def __init__(self, settings: SessionSettings, seed: int, now_ns: int, *, is_stream: bool = False) -> None:
-        self._datagram_bytes = settings.max_datagram_bytes
+    def __init__(
+        self, settings: SessionSettings, datagram_bytes: int, seed: int, now_ns: int, *, is_stream: bool = False
+    ) -> None:
+        self._datagram_bytes = datagram_bytes
         self._pacer = Pacer(self._datagram_bytes, now_ns)
         self._paced: Paced | None = None
         if not is_stream:
@@ -103,6 +112,13 @@ class NetworkShare:
             self._paced = Bbr(self._datagram_bytes, seed) if is_bbr else NewReno(self._datagram_bytes)
         self.window: Congestion = self._paced or StreamWindow(self._datagram_bytes)
         self._unasked_bytes = 0
+
+    def handle_size(self, datagram_bytes: int) -> None:
+        """The path carries larger datagrams than before, or smaller ones."""
+        self._datagram_bytes = datagram_bytes
+        self._pacer.handle_size(datagram_bytes)
+        if self._paced is not None:
+            self._paced.handle_size(datagram_bytes)
 
     def ready_at_ns(self, rtt: RoundTrip, now_ns: int) -> int:
         """When the next packet may go; ``now_ns`` or earlier means at once."""
@@ -150,6 +166,10 @@ class NetworkShare:
         return not terms.reached(half_bytes // last_bytes, half_bytes)
 
 
-def network_share(scheme: str, settings: SessionSettings, seed: int, now_ns: int) -> NetworkShare | None:
+def network_share(
+    scheme: str, settings: SessionSettings, datagram_bytes: int, seed: int, now_ns: int
+) -> NetworkShare | None:
     """The share of a session with a peer at an address of that scheme; None where nothing is shared, in memory."""
-    return NetworkShare(settings, seed, now_ns, is_stream=scheme == "tcp") if scheme in ("tcp", "udp") else None
+    if scheme not in ("tcp", "udp"):
+        return None
+    return NetworkShare(settings, datagram_bytes, seed, now_ns, is_stream=scheme == "tcp")

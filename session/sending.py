@@ -30,6 +30,7 @@ __all__ = [
     "PACKET_THRESHOLD",
     "SPAN_WINDOWS",
     "TRANSITIONS",
+    "UNBOUNDED_BYTES",
     "PacketEvent",
     "PacketState",
     "SendWindow",
@@ -44,6 +45,10 @@ others at once, and a receiver knows what is the most that it will ever have to 
 SENDINGS_WINDOWS = 8
 """How many windows of sendings are remembered for their echo. An older echo gives no sample; it would be one of a
 sending that several others of the same packet have followed."""
+
+
+UNBOUNDED_BYTES = 1 << 62
+"""More than any window holds."""
 
 
 class PacketState(IntEnum):
@@ -115,7 +120,11 @@ class SessionPacket:
 
 
 class SendWindow:
-    """The unacknowledged packets of one direction of one session."""
+    """The unacknowledged packets of one direction of one session.
+
+    Attributes:
+        most_bytes: what the peer has room for while it waits for a packet that was lost; over UDP (``sizing``).
+    """
 
     __slots__ = (
         "_in_flight",
@@ -130,6 +139,7 @@ class SendWindow:
         "cumulative",
         "highest_sent",
         "in_flight_bytes",
+        "most_bytes",
         "next_number",
         "peer_window",
         "undecided",
@@ -150,6 +160,7 @@ class SendWindow:
         self.highest_sent = 0
         self.next_number = 1
         self.in_flight_bytes = 0
+        self.most_bytes = UNBOUNDED_BYTES
         self.undecided = Undecided[SessionPacket]()
 
     @property
@@ -220,14 +231,14 @@ class SendWindow:
         congestion = self.congestion
         if congestion is None or not self._in_flight:
             return True
-        return self.in_flight_bytes + sent.size_bytes <= congestion.window_bytes
+        return self.in_flight_bytes + sent.size_bytes <= min(congestion.window_bytes, self.most_bytes)
 
     @property
     def spare_bytes(self) -> int:
         """How much of the congestion window is left when nothing more is to be sent; nothing when something is."""
         if self.congestion is None or self.peek() is not None:
             return 0
-        return max(0, self.congestion.window_bytes - self.in_flight_bytes)
+        return max(0, min(self.congestion.window_bytes, self.most_bytes) - self.in_flight_bytes)
 
     def next_with_credit(self) -> SessionPacket | None:
         """The packet that goes next, unless the congestion window holds it back."""
@@ -264,7 +275,9 @@ class SendWindow:
         """
         packets, number = self._packets, self.highest_sent + 1
         congestion, is_first = self.congestion, not self._in_flight
-        room_bytes = most_bytes if congestion is None else congestion.window_bytes - self.in_flight_bytes
+        room_bytes = most_bytes
+        if congestion is not None:
+            room_bytes = min(congestion.window_bytes, self.most_bytes) - self.in_flight_bytes
         run: list[SessionPacket] = []
         run_bytes = 0
         while run_bytes < most_bytes and (sent := packets.get(number)) is not None:
@@ -295,6 +308,12 @@ class SendWindow:
         self.highest_sent = run[-1].number
         self.in_flight_bytes = in_flight_bytes
         self._next_order = order
+        self._forget_sendings()
+
+    def handle_pieces_sent(self, sent: SessionPacket, counters: range) -> None:
+        """The packet that has just been sent left in several datagrams; these are the others."""
+        for counter in counters:
+            self._sendings[counter] = (sent.order, sent.sent_at_ns)
         self._forget_sendings()
 
     def _forget_sendings(self) -> None:
@@ -373,8 +392,8 @@ class SendWindow:
             congestion.handle_acked(sent.size_bytes, sent.sending)
         congestion.handle_ack(self.in_flight_bytes, rtt_ns, now_ns)
 
-    def detect_losses(self, now_ns: int) -> tuple[int, int | None]:
-        """Move overdue packets to the lost ones. Returns how many, and when to look again (None: not needed)."""
+    def detect_losses(self, now_ns: int) -> tuple[list[SessionPacket], int | None]:
+        """Move overdue packets to the lost ones. Returns them, and when to look again (None: not needed)."""
         overdue_ns = now_ns - self._rtt.loss_delay_ns
         lost: list[SessionPacket] = []
         look_again_ns = None
@@ -391,7 +410,7 @@ class SendWindow:
             if self.congestion is not None:
                 self.congestion.handle_lost(sent.size_bytes, sent.sending, now_ns)
         self._lost.extend(sorted(lost, key=_number_of))
-        return len(lost), look_again_ns
+        return lost, look_again_ns
 
     # ---- for searches that keep the clock still
 

@@ -14,10 +14,12 @@ the introductions and the marks, means nothing to it. It is put together from ma
     states        the life of the session, and why it ends       opening       what is said before it is open
     policy        what both ends agree on                        answering     which acks leave with which datagram
     sending       the window, and what counts as lost            session_ack   what arrived
-    departing     which packets leave now
+    departing     which packets leave now                        composing     in which datagrams, with what
     probing       asking for acks that do not come               store_ack     what is on our disk
     bbr           how much the network takes, and how fast       store_wait    what is not yet on the peer's
     pacing        how fast it takes it                           idle          when there was nothing for too long
+    sizing        how large datagrams are, and for that          pieces        packets that are larger
+    path_mtu      what the path carries
     rtt           how long it takes                              timers        every timer, by name
 """
 
@@ -31,6 +33,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import in_ns
 from triack.session import frames as wire
 from triack.session.answering import Answering
+from triack.session.composing import Composing
 from triack.session.departing import Departing
 from triack.session.events import (
     AcksRequested,
@@ -54,7 +57,8 @@ from triack.session.probing import PROBE_PACKETS, Probing
 from triack.session.rtt import RoundTrip
 from triack.session.sending import SPAN_WINDOWS, SendWindow, SessionPacket
 from triack.session.settings import SessionSettings
-from triack.session.states import AS_HEARD, UNTOLD, WITHOUT_ACKS, CloseReason, Move, State, next_state
+from triack.session.sizing import Sizing, base_bytes
+from triack.session.states import AS_HEARD, UNTOLD, CloseReason, Move, State, next_state
 from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
@@ -83,6 +87,7 @@ class Session:
         policy: what is in force; before the peer has spoken, what this end would like.
         answering: the acks that this end owes, and when they are due.
         idle: how long there has been nothing to do.
+        sizing: how large its datagrams are.
     """
 
     def __init__(
@@ -105,9 +110,8 @@ class Session:
         self.peer_mark = 0
         self.rtt = RoundTrip()
         self._settings = settings
-        self._overhead_bytes = overhead_bytes
-        self._datagram_bytes = settings.max_datagram_bytes
-        share = network_share(scheme, settings, session_id ^ connection_id, now_ns)
+        least_bytes = base_bytes(scheme, settings.max_datagram_bytes)
+        share = network_share(scheme, settings, least_bytes, session_id ^ connection_id, now_ns)
         self.window = SendWindow(settings.max_unacked_packet, self.rtt, None if share is None else share.window)
         self._opening = Opening(replace(own, policy=self.policy), peer)
         span = SPAN_WINDOWS * settings.max_unacked_packet
@@ -116,10 +120,23 @@ class Session:
         self._probing = Probing(is_stream=scheme == "tcp")
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
-        self._departing = Departing(
-            self.window, share, self._probing, self.answering, self.rtt, self._timers, overhead_bytes
-        )
         self._events: list[Event] = []
+        self.sizing = Sizing(
+            scheme,
+            settings.max_datagram_bytes,
+            overhead_bytes=overhead_bytes,
+            share=share,
+            window=self.window,
+            rtt=self.rtt,
+            timers=self._timers,
+            tell=self._events.append,
+        )
+        self._departing = Departing(
+            self.window, share, self._probing, self.answering, self.rtt, self._timers, self.sizing
+        )
+        self._composing = Composing(
+            self.window, self._departing, self.answering, self._probing, self.sizing, self.take_counter
+        )
         self._counter = 0
         self._goodbye: CloseReason | None = None
         self._timers.start(Timer.CONNECT_LIMIT, now_ns + in_ns(settings.connect_timeout_s))
@@ -163,7 +180,7 @@ class Session:
 
         Args:
             delivery: its class.
-            content: at most ``content_limit_bytes``; one that was made under a larger setting goes out all the same.
+            content: at most ``content_limit_bytes``; a longer one leaves in pieces.
             context: anything; it comes back in ``PacketsAcked`` and ``PacketsStored``.
             asks: ask the peer to acknowledge at once.
 
@@ -179,9 +196,10 @@ class Session:
         self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[int]
     ) -> int:
         """``send_packet`` for each of several, which may ask for any ``Ask``. Returns the number of the first."""
-        header_bytes, longest_bytes = wire.PACKET_HEADER_BYTES + self._overhead_bytes, max(map(len, contents))
+        header_bytes, longest_bytes = wire.PACKET_HEADER_BYTES + self.sizing.overhead_bytes, max(map(len, contents))
         if longest_bytes + header_bytes > DATAGRAM_MAX_BYTES:
             raise ValueError(f"a content of {longest_bytes} bytes does not fit the datagram")
+        self.sizing.longest_bytes = max(self.sizing.longest_bytes, longest_bytes + header_bytes)
         return self.window.push(delivery, contents, contexts, asks, header_bytes)[0].number
 
     def ping(self) -> None:
@@ -210,11 +228,12 @@ class Session:
         self._timers.stop_all()
         self._events.append(SessionClosed(reason, self.window.unacked))
 
-    def take_counter(self) -> tuple[int, int]:
-        """Whose connection id a datagram has, and its counter, which no other has: the owner may have some, too."""
-        self._counter += 1
+    def take_counter(self, count: int = 1) -> tuple[int, int]:
+        """Whose connection id datagrams have, and the first of so many counters: the owner may have some, too."""
+        first = self._counter + 1
+        self._counter += count
         # A connect says where the answer is to go.
-        return (self.peer or self.hello).connection_id, self._counter
+        return (self.peer or self.hello).connection_id, first
 
     def introduce(self, introduction: bytes) -> None:
         """The owner has something else to say to the peer's, if the session is not open yet; see ``Opening``."""
@@ -320,42 +339,20 @@ class Session:
         if self.state in (State.OPEN, State.DRAINING):
             return self._transmit_frames(now_ns)
         if self._goodbye is not None:
-            return self._transmit_goodbye(self._goodbye, now_ns)
+            reason, self._goodbye = self._goodbye, None
+            return self._composing.goodbye(reason, self.mark, now_ns)
         if self.state is State.CLOSED or not self._opening.due:
             return None
         return self._transmit_hello(now_ns)
 
     def poll_run(self, now_ns: int) -> TransmitRun | None:
-        """The next datagrams to send that hold one packet each and nothing else; None: ``poll_transmit`` says what."""
-        run = self._departing.next_run(now_ns) if self.state in (State.OPEN, State.DRAINING) else []
-        if not run:
-            return None
-        connection_id, counter = self.take_counter()
-        self._counter += len(run) - 1
-        asks = self._departing.handle_run_sent(run, counter, now_ns)
-        self._handle_departed(run, now_ns)
-        payloads = [wire.encode_packet(sent.number, sent.delivery, sent.asks, sent.content, self.mark) for sent in run]
-        if asks != run[-1].asks:
-            payloads[-1] = wire.encode_packet(run[-1].number, run[-1].delivery, asks, run[-1].content, self.mark)
-        return TransmitRun(connection_id, counter, payloads, run)
+        """The next datagrams to send with packets and nothing else; None: ``poll_transmit`` says what."""
+        run = self._composing.run(self.mark, now_ns) if self.state in (State.OPEN, State.DRAINING) else None
+        if run is not None:
+            self._handle_departed(run.packets, now_ns)
+        return run
 
     # ---- sending
-
-    def _transmit_goodbye(self, reason: CloseReason, now_ns: int) -> Transmit:
-        self._goodbye = None
-        transmit = Transmit(TransmitKind.DATA, *self.take_counter(), b"")
-        frames: list[bytes] = []
-        room = self._datagram_bytes - self._overhead_bytes - wire.CLOSE_BYTES
-        if reason not in WITHOUT_ACKS:
-            # What arrived here is said with the goodbye, so that the peer need not send it again.
-            answering = self.answering
-            if answering.session_ack.debt.owed:
-                room -= answering.put_ack(transmit, frames, room, now_ns)
-            if answering.store_ack.debt.owed:
-                answering.put_store_ack(transmit, frames, room, self.mark)
-        frames.append(wire.encode_close(reason))
-        transmit.payload = b"".join(frames)
-        return transmit
 
     def _transmit_hello(self, now_ns: int) -> Transmit:
         hello, wait_ns = self._opening.say(now_ns), self._opening.wait_ns
@@ -365,43 +362,20 @@ class Session:
         return Transmit(kind, *self.take_counter(), hello.encode())
 
     def _transmit_frames(self, now_ns: int) -> Transmit | None:
-        sent = self._departing.next_packet(now_ns)
-        answering, probing = self.answering, self._probing
-        ack, store_ack = answering.leaving(now_ns, with_packet=sent is not None)
-        if sent is None and not ack and not store_ack and not probing.ping_due:
+        transmit = self._composing.datagram(self.mark, now_ns)
+        if transmit is None:
             return None
-        room = self._datagram_bytes - (sent.size_bytes if sent else self._overhead_bytes)
-        owed_bytes = answering.due_bytes
-        if sent is not None and owed_bytes and room < owed_bytes:
-            # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
-            sent, room = None, self._datagram_bytes - self._overhead_bytes
-        transmit = Transmit(TransmitKind.DATA, *self.take_counter(), b"")
-        frames: list[bytes] = []
-        if ack:
-            room -= answering.put_ack(transmit, frames, room, now_ns)
-        if store_ack:
-            room -= answering.put_store_ack(transmit, frames, room, self.mark)
-        if ack or store_ack:
-            answering.arm(self._timers)
-        if probing.ping_due and room >= wire.PING_BYTES:
-            probing.ping_due = False
-            frames.append(wire.encode_ping())
-            transmit.ping = True
-            if not self._opening.unconfirmed:
-                self._departing.handle_pinged(self._store_wait, self._ack_timeout_ns, now_ns)
-        if sent is not None:
-            frames.append(self._send(sent, now_ns))
-            transmit.packet = sent
-        transmit.payload = b"".join(frames)
+        if transmit.ack or transmit.store_ack:
+            self.answering.arm(self._timers)
+        if transmit.ping and not self._opening.unconfirmed:
+            self._departing.handle_pinged(self._store_wait, self._ack_timeout_ns, now_ns)
+        if transmit.packet is not None:
+            self._handle_departed([transmit.packet], now_ns)
         return transmit
-
-    def _send(self, sent: SessionPacket, now_ns: int) -> bytes:
-        asks = self._departing.handle_sent(sent, self._counter, now_ns)
-        self._handle_departed([sent], now_ns)
-        return wire.encode_packet(sent.number, sent.delivery, asks, sent.content, self.mark)
 
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         self.idle.handle_packet(now_ns)
+        self.sizing.handle_departed(now_ns)
         durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1]
         if durable:
             self._store_wait.add(durable)
@@ -417,7 +391,7 @@ class Session:
         self.peer = replace(peer, introduction=b"", sent_at_ns=0)
         self.policy = self.policy.agreed(peer.policy)
         self.window.peer_window = peer.policy.window
-        self._datagram_bytes = min(self._settings.max_datagram_bytes, peer.max_datagram_bytes)
+        self.sizing.agree(peer.max_datagram_bytes)
 
     def _open(self, move: Move, now_ns: int) -> None:
         self.state = next_state(self.state, move)
@@ -449,6 +423,17 @@ class Session:
             self.idle.handle_packet(now_ns)
         self._events.append(event)
 
+    def _on_piece(self, piece: wire.PieceFrame, counter: int, now_ns: int) -> None:
+        frame = self.answering.join(piece)
+        if frame is not None:
+            self._on_packet(frame, counter, now_ns)
+
+    def _on_probe_frame(self, frame: wire.ProbeFrame, _counter: int, _now_ns: int) -> None:
+        self.sizing.handle_probe(frame)
+
+    def _on_probed(self, frame: wire.ProbedFrame, _counter: int, now_ns: int) -> None:
+        self.sizing.handle_probed(frame, now_ns)
+
     def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
         self._hear(now_ns)
         self.peer_mark = max(self.peer_mark, run.mark)
@@ -470,7 +455,7 @@ class Session:
             self._timers.stop(Timer.PROBE)
         else:
             self._probing.handle_barren()
-        self._detect_losses(now_ns)
+        self._detect_losses(now_ns, acked)
         if acked or not self._timers.runs(Timer.PROBE):
             self._arm_probe(now_ns)
         if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
@@ -504,8 +489,9 @@ class Session:
         # Whoever said goodbye needs no answer.
         self._goodbye = None
 
-    def _detect_losses(self, now_ns: int) -> None:
-        _, look_again_ns = self.window.detect_losses(now_ns)
+    def _detect_losses(self, now_ns: int, acked: Sequence[SessionPacket] = ()) -> None:
+        lost, look_again_ns = self.window.detect_losses(now_ns)
+        self.sizing.handle_acked(acked, lost)
         if look_again_ns is None:
             self._timers.stop(Timer.LOSS)
         else:
@@ -541,6 +527,7 @@ class Session:
             self._arm_probe(now_ns)
         elif self._probing.is_persistent and self.window.congestion is not None:
             self.window.congestion.handle_persistent_congestion()
+            self.sizing.handle_silence()
 
     def _on_ack_limit(self, _now_ns: int) -> None:
         self.close(CloseReason.ACK_TIMEOUT)
@@ -565,6 +552,9 @@ class Session:
             self.close(CloseReason.IDLE)
         else:
             self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
+
+    def _on_path_mtu(self, now_ns: int) -> None:
+        self.sizing.handle_timer(now_ns)
 
     def _on_pacing(self, _now_ns: int) -> None:
         """Nothing to do: ``poll_transmit`` looks at the pacer itself."""
@@ -632,6 +622,9 @@ _HANDLERS: dict[type, Callable[..., None]] = {
     wire.StoreAckFrame: Session._on_store_ack,
     wire.PingFrame: Session._on_ping,
     wire.CloseFrame: Session._on_close,
+    wire.ProbeFrame: Session._on_probe_frame,
+    wire.ProbedFrame: Session._on_probed,
+    wire.PieceFrame: Session._on_piece,
 }
 
 _EXPIRIES: dict[Timer, Callable[[Session, int], None]] = {
@@ -647,4 +640,5 @@ _EXPIRIES: dict[Timer, Callable[[Session, int], None]] = {
     Timer.DRAIN_LIMIT: Session._on_drain_limit,
     Timer.STORE_ACK_DELAY: Session._on_ack_delay,
     Timer.QUIET: Session._on_quiet,
+    Timer.PATH_MTU: Session._on_path_mtu,
 }

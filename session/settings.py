@@ -36,7 +36,8 @@ class SessionSettings:
         connect_timeout_s: how long a connection may take (MSMQ: session initialization timer).
         cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``).
         drain_timeout_s: how long a draining session waits for its last acks.
-        max_datagram_bytes: largest datagram to send, headers and tag included.
+        max_datagram_bytes: largest datagram to send, headers and tag included, where the path carries it: UDP begins
+            with 1,200 bytes and probes for more (``session.path_mtu``). With 1,200 or less nothing is probed.
         congestion: how this end shares the network with what it sends over UDP: ``"newreno"`` takes every loss for
             congestion; ``"bbr"`` measures what the path delivers, and does not mind losses by chance.
     """
@@ -54,7 +55,7 @@ class SessionSettings:
     connect_timeout_s: float = 10.0
     cleanup_interval_s: float = 300.0
     drain_timeout_s: float = 5.0
-    max_datagram_bytes: int = 1_200
+    max_datagram_bytes: int = 32_000
     congestion: str = "newreno"
 
     def __post_init__(self) -> None:

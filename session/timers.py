@@ -34,6 +34,8 @@ class Timer(IntEnum):
     """What is on our disk has waited long enough: send the store ack."""
     QUIET = 11
     """Nothing came for a while after everything was acknowledged: the owner may wait for more, and want to ask."""
+    PATH_MTU = 12
+    """A probe of the path has not been answered: send another, or take that size for too large."""
 
 
 class Timers:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from triack.base.reasons import DropReason
+from triack.transport.fragmenting import Fragmenting
 from triack.transport.resolve import SocketAddress
 from triack.transport.routes import ROUTES_MAX
 
@@ -41,7 +42,8 @@ _SIZE = struct.Struct("@H")  # what UDP_SEGMENT takes
 _GRO_SIZE = struct.Struct("@i")  # what UDP_GRO gives
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_GRO_SIZE.size) if sys.platform != "win32" else 0  # what Windows does not have
 _TOO_LONG = (errno.EINVAL, errno.EMSGSIZE)
-"""A datagram of a run is longer than the path carries in one piece. Alone the system sends it in fragments."""
+"""A datagram of a run is longer than the path carries in one piece. Alone the system sends it in fragments, if it
+may (``fragmenting``)."""
 
 
 def offers_batches(sock: socket.socket) -> bool:
@@ -82,7 +84,7 @@ class BatchedSocket:
 
     Args:
         sock: bound, and not blocking; closed with this.
-        drops: counts ``closed``, ``send-error`` and ``receive-error``.
+        drops: counts ``closed``, ``too-large``, ``send-error`` and ``receive-error``.
         on_arrived: called with datagrams that came from one address.
     """
 
@@ -96,6 +98,7 @@ class BatchedSocket:
         self._buffer = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
         self._longest_bytes: dict[SocketAddress, int] = {}
+        self._fragmenting = Fragmenting(sock)
         self._turn = asyncio.Lock()
         self._room: asyncio.Future[None] | None = None
         self._is_closed = False
@@ -115,6 +118,7 @@ class BatchedSocket:
     async def _send_run(self, run: list[bytes], sockaddr: SocketAddress) -> bool:
         """Send what leaves together. Returns False when none of it has left, and each is to be tried alone."""
         while not self._is_closed:
+            self._fragmenting.choose(len(run[0]))
             try:
                 if len(run) == 1:
                     self._sock.sendto(run[0], sockaddr)
@@ -127,7 +131,7 @@ class BatchedSocket:
                 if len(run) > 1:
                     self._handle_refused(error, len(run[0]), sockaddr)
                     return False
-                self._drops[DropReason.SEND_ERROR] += 1
+                self._drops[DropReason.TOO_LARGE if error.errno == errno.EMSGSIZE else DropReason.SEND_ERROR] += 1
                 return True
             else:
                 return True

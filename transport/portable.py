@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from collections.abc import Callable
 import asyncio_dgram
 
 from triack.base.reasons import DropReason
+from triack.transport.fragmenting import Fragmenting
 from triack.transport.resolve import SocketAddress
 
 __all__ = ["PortableSocket"]
@@ -26,11 +28,13 @@ class PortableSocket:
     def __init__(
         self,
         stream: asyncio_dgram.aio.DatagramServer,
+        sock: socket.socket,
         drops: Counter[DropReason],
         on_arrived: Callable[[list[bytes], SocketAddress], None],
     ) -> None:
         self.sockname: SocketAddress = stream.sockname
         self._stream = stream
+        self._fragmenting = Fragmenting(sock)
         self._drops = drops
         self._on_arrived = on_arrived
         self._pumping = asyncio.create_task(self._pump())
@@ -43,7 +47,7 @@ class PortableSocket:
 
         Args:
             sock: it is closed with this.
-            drops: counts ``closed``, ``send-error`` and ``receive-error``.
+            drops: counts ``closed``, ``too-large``, ``send-error`` and ``receive-error``.
             on_arrived: called with datagrams that came from one address.
         """
         stream = await asyncio_dgram.from_socket(sock)
@@ -51,7 +55,7 @@ class PortableSocket:
         with contextlib.suppress(AttributeError):  # the transports of other event loops have no such limit
             # asyncio-dgram shows no other way to its transport.
             stream._transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]  # noqa: SLF001
-        return cls(stream, drops, on_arrived)
+        return cls(stream, sock, drops, on_arrived)
 
     async def send(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
         """Send each once, in order; what cannot leave is counted."""
@@ -61,12 +65,13 @@ class PortableSocket:
     async def _send_one(self, datagram: bytes, sockaddr: SocketAddress) -> None:
         # asyncio-dgram raises the errors of earlier datagrams before it sends this one: try again after each.
         for _ in range(STALE_ERRORS_MAX):
+            self._fragmenting.choose(len(datagram))
             try:
                 await self._stream.send(datagram, sockaddr)
             except asyncio_dgram.TransportClosed:
                 self._drops[DropReason.CLOSED] += 1
-            except OSError:
-                self._drops[DropReason.SEND_ERROR] += 1
+            except OSError as error:
+                self._drops[DropReason.TOO_LARGE if error.errno == errno.EMSGSIZE else DropReason.SEND_ERROR] += 1
                 continue
             return
 

@@ -66,6 +66,8 @@ RIGHT: dict[str, set[str]] = {
     "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
     "removed": {"claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost"},
     "ping_sent": {"ack_timeout", "silence", "silent_end"},
+    "path_size": {"path_size", "silent_end"},
+    "probe_received": {"path_size", "ack_timeout", "silence", "silent_end"},
     "hold_received": {"resend_tiers", "claims"},
     "resend_scheduled": {"resend_tiers", "claims"},
     "session_closed": {

@@ -3,7 +3,7 @@
 from math import ceil
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import DIED, OVERTAKEN, POLICIES
+from proof.planted.stories import DIED, NARROW, OVERTAKEN, POLICIES
 from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTrigger
@@ -12,9 +12,11 @@ from triack.queues.handshake import Handshakes
 from triack.queues.link import Link
 from triack.session import session
 from triack.session.departing import Departing
+from triack.session.path_mtu import PathMtu, SizeProbe
 from triack.session.policy import Policy
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import SessionAck
+from triack.session.sizing import Sizing
 from triack.session.states import State
 from triack.session.store_ack import StoreAck
 from triack.session.timers import Timer
@@ -137,6 +139,31 @@ def _open_with_connect(patch: Patch) -> None:
 @BUGS.by_search("every session has the same connection id", OLD_DATAGRAMS, "went from open to accepting")
 def _connection_id(patch: Patch) -> None:
     patch.setattr(Handshakes, "_connection_id", lambda self: 7)
+
+
+@BUGS.by_seeds("datagrams grow before the answer to their probe")
+def _unproved(patch: Patch) -> None:
+    poll_probe = PathMtu.poll_probe
+
+    def hasty(self: PathMtu) -> SizeProbe | None:
+        probe = poll_probe(self)
+        if probe is not None:
+            self.size_bytes = max(self.size_bytes, probe.size_bytes)
+        return probe
+
+    patch.setattr(PathMtu, "poll_probe", hasty)
+
+
+@BUGS.by_search("a lost probe of the path is taken for congestion", NARROW, "though no packet was lost")
+def _probe_is_congestion(patch: Patch) -> None:
+    handle_timer = Sizing.handle_timer
+
+    def alarmed(self: Sizing, now_ns: int) -> None:
+        handle_timer(self, now_ns)
+        if self._share is not None:
+            self._share.window.handle_persistent_congestion()
+
+    patch.setattr(Sizing, "handle_timer", alarmed)
 
 
 @BUGS.by_seeds("nobody connects again")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from proof.window import compare
 from triack.base.ack_trigger import terms_of
+from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
@@ -21,6 +22,7 @@ from triack.queues.quotas import Limits, Quota, WhenFull
 from triack.queues.reconnect import Reconnect
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
+from triack.session.congestion import INITIAL_WINDOW_PACKETS
 from triack.session.settings import SessionSettings
 from triack.tools.replay.files import parse_records
 from triack.tools.sim.faults import Faults
@@ -284,6 +286,19 @@ def _died() -> str:
         return "ten seconds after its peer died, the sender still waits" if waits else ""
 
 
+def _narrow() -> str:
+    """A path that carries little more than the base, and loses nothing else."""
+    with _hosts(NodeSettings(), NodeSettings()) as pair:
+        pair.network.narrow(pair.sender.address, pair.receiver.address, 1_300)
+        pair.send("q", BODIES)
+        pair.world.run(60 * SECOND)
+        (conversation,) = pair.sender.live.handshakes.conversations.values()
+        congestion = conversation.session.window.congestion
+        assert congestion is not None
+        window_bytes, least_bytes = congestion.window_bytes, INITIAL_WINDOW_PACKETS * DATAGRAM_BASE_BYTES
+        return f"the window is {window_bytes} bytes, though no packet was lost" if window_bytes < least_bytes else ""
+
+
 FORBIDDEN = Story("a queue for others", _forbidden)
 FULL = Story("a full queue", _full)
 REFUSED = Story("a full queue that refuses", _refused)
@@ -294,4 +309,5 @@ EVENTS = Story("acknowledgement events", _events)
 LOST = Story("a lost session", _lost)
 REPLACED = Story("a replaced peer", _replaced)
 DIED = Story("a peer that died", _died)
-ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST, REPLACED, DIED)
+NARROW = Story("a narrow path", _narrow)
+ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST, REPLACED, DIED, NARROW)

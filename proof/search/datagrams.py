@@ -26,7 +26,10 @@ from triack.session.frames import (
     Frame,
     Hello,
     PacketFrame,
+    PieceFrame,
     PingFrame,
+    ProbedFrame,
+    ProbeFrame,
     StoreAckFrame,
     decode_frames,
 )
@@ -184,10 +187,12 @@ def _describe(frame: Frame) -> str:
             return f"session ack {_numbers(frame.cumulative, frame.ranges)}"
         case StoreAckFrame():
             return f"store ack {_numbers(frame.cumulative, frame.ranges)}"
-        case PingFrame():
-            return "ping"
+        case PingFrame() | ProbeFrame() | ProbedFrame():
+            return type(frame).__name__.removesuffix("Frame").lower()
         case CloseFrame():
             return f"goodbye: {frame.reason.value}"
+        case PieceFrame():
+            return f"bytes {frame.offset} to {frame.offset + len(frame.content)} of packet {frame.number}"
 
 
 def _numbers(cumulative: int, ranges: list[tuple[int, int]]) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from triack.base.ack_trigger import AckTrigger
+from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import Delivery
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
@@ -75,6 +76,7 @@ def settings_of(scope: Scope) -> NodeSettings:
     """The settings of both nodes. Waits are short, so that fair runs are."""
     return NodeSettings(
         session=SessionSettings(
+            max_datagram_bytes=DATAGRAM_BASE_BYTES,  # nothing to probe for: a search has enough to do
             max_unacked_packet=scope.window,
             ack_trigger=AckTrigger(count=scope.ack_count),
             cleanup_interval_s=20.0,

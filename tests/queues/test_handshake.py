@@ -23,6 +23,8 @@ from triack.session.settings import SessionSettings
 from triack.tools.sim import residents
 from triack.tools.sim.faults import Faults
 
+UNPROBED = NodeSettings(session=SessionSettings(max_datagram_bytes=1_200))
+
 # On the wire.
 
 
@@ -387,7 +389,7 @@ def _keyed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None:
     """What one peer sealed is nothing in the conversation of another; a full datagram has the size that was agreed."""
     world = PlainWorld(1)
-    a, b, c = world.node("a"), world.node("b"), world.node("c")
+    a, b, c = world.node("a", UNPROBED), world.node("b"), world.node("c")
     heard: dict[str, list[bytes]] = {a.address: [], c.address: []}
     world.network.tap = lambda data, sender, _to: heard[sender].append(data) if sender in heard else None
     bodies = [bytes([number]) * 3_000 for number in range(9)]
@@ -407,7 +409,7 @@ def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None
 def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
     """Full packets both ways, with the acks of a bad network on them."""
     world = PlainWorld(1, Faults(loss=0.2, reorder=0.5))
-    a, b = world.node("a"), world.node("b")
+    a, b = world.node("a", UNPROBED), world.node("b")
     sizes: list[int] = []
     world.network.tap = lambda data, _sender, _to: sizes.append(len(data))
     for _ in range(20):

@@ -16,6 +16,7 @@ from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.mailbox import Mailbox
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
+from triack.session.settings import SessionSettings
 
 SLOW = NodeSettings(order=OrderSettings(order_ack_idle_s=2.0))
 """Time to see what happens before an order ack is due."""
@@ -175,7 +176,7 @@ def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest
 def test_runs_of_one_stream_are_one_record(delivery: Delivery) -> None:
     """However many packets a commit holds, what is committed side by side is told of in one line."""
     world = PlainWorld(1)
-    a, b = world.node("a"), world.node("b")
+    a, b = world.node("a", NodeSettings(session=SessionSettings(max_datagram_bytes=1_200))), world.node("b")
     a.send(b, "q", b"warm", delivery=delivery)
     world.run(3 * SECOND)
     b.commit_ns = 100 * MS

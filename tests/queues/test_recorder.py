@@ -54,6 +54,8 @@ FIELDS = {
     "store_ack_sent": {"session", "cumulative", "ranges", "trigger", "pending"},
     "store_ack_received": {"session", "ranges"},
     "ping_sent": {"session"},
+    "path_size": {"session", "size"},
+    "probe_received": {"session", "size"},
     "committed": STREAM | {"first", "last", "count", "queue"},
     "rejected": STREAM | {"number", "reason"},
     "order_ack_sent": {"origin", "lane", "sequence", "number", "peer"},

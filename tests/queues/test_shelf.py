@@ -3,7 +3,9 @@
 import tracemalloc
 from dataclasses import fields, replace
 from itertools import count
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,6 +142,47 @@ def test_expired_packets_are_found_wherever_they_are() -> None:
         assert shelf.next_expiry_ms == (200 if left else None)
     assert {one.number % 3 for one in take_all(shelf)} == {0}
     assert shelf.next_expiry_ms is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_are_changed_in_any_order(seed: int) -> None:
+    """Each change is there when the block is read again, however often others were changed in between."""
+    random = Random(seed)
+    places = [place for place in range(1, 6 * PER_BLOCK) if place % 11]
+    shelf, left = shelf_of([packet(place) for place in places[: 4 * PER_BLOCK]]), places[: 4 * PER_BLOCK]
+    for place in places[4 * PER_BLOCK :]:
+        for gone in random.choices(left, k=2):
+            assert shelf.remove(gone) is (gone in left)
+            left = [one for one in left if one != gone]
+        shelf.add(packet(place))
+        left.append(place)
+        if random.random() < 0.01 and len(left) > 2 * PER_BLOCK:
+            off = [one.place for one in shelf.take()]
+            assert off == left[: len(off)]
+            left = left[len(off) :]
+    assert [one.place for one in shelf.walk(0)] == left
+    assert [one.place for one in take_all(shelf)] == left
+
+
+def test_packets_of_one_sender_take_a_few_bytes_each() -> None:
+    """However many nobody has read: a million are five megabytes."""
+    packets = 40 * PER_BLOCK
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        shelf = Shelf()
+        for place in range(1, packets + 1):
+            one = packet(place)
+            one.sent_at_ms, one.size_bytes = 1_700_000_000_000 + place * 7 // 3, 1_000 + place * place % 97
+            one.charged_bytes = one.size_bytes
+            shelf.add(one)
+        taken = tracemalloc.get_traced_memory()[0] - before
+        assert taken < 10 * packets
+        for place in range(1, packets, PER_BLOCK // 2):
+            shelf.remove(place)
+        assert tracemalloc.get_traced_memory()[0] - before < 10 * packets
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_packet_takes_little_more_than_its_record() -> None:

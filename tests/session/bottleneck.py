@@ -4,7 +4,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
 
-from tests.session.pair import OVERHEAD_BYTES, make_hello, make_session
+from tests.session.pair import OVERHEAD_BYTES, make_hello, make_session, unprobed
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.session.events import PacketArrived, Transmit, TransmitKind
@@ -39,7 +39,7 @@ class Flow:
         self._random = Random(len(link.flows))
         self._ready_at_ns = 0
         overhead = OVERHEAD_BYTES + PACKET_HEADER_BYTES
-        self._content = bytes(settings.max_datagram_bytes - overhead)
+        self._content = bytes(unprobed(settings).max_datagram_bytes - overhead)
         self.ends: list[Session] = [
             make_session(1, settings, scheme=scheme),
             make_session(2, settings, scheme=scheme, peer=make_hello(1, settings)),

@@ -2,7 +2,9 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
+from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import MS, SECOND
@@ -29,10 +31,18 @@ OVERHEAD_BYTES = 36
 """What the channel takes of a datagram; a session believes whatever it is told."""
 
 
+def unprobed(settings: SessionSettings) -> SessionSettings:
+    """The same without probes of the path, unless a test names a size: most tests count datagrams."""
+    is_default = settings.max_datagram_bytes == DEFAULTS.max_datagram_bytes
+    return replace(settings, max_datagram_bytes=DATAGRAM_BASE_BYTES) if is_default else settings
+
+
 def make_hello(node: int, settings: SessionSettings = DEFAULTS, sent_at_ns: int = 0) -> Hello:
     """The hello of node 1 (initiator) or 2 (acceptor); the connection id is the node's number."""
     introduction = b"node-%d" % node
-    return Hello.of(settings, session_id=7, connection_id=node, sent_at_ns=sent_at_ns, introduction=introduction)
+    return Hello.of(
+        unprobed(settings), session_id=7, connection_id=node, sent_at_ns=sent_at_ns, introduction=introduction
+    )
 
 
 def make_session(
@@ -40,7 +50,7 @@ def make_session(
 ) -> Session:
     """One end of session 7; it accepts when it has a peer's hello."""
     return Session(
-        settings,
+        unprobed(settings),
         session_id=7,
         connection_id=node,
         introduction=b"node-%d" % node,
@@ -157,8 +167,9 @@ class Pair:
         while True:
             while self.by_run and (run := session.poll_run(self.now_ns)) is not None:
                 self.longest_run = max(self.longest_run, len(run.packets))
-                each = enumerate(zip(run.payloads, run.packets, strict=True), run.counter)
-                for counter, (payload, packet) in each:
+                is_cut = len(run.packets) < len(run.payloads)
+                packets = run.packets * len(run.payloads) if is_cut else run.packets
+                for counter, (payload, packet) in enumerate(zip(run.payloads, packets, strict=True), run.counter):
                     yield Transmit(TransmitKind.DATA, run.connection_id, counter, payload, packet)
             transmit = session.poll_transmit(self.now_ns)
             if transmit is None:

@@ -110,7 +110,7 @@ def test_a_process_that_is_late_for_its_turn_makes_up_for_it(late_ms: int, sent_
 @pytest.mark.plain
 def test_a_late_process_says_so_to_its_controller(late_ns: int) -> None:
     """What it sends next shows its own rate, and not that of the path."""
-    share, rtt = NetworkShare(SessionSettings(congestion="bbr"), 0, 0), measured(100 * MS)
+    share, rtt = NetworkShare(SessionSettings(congestion="bbr"), DATAGRAM, 0, 0), measured(100 * MS)
     while (ready_ns := share.ready_at_ns(rtt, 0)) <= 0:
         share.handle_sent(DATAGRAM, TERMS)
     now_ns = ready_ns + late_ns
@@ -121,7 +121,7 @@ def test_a_late_process_says_so_to_its_controller(late_ns: int) -> None:
 
 def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
     """There is nothing to spread over yet."""
-    share = NetworkShare(SessionSettings(), 0, 0)
+    share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
     for _ in range(100):
         assert share.ready_at_ns(RoundTrip(), 7) == 7
         share.handle_sent(DATAGRAM, TERMS)
@@ -130,7 +130,7 @@ def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
 @pytest.mark.parametrize("window", [4, 30, 80])
 def test_what_goes_by_the_run_is_what_the_pacer_lets_go_one_by_one(window: int) -> None:
     """As many at a time, and the ask for an ack with the same packets."""
-    single, by_run = NetworkShare(SessionSettings(), 0, 0), NetworkShare(SessionSettings(), 0, 0)
+    single, by_run = NetworkShare(SessionSettings(), DATAGRAM, 0, 0), NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
     rtt, sent, asked = measured(20 * MS), [0, 0], [list[int](), list[int]()]
     for share in (single, by_run):
         share.window.window_bytes = window * DATAGRAM
@@ -150,7 +150,7 @@ def test_a_share_is_paced_by_its_own_window() -> None:
     """A window that halves lets datagrams go half as fast."""
     waits = []
     for halve in (False, True):
-        share, rtt = NetworkShare(SessionSettings(congestion="newreno"), 0, 0), measured(100 * MS)
+        share, rtt = NetworkShare(SessionSettings(congestion="newreno"), DATAGRAM, 0, 0), measured(100 * MS)
         if halve:
             share.window.handle_lost(DATAGRAM, (1, True), now_ns=2)
         for _ in range(10):
@@ -162,13 +162,13 @@ def test_a_share_is_paced_by_its_own_window() -> None:
 
 def test_the_settings_choose_the_controller() -> None:
     """By its name."""
-    shares = [NetworkShare(SessionSettings(congestion=name), 0, 0) for name in ("bbr", "newreno")]
+    shares = [NetworkShare(SessionSettings(congestion=name), DATAGRAM, 0, 0) for name in ("bbr", "newreno")]
     assert [share.window.name for share in shares] == ["bbr", "newreno"]
 
 
 def test_an_ack_is_asked_for_eight_times_in_a_window() -> None:
     """Of 80 datagrams every tenth; but not where the peer acknowledges within half of them by itself."""
-    share = NetworkShare(SessionSettings(), 0, 0)
+    share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
     share.window.window_bytes = 80 * DATAGRAM
     asked = [number for number in range(1, 81) if share.handle_sent(DATAGRAM, TERMS)]
     assert asked == list(range(10, 81, 10))
@@ -177,7 +177,7 @@ def test_an_ack_is_asked_for_eight_times_in_a_window() -> None:
 
 
 def test_who_has_nothing_more_to_send_does_not_ask_before_half_of_the_window_is_spent() -> None:
-    share = NetworkShare(SessionSettings(), 0, 0)
+    share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
     share.window.window_bytes = 80 * DATAGRAM
     spare = [(number, (80 - number) * DATAGRAM) for number in range(1, 61)]
     asked = [number for number, left in spare if share.handle_sent(DATAGRAM, TERMS, spare_bytes=left)]
@@ -187,7 +187,7 @@ def test_who_has_nothing_more_to_send_does_not_ask_before_half_of_the_window_is_
 def test_half_of_a_window_holds_many_small_packets() -> None:
     """Twenty of 200 bytes are in half of 8,000: who acknowledges twenty is not asked, and who 21 is."""
     for count, asks in ((20, False), (21, True)):
-        share = NetworkShare(SessionSettings(), 0, 0)
+        share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
         share.window.window_bytes = 8_000
         terms = AckTerms(count=count, bytes_=None, delay_ns=MS)
         assert any(share.handle_sent(200, terms) for _ in range(40)) is asks

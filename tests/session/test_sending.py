@@ -46,6 +46,17 @@ def ack(
     return window.handle_ack(cumulative, ranges, 10 * highest if echo is None else echo, delay_ns, now_ns)
 
 
+def look(window: SendWindow, now_ns: int) -> tuple[int, int | None]:
+    """How many packets count as lost now, and when to look again."""
+    lost, again_ns = window.detect_losses(now_ns)
+    return len(lost), again_ns
+
+
+def losses(window: SendWindow, now_ns: int) -> int:
+    """How many packets count as lost now."""
+    return look(window, now_ns)[0]
+
+
 def test_numbers_start_at_one() -> None:
     """And grow by one."""
     assert [sent.number for sent in push(make(), 3)] == [1, 2, 3]
@@ -119,9 +130,9 @@ def test_three_acknowledged_later_make_a_packet_lost() -> None:
     window = make(8)
     first, *_ = send(window, 8)
     ack(window, 0, [(2, 3)], RTT_NS)
-    assert window.detect_losses(RTT_NS)[0] == 0
+    assert losses(window, RTT_NS) == 0
     ack(window, 0, [(2, 4)], RTT_NS)
-    assert window.detect_losses(RTT_NS) == (1, None)
+    assert look(window, RTT_NS) == (1, None)
     assert first.state is PacketState.LOST
     assert window.peek() is first
 
@@ -131,9 +142,9 @@ def test_nine_eighths_of_a_round_trip_make_a_packet_lost() -> None:
     window = make(8)
     first, second = send(window, 2)
     ack(window, 0, [(2, 2)], second.sent_at_ns + RTT_NS)
-    assert window.detect_losses(second.sent_at_ns + RTT_NS) == (0, LOSS_NS)
-    assert window.detect_losses(LOSS_NS - 1) == (0, LOSS_NS)
-    assert window.detect_losses(LOSS_NS) == (1, None)
+    assert look(window, second.sent_at_ns + RTT_NS) == (0, LOSS_NS)
+    assert look(window, LOSS_NS - 1) == (0, LOSS_NS)
+    assert look(window, LOSS_NS) == (1, None)
     assert first.state is PacketState.LOST
 
 
@@ -142,7 +153,7 @@ def test_nothing_is_lost_without_evidence() -> None:
     window = make(8)
     send(window, 8)
     ack(window, 3, [], RTT_NS)
-    assert window.detect_losses(10 * RTT_NS) == (0, None)
+    assert look(window, 10 * RTT_NS) == (0, None)
 
 
 def test_lost_packets_go_first_and_keep_their_numbers() -> None:
@@ -151,7 +162,7 @@ def test_lost_packets_go_first_and_keep_their_numbers() -> None:
     sent = send(window, 6)
     push(window, 1)
     ack(window, 0, [(3, 6)], RTT_NS)
-    assert window.detect_losses(RTT_NS)[0] == 2
+    assert losses(window, RTT_NS) == 2
     for expected in (1, 2, 7):
         again = window.peek()
         assert again is not None
@@ -176,11 +187,11 @@ def test_the_echo_tells_which_sending_arrived() -> None:
     window = make(8)
     first, *_, sixth = send(window, 6)
     ack(window, 0, [(2, 4)], RTT_NS)
-    assert window.detect_losses(RTT_NS)[0] == 1
+    assert losses(window, RTT_NS) == 1
     transmit(window, first, RTT_NS)
     assert ack(window, 4, [], 2 * RTT_NS, echo=70) == [first]
     assert window._rtt.latest_ns == RTT_NS  # noqa: SLF001
-    assert window.detect_losses(2 * RTT_NS)[0] == 2
+    assert losses(window, 2 * RTT_NS) == 2
     assert sixth.state is PacketState.LOST
 
 
@@ -195,7 +206,7 @@ def test_an_echo_of_the_first_sending_proves_nothing_of_the_second() -> None:
     send(window, 2, RTT_NS)
     assert ack(window, 4, [], 2 * RTT_NS, echo=10) == [first]
     assert window._rtt.smoothed_ns == before_ns  # noqa: SLF001
-    assert window.detect_losses(9 * RTT_NS) == (0, None)
+    assert look(window, 9 * RTT_NS) == (0, None)
 
 
 def test_an_echo_counts_once() -> None:
@@ -300,7 +311,7 @@ def test_losses_of_one_ack_halve_the_congestion_window_once() -> None:
     before = congestion.window_bytes
     ack(window, 0, [(7, 10)], RTT_NS)
     grown = congestion.window_bytes
-    assert window.detect_losses(RTT_NS)[0] == 6
+    assert losses(window, RTT_NS) == 6
     assert congestion.window_bytes == grown // 2 >= before // 2
 
 
@@ -369,7 +380,7 @@ def test_for_a_search_time_passes_as_it_likes() -> None:
         window.refresh(1_000 * MS)
         if long_ago:
             window.expire()
-        assert window.detect_losses(1_000 * MS)[0] == long_ago
+        assert losses(window, 1_000 * MS) == long_ago
 
 
 def test_for_a_search_order_and_counts_are_forgotten() -> None:

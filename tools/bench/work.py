@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, Literal
 
 from triack.base.errors import UsageError
+from triack.session.settings import SessionSettings
 
 __all__ = ["HEAD_BYTES", "RING", "Mode", "Work", "index_of", "is_plain", "make_ring", "noise_of", "stamp_of", "stamped"]
 
@@ -49,7 +50,7 @@ class Work:
     delivery: str = "transactional"
     window: int = 1_024
     transport: str = "udp"
-    datagram_bytes: int = 1_200
+    datagram_bytes: int = SessionSettings().max_datagram_bytes
     congestion: str = "newreno"
     rate: int = 2_000
     seconds: float = 5.0

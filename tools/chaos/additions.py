@@ -1,4 +1,4 @@
-"""What seeds have got since they were drawn first: addresses of both transports, and permissions that come and go.
+"""What seeds have got since they were drawn first: addresses of both transports, narrow paths, changing permissions.
 
 Each draws from a chance of its own, so that a seed does what it always did, and the addition besides.
 """
@@ -6,12 +6,20 @@ Each draws from a chance of its own, so that a seed does what it always did, and
 from dataclasses import replace
 from random import Random
 
-from triack.tools.chaos.plan import DISHONEST, Fault, Plan
+from triack.tools.chaos.plan import DISHONEST, Fault, HostPlan, Plan
 
-__all__ = ["mix_transports", "waver"]
+__all__ = ["mix_transports", "narrow", "waver"]
 
 MIXED_SHARE = 0.6
 """Of the plans in which somebody moves."""
+NARROW_SHARE = 1 / 4
+"""Of the plans over UDP."""
+NARROWS_MAX = 2
+"""Times that a path changes, each way."""
+WANTED_BYTES = (1_200, 9_000, 32_000, 65_535)
+"""Ends that do not agree are among them, and one that probes nothing."""
+CARRIED_BYTES = (0, 1_200, 1_300, 1_472, 5_000, 8_972, 40_000)
+"""0 for whatever comes; never less than the base."""
 WAVERING_SHARE = 1 / 12
 """Of the plans that can have it: a block of 250 seeds has it more than ten times."""
 WAVERS_MAX = 3
@@ -24,6 +32,27 @@ def mix_transports(plan: Plan, random: Random) -> Plan:
         return plan
     hosts = tuple(replace(host, others=tuple(_either(other, random) for other in host.others)) for host in plan.hosts)
     return replace(plan, hosts=hosts)
+
+
+def narrow(plan: Plan, random: Random) -> Plan:
+    """Paths that carry only so long datagrams, each way its own, and others later; and nodes that want longer ones."""
+    if plan.hosts[0].address.startswith("tcp:") or random.random() >= NARROW_SHARE:
+        return plan
+    hosts = tuple(_wants(host, random.choice(WANTED_BYTES)) for host in plan.hosts)
+    faults = [
+        Fault(at_ns=at_ns, kind="narrow", host=one, other=other, after=random.choice(CARRIED_BYTES))
+        for one in range(len(hosts))
+        for other in range(len(hosts))
+        for at_ns in (0, *(random.randrange(plan.faults_end_ns) for _ in range(random.randint(0, NARROWS_MAX))))
+        if one != other
+    ]
+    by_time = tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns))
+    return replace(plan, hosts=hosts, faults=by_time)
+
+
+def _wants(host: HostPlan, most_bytes: int) -> HostPlan:
+    session = replace(host.settings.session, max_datagram_bytes=most_bytes)
+    return replace(host, settings=replace(host.settings, session=session))
 
 
 def _either(address: str, random: Random) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from triack.base.units import MS, SECOND
-from triack.tools.chaos.additions import mix_transports, waver
+from triack.tools.chaos.additions import mix_transports, narrow, waver
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
@@ -59,7 +59,8 @@ def draw(seed: int) -> Plan:
     is_secure = random.random() >= INSECURE_CHANCE
     plan = Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
     plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
-    return _with_packets(waver(plan, world.chance("wavering")), world.chance("packets"))
+    plan = narrow(waver(plan, world.chance("wavering")), world.chance("narrow paths"))
+    return _with_packets(plan, world.chance("packets"))
 
 
 def _with_packets(plan: Plan, random: Random) -> Plan:

@@ -33,7 +33,8 @@ class Fault:
             ``disk-error`` (as ``call`` says, once or until it is repaired), ``disk-full``, ``move`` (to the address of
             that number ``after``, down for ``for_ns``), ``rotate`` (another key within ``for_ns``), ``revoke`` (of the
             ``other`` by the host), ``forbid`` (the host forbids the ``other`` the queue of the stream of number
-            ``after``), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of ``DISHONEST``.
+            ``after``), ``narrow`` (datagrams to the ``other`` have at most ``after`` bytes, 0 for any, from now on for
+            good), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of ``DISHONEST``.
         host, other: indices of hosts.
         after: effects or calls until it strikes.
         for_ns: how long it lasts.

@@ -254,6 +254,9 @@ class _Scene:
         if fault.kind == "rebind":
             self.network.rebind(one)
             return
+        if fault.kind == "narrow":
+            self.network.narrow(one, other, fault.after)
+            return
         if fault.kind == "clog":
             self.network.clog(one, other)
             self.world.at(fault.for_ns, lambda: self.network.unclog(one, other))

@@ -233,6 +233,12 @@ CHECKS: Final[dict[str, Check]] = {
         "MSMQ CleanupInterval; MS-MQQB 3.1.6.2",
         "how long it has been open without a packet, and the interval",
     ),
+    "path_size": Check(
+        "An end of a session sends no datagrams longer than a probe that has come to the other end.",
+        "What the path does not carry is lost each time, and a session that sends it stands still.",
+        "RFC 8899; session/path_mtu.py",
+        "the size in force, and the longest probe that has come",
+    ),
     "close_without_full_resend": Check(
         "After a failed session the next one carries every unacknowledged packet of its lanes, none skipped.",
         "What is skipped waits for a resend tier, or for ever.",
@@ -298,6 +304,9 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "session/session": ("silent_end", "ack_from_nowhere"),
     "session/probing": ("ack_timeout", "silence"),
     "session/policy": ("policy",),
+    "session/path_mtu": ("path_size",),
+    "session/pieces": ("wire", "ack_unsent"),
+    "session/sizing": ("path_size",),
     "session/session_ack": ("ack_unsent", "ack_taken_back"),
     "session/states": ("silent_end",),
     "session/store_ack": ("store_ack_unsent", "ack_taken_back", "store_ack_late"),

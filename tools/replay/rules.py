@@ -56,6 +56,12 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "lost": "A loss is an estimate; the resend that follows from it is judged by `wire`.",
         "acked": ("ack_unreceived", "ack_from_nowhere"),
     },
+    "session/path_mtu.py": {
+        **dict.fromkeys(("wanted", "confirmed", "narrowed", "found", "raise"), ("path_size",)),
+        "unanswered": "The end goes on with what needs no proof.",
+        "black_hole": "That datagrams were lost for their size is an estimate; what is used then needs no proof.",
+        "moved": "Addresses that a peer is found at are in no record; what is used then needs no proof.",
+    },
     "session/bbr.py": dict.fromkeys(
         ("full", "drained", "stale", "probe", "refilled", "sated", "measured"),
         "An estimate of what the network takes; the window that was agreed on bounds it, and that is judged.",
@@ -137,7 +143,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "connect_timeout_s": "A session that never opened promised nothing.",
         "cleanup_interval_s": ("idle_close", "idle_open"),
         "drain_timeout_s": "A session that drains is told apart from an open one by its end alone.",
-        "max_datagram_bytes": "Records have the bytes of packets, not of datagrams.",
+        "max_datagram_bytes": ("path_size",),
         "congestion": "It shares the network; the window that was agreed on bounds it, and that is judged.",
     },
     "ordering/settings.py OrderSettings": {

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 from triack.tools.replay.answer_check import Answers
 from triack.tools.replay.findings import LATE_NS, Due, Opening, Output, Record
 from triack.tools.replay.idle_check import Quiet, judge_close, judge_open
+from triack.tools.replay.path_check import PathSizes, judge_sizes
 from triack.tools.replay.policy_check import judge_policy
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, Run, Runs, packets_of
@@ -21,6 +22,7 @@ from triack.tools.replay.silence_check import Left, Silence, judge_patience, jud
 
 QUIET_AFTER_END: Final = (
     "session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received", "ping_sent",
+    "path_size", "probe_received",
 )  # fmt: skip
 """What only a session that is not over does; its last acks may leave with the goodbye."""
 OVER_NS: Final = 60_000_000_000
@@ -63,6 +65,7 @@ class End:
         "left",
         "life",
         "opened",
+        "path",
         "quiet",
         "received",
         "sent",
@@ -91,6 +94,7 @@ class End:
         self.silence = Silence()
         self.store_silence = Silence()
         self.left = Left()
+        self.path = PathSizes()
         self.quiet = Quiet()
         self.answers = answers
         self.first: Record | None = None
@@ -443,6 +447,13 @@ class SessionJudge:
     def _on_ping_sent(self, end: End, record: Record) -> None:
         end.silence.ping(record)
 
+    def _on_path_size(self, end: End, record: Record) -> None:
+        end.path.see(record)
+
+    def _on_probe(self, end: End, record: Record) -> None:
+        end.silence.hear(record)
+        end.path.see(record)
+
     # ---- the whole session
 
     def join(self, other: SessionJudge) -> None:
@@ -509,6 +520,7 @@ class SessionJudge:
             for low, high in _unlike(first, last, carried, other.sent):
                 evidence = "arrived, but was not sent like that"
                 self._report(end.opened, "wire", evidence, due, number=low, last=high)
+        judge_sizes(self._session, end.path, other.path, peer, self._out)
         for kind, got in (("ack", end.acked), ("store_ack", end.stored)):
             for first, last in got:
                 for low, high in other.given[kind].covered.missing(first, last):
@@ -560,6 +572,8 @@ class SessionJudge:
         "store_ack_sent": _on_store_ack_sent,
         "store_ack_received": _on_store_ack_received,
         "ping_sent": _on_ping_sent,
+        "path_size": _on_path_size,
+        "probe_received": _on_probe,
     }
 
 

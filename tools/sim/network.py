@@ -75,6 +75,7 @@ class Network:
         self._seen_as: dict[str, str] = {}
         self._reached_at: dict[str, str] = {}
         self._rebound = 0
+        self._narrow: dict[Path, int] = {}
         self._streams: dict[Path, deque[tuple[int, bytes]]] = {}
 
     # ---- who is there
@@ -126,6 +127,10 @@ class Network:
         self._seen_as[address] = seen
         self._reached_at[seen] = address
 
+    def narrow(self, sender: str, to: str, most_bytes: int) -> None:
+        """Lose every longer datagram from one host to another, wherever they are, for good; 0 for none."""
+        self._narrow[_host(sender), _host(to)] = most_bytes
+
     # ---- datagrams
 
     def send(self, datagram: bytes, sender: str, to: str) -> None:
@@ -171,6 +176,10 @@ class Network:
 
     def _carry(self, datagram: bytes, sender: str, to: str) -> None:
         seen = self._seen_as.get(sender, sender)
+        most_bytes = self._narrow.get((_host(sender), _host(to)), 0)
+        if 0 < most_bytes < len(datagram):
+            self.counts["too-large"] += 1
+            return
         for delay_ns, data in self._fates.decide(self.faults, datagram, (sender, to)):
             self._later(delay_ns, to, lambda port, data=data: port.receive(data, seen))  # type: ignore[misc]
 
@@ -235,3 +244,7 @@ class Network:
 
 def _scheme(address: str) -> str:
     return address.partition(":")[0]
+
+
+def _host(address: str) -> str:
+    return address.partition("://")[2].rpartition(":")[0]

@@ -155,9 +155,9 @@ def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None
 
 @pytest.mark.plain
 def test_the_operator_is_told_once_while_a_queue_is_full() -> None:
-    """And again when it had room in between."""
+    """And again when it had room in between; a packet holds one message, so that it is full with ten."""
     world = World(1)
-    a, b = world.node("a"), world.node("b", small())
+    a, b = world.node("a", NodeSettings(messages_per_packet=1)), world.node("b", small())
     told: list[QueueOverQuota | StoreLow] = []
     take = b.live.inbox.admission.take_news
 

@@ -3,9 +3,12 @@
 from dataclasses import replace
 from random import Random
 
-from triack.tools.chaos.additions import mix_transports, waver
+from triack.tools.chaos.additions import CARRIED_BYTES, WANTED_BYTES, mix_transports, narrow, waver
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST, Plan
+
+ADDED = ("forbid", "narrow")
+"""Kinds of faults that come with additions."""
 
 
 def schemes(plan: Plan) -> set[str]:
@@ -13,10 +16,11 @@ def schemes(plan: Plan) -> set[str]:
 
 
 def test_a_share_of_the_seeds_has_each() -> None:
-    """Peers at addresses of both transports, and permissions that come and go, in a block of 350 seeds."""
+    """Peers at addresses of both transports, narrow paths, and changing permissions, in a block of 350 seeds."""
     plans = [draw(seed) for seed in range(350)]
     assert sum(len(schemes(plan)) == 2 for plan in plans) >= 5
     assert sum(any(stream.wavers for stream in plan.streams) for plan in plans) >= 10
+    assert sum(any(fault.kind == "narrow" for fault in plan.faults) for plan in plans) >= 50
     for plan in plans:
         wavers = [index for index, stream in enumerate(plan.streams) if stream.wavers]
         assert {fault.after for fault in plan.faults if fault.kind == "forbid"} == set(wavers)
@@ -26,11 +30,24 @@ def test_a_share_of_the_seeds_has_each() -> None:
             assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
 
 
+def test_narrow_paths_differ_each_way_and_change_in_the_middle() -> None:
+    """Each carries the base at least, and there are ends that want more than that, and disagree."""
+    plans = [plan for plan in map(draw, range(350)) if any(fault.kind == "narrow" for fault in plan.faults)]
+    changing = unlike = 0
+    for plan in plans:
+        faults = [fault for fault in plan.faults if fault.kind == "narrow"]
+        assert {fault.after for fault in faults} <= set(CARRIED_BYTES)
+        assert {host.settings.session.max_datagram_bytes for host in plan.hosts[:2]} <= set(WANTED_BYTES)
+        changing += any(fault.at_ns for fault in faults)
+        unlike += len({fault.after for fault in faults if not fault.at_ns}) > 1
+    assert min(changing, unlike) > len(plans) // 3
+
+
 def test_the_rest_of_a_plan_stays() -> None:
     """Ports, faults and streams are those that were drawn before."""
     moving = next(plan for plan in map(draw, range(300)) if any(host.others for host in plan.hosts))
     for seed in range(20):
-        plan = waver(mix_transports(moving, Random(seed)), Random(seed))
+        plan = narrow(waver(mix_transports(moving, Random(seed)), Random(seed)), Random(seed))
         for one, other in zip(plan.hosts, moving.hosts, strict=True):
             assert [address.partition(":")[2] for address in one.addresses] == [
                 address.partition(":")[2] for address in other.addresses
@@ -39,6 +56,6 @@ def test_the_rest_of_a_plan_stays() -> None:
         assert [replace(stream, wavers=False) for stream in plan.streams] == [
             replace(stream, wavers=False) for stream in moving.streams
         ]
-        assert [fault for fault in plan.faults if fault.kind != "forbid"] == [
-            fault for fault in moving.faults if fault.kind != "forbid"
+        assert [fault for fault in plan.faults if fault.kind not in ADDED] == [
+            fault for fault in moving.faults if fault.kind not in ADDED
         ]

@@ -13,6 +13,7 @@ KINDS = {
     "cut",
     "cut-one-way",
     "clog",
+    "narrow",
     "rebind",
     "wall-jump",
     "disk-error",

@@ -320,3 +320,21 @@ def order_ack_from_nowhere(world: World) -> Expected:
     """Alpha receives an order ack that nobody sent."""
     world.beta.drop("order_ack_sent", number=7)
     return {("ack_from_nowhere", LANE, SEQUENCE, 7)}
+
+
+@fault
+def datagrams_that_no_probe_has_proved(world: World) -> Expected:
+    """A probe of 1,452 bytes has come to beta, and alpha sends 9,000."""
+    world.beta.write("probe_received", session=world.session, size=1_452)
+    world.alpha.write("path_size", session=world.session, size=1_452)
+    world.alpha.write("path_size", session=world.session, size=9_000)
+    return {("path_size", -1, -1, -1)}
+
+
+@fault
+def probed_after_its_end(world: World) -> Expected:
+    """Datagrams grow in a session that is over."""
+    world.beta.write("probe_received", session=world.session, size=1_452)
+    world.close("path-lost")
+    world.alpha.write("path_size", session=world.session, size=1_452)
+    return {("silent_end", -1, -1, -1)}

@@ -8,9 +8,10 @@ from triack.tools.replay.catalogue import CHECKS, MACHINES
 ROOT = Path(__file__).parents[3]
 SILENT = {
     "ordering/settings", "ordering/slow_start", "ordering/wire", "session/answering", "session/bbr",
-    "session/congestion", "session/delivery_rate", "session/departing", "session/events", "session/frames",
-    "session/loss_floor", "session/opening", "session/pacing", "session/path_model", "session/probing", "session/rtt",
-    "session/settings", "session/stream_window", "session/timers", "session/undecided",
+    "session/composing", "session/congestion", "session/delivery_rate", "session/departing", "session/events",
+    "session/frames", "session/loss_floor", "session/opening", "session/pacing", "session/path_model",
+    "session/probing", "session/rtt", "session/settings", "session/stream_window",
+    "session/timers", "session/undecided",
 }  # fmt: skip
 """Modules of sessions and sequences that promise nothing a record could show: layouts, settings, estimates."""
 

@@ -116,6 +116,24 @@ def test_what_is_too_large_is_lost() -> None:
     assert len(net.got[B]) == 1
 
 
+def test_a_narrow_path_loses_what_is_longer_one_way_and_for_good() -> None:
+    """Wherever the two hosts are, until it carries something else."""
+    net = Net(Faults())
+    net.network.narrow(A, B, 100)
+    for size in (100, 101):
+        net.network.send(bytes(size), A, B)
+        net.network.send(bytes(size), B, A)
+    net.network.heal()
+    net.network.send(bytes(101), A, B)
+    net.world.run(SECOND)
+    assert [len(data) for data, _ in net.got[B]] == [100]
+    assert [len(data) for data, _ in net.got[A]] == [100, 101]
+    net.network.narrow(A, B, 0)
+    net.network.send(bytes(60_000), A, B)
+    net.world.run(SECOND)
+    assert len(net.got[B]) == 2
+
+
 def test_a_cut_has_a_direction() -> None:
     """The other way works, until both do again."""
     net = Net()

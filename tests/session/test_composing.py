@@ -1,0 +1,119 @@
+"""What stands in a datagram, and what stands alone."""
+
+from tests.session.pair import OVERHEAD_BYTES, Pair
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.session.frames import (
+    AckFrame,
+    CloseFrame,
+    PacketFrame,
+    PieceFrame,
+    PingFrame,
+    ProbedFrame,
+    ProbeFrame,
+    decode_frames,
+    encode_probe,
+)
+from triack.session.settings import SessionSettings
+from triack.session.states import CloseReason
+
+
+def test_an_answer_to_a_probe_goes_along_with_what_leaves() -> None:
+    """With an ack and a packet, which comes last."""
+    pair = Pair.opened(udp=False)
+    pair.b.send_packet(Delivery.EXPRESS, b"asks", None, asks=True)
+    asking = pair.b.poll_transmit(pair.now_ns)
+    assert asking is not None
+    pair.inject("a", asking.payload)
+    pair.inject("a", encode_probe(9, 500))
+    pair.a.send_packet(Delivery.EXPRESS, b"x", None)
+    transmit = pair.a.poll_transmit(pair.now_ns)
+    assert transmit is not None
+    assert [type(frame) for frame in decode_frames(transmit.payload)] == [AckFrame, ProbedFrame, PacketFrame]
+
+
+def test_an_answer_leaves_alone_when_there_is_nothing_else() -> None:
+    pair = Pair.opened(udp=False)
+    pair.inject("b", encode_probe(9, 500))
+    transmit = pair.b.poll_transmit(pair.now_ns)
+    assert transmit is not None
+    assert decode_frames(transmit.payload) == [ProbedFrame(9)]
+    assert pair.b.poll_transmit(pair.now_ns) is None
+
+
+def test_a_probe_leaves_before_what_waits_and_alone() -> None:
+    """Its datagram has just the size that it is to prove."""
+    pair = Pair.opened(SessionSettings(max_datagram_bytes=9_000))
+    pair.a.send_packet(Delivery.EXPRESS, b"x", None)
+    assert pair.a.poll_transmit(pair.now_ns) is not None
+    pair.a.ping()
+    probe, ping = pair.a.poll_transmit(pair.now_ns), pair.a.poll_transmit(pair.now_ns)
+    assert probe is not None
+    assert ping is not None
+    assert len(probe.payload) == 1_200 - OVERHEAD_BYTES
+    assert [type(frame) for frame in decode_frames(probe.payload)] == [ProbeFrame]
+    assert [type(frame) for frame in decode_frames(ping.payload)] == [PingFrame]
+
+
+def test_pieces_have_a_counter_each_and_an_echo_of_any_is_a_sample() -> None:
+    """They leave together; the packet is recorded once, and the datagram behind them has the next counter."""
+    pair = Pair.opened(rtt_ns=20 * MS)
+    before = pair.a.take_counter()[1]
+    pair.a.send_packet(Delivery.EXPRESS, bytes(5_000), None, asks=True)
+    run = pair.a.poll_run(pair.now_ns)
+    assert run is not None
+    assert run.counter == before + 1
+    assert len(run.packets) == 1
+    frames = [frame for payload in run.payloads for frame in decode_frames(payload)]
+    assert [type(frame) for frame in frames] == [PieceFrame] * 5
+    assert pair.a.take_counter()[1] == before + 6
+    assert pair.a.poll_run(pair.now_ns) is None
+    for payload in reversed(run.payloads):
+        pair.b.handle_datagram(payload, run.counter + 2, pair.now_ns)
+    pair.world.run(3 * MS)
+    ack = pair.b.poll_transmit(pair.now_ns)
+    assert ack is not None
+    pair.a.handle_datagram(ack.payload, 1_000, pair.now_ns)
+    assert pair.a.rtt.latest_ns == 3 * MS or pair.a.rtt.latest_ns == pair.a.rtt.min_ns
+    assert pair.a.window.unacked == 0
+
+
+def test_a_packet_that_fits_stays_behind_one_that_goes_in_pieces() -> None:
+    """Runs end before it, and go on behind it."""
+    pair = Pair.opened()
+    for size in (10, 5_000, 20, 30):
+        pair.a.send_packet(Delivery.EXPRESS, bytes(size), None)
+    numbers = []
+    while (run := pair.a.poll_run(pair.now_ns)) is not None:
+        numbers.append([sent.number for sent in run.packets])
+    assert numbers == [[1], [2], [3, 4]]
+
+
+def test_pieces_of_what_is_here_are_answered_with_its_acks() -> None:
+    """They came again because an ack was lost."""
+    pair = Pair.opened()
+    pair.a.send_packet(Delivery.EXPRESS, bytes(5_000), None)
+    run = pair.a.poll_run(pair.now_ns)
+    assert run is not None
+    for payload in run.payloads:
+        pair.inject("b", payload)
+    while pair.b.poll_transmit(pair.now_ns) is not None:
+        pass
+    pair.inject("b", run.payloads[0])
+    ack = pair.b.poll_transmit(pair.now_ns)
+    assert ack is not None
+    assert ack.ack is not None
+    assert ack.ack.cumulative == 1
+
+
+def test_a_goodbye_says_what_came() -> None:
+    pair = Pair.opened(udp=False)
+    pair.run(SECOND)
+    pair.a.send_packet(Delivery.EXPRESS, b"x", None)
+    packet = pair.a.poll_transmit(pair.now_ns)
+    assert packet is not None
+    pair.inject("b", packet.payload)
+    pair.b.close(CloseReason.LOCAL_STOP)
+    goodbye = pair.b.poll_transmit(pair.now_ns)
+    assert goodbye is not None
+    assert [type(frame) for frame in decode_frames(goodbye.payload)] == [AckFrame, CloseFrame]
