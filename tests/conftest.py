@@ -9,11 +9,11 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
-from tests.java import use_archive
+from tests.java import start_quickly
 from triack.base.compiled import is_compiled
 
 TOGETHER = {
-    "spark": re.compile(r"tests/tools/(replay/test_spark_\w+|frames/test_\w+)\.py"),
+    "spark": re.compile(r"tests/tools/(replay/test_spark_\w+|frames/test_\w+|bench/test_replaying)\.py"),
     "wheel": re.compile(r"test_pages\.py::test_(the_commands_of_the_readme|a_plain_installation)"),
 }
 """What only one process makes: it costs seconds."""
@@ -45,8 +45,8 @@ class Together(LoadGroupScheduling):  # type: ignore[misc]
 
 
 def pytest_configure() -> None:
-    """What is started from here on begins quickly."""
-    use_archive()
+    """Spark is started by workers, and by what they start."""
+    start_quickly()
 
 
 @pytest.hookimpl

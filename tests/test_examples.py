@@ -27,9 +27,7 @@ OUTPUTS = {
     "request_reply.py": "IS IT DURABLE?\nIS IT IN ORDER?\n",
 }
 
-LITTLE = (
-    "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 --driver-java-options -XX:TieredStopAtLevel=1"
-)
+LITTLE = "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 --conf spark.sql.adaptive.enabled=false"
 """Spark for a few records."""
 
 

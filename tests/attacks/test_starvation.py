@@ -15,7 +15,7 @@ from triack.session.frames import encode_ping
 pytestmark = pytest.mark.slow
 
 PEERS = 99
-PACKETS = 30
+PACKETS = 15
 SETTINGS = NodeSettings(
     limits=Limits(peer_quota_bytes=256 * 1024, peer_memory_bytes=512 * 1024, memory_bytes=8 * 1024 * 1024)
 )

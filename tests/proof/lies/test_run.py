@@ -8,7 +8,7 @@ from proof.lies.run import RIGHT, Told, found_by, tell, tell_all
 from triack.base.session_log import EVENTS
 from triack.tools.replay.catalogue import CHECKS
 
-LIES = 240
+LIES = 120
 LOGS = 8
 WIDE = 2
 

@@ -56,12 +56,12 @@ def sessions(node: SimNode) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("mover", ["sender", "receiver"])
 def test_a_peer_that_moves_every_second_stays_in_its_session(mover: str) -> None:
-    """5 MB, and whoever of the two it is: who dialled, or who was dialled.
+    """2.5 MB, and whoever of the two it is: who dialled, or who was dialled.
 
     The last to move has something to say: where somebody went who only listens, nobody can know.
     """
     world, a, b = couple(loss=0.02)
-    bodies = numbered(0, 5_000, 1_000)
+    bodies = numbered(0, 2_500, 1_000)
     a.send(b, "q", *bodies)
     moves = 0
     world.run(SECOND)

@@ -1,6 +1,8 @@
 """T11: copies of logs are logs of other nodes, and are judged like those."""
 
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +17,9 @@ from triack.tools.bench.run import run_once
 from triack.tools.bench.systems.catalogue import SYSTEMS
 from triack.tools.bench.work import Work
 from triack.tools.replay.run import replay
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.mark.slow
@@ -48,11 +53,24 @@ async def test_few_and_many_are_replayed(tmp_path: Path) -> None:
     assert result.details["T11 clean driver MiB"] > 10
 
 
+@pytest.fixture
+def in_one_spark(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays in the Spark that runs here, as one of its own for each, which shows its memory, takes ten seconds."""
+    from triack.tools.replay.spark_engine import replay_spark
+
+    async def replay_here(logs: list[Path]) -> dict[str, Any]:
+        began_s = time.monotonic()
+        verdict = replay_spark(spark, map(str, logs))
+        return {**verdict.to_json(), "took_s": time.monotonic() - began_s, "driver_bytes": 0}
+
+    monkeypatch.setattr(replaying, "_replay", replay_here)
+
+
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("in_one_spark")
 async def test_every_form_of_logs_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As columns, with losses, and as one session; T11 replays them all, and so does its growth."""
-    pytest.importorskip("pyspark")
     monkeypatch.setattr(replaying, "RECORDS", 1)
     (row,) = rows_of(("T11",))
     result = Result.of(row)
@@ -63,8 +81,8 @@ async def test_every_form_of_logs_passes(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("in_one_spark")
 async def test_growth_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark")
     monkeypatch.setattr(replaying, "GROWN", (5,))
     (row,) = rows_of(("growth",))
     result = Result.of(row)

@@ -22,21 +22,17 @@ from triack.tools.replay.run import replay
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 BIN = Path(sys.executable).parent
-SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Virtual machines that live for seconds are not worth much compiling."""
 HERE = {
     **os.environ,
     "SPARK_LOCAL_IP": "127.0.0.1",
     "PYSPARK_PYTHON": sys.executable,
-    "SPARK_DAEMON_JAVA_OPTS": SHORT_LIFE,
 }
 """All of it on loopback."""
-SETTINGS = f"""
+SETTINGS = """
 spark.ui.enabled false
 spark.log.level ERROR
 spark.sql.shuffle.partitions 2
-spark.driver.extraJavaOptions {SHORT_LIFE}
-spark.executor.extraJavaOptions {SHORT_LIFE}
+spark.sql.adaptive.enabled false
 """
 
 
