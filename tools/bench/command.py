@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from triack.base.checks import DATAGRAM_MAX_BYTES, DATAGRAM_MIN_BYTES
 from triack.base.errors import UsageError
 from triack.session.settings import CONGESTION
 from triack.tools.bench.figures import Result
@@ -56,6 +57,12 @@ _COLOURS = {"goal": "green", "floor": "yellow", "below": "red"}
 )
 @click.option("--insecure", is_flag=True, help="Without keys: nothing is encrypted. For comparison.")
 @click.option("--congestion", type=click.Choice(CONGESTION), help="How Triack shares the network.  [default: newreno]")
+@click.option(
+    "--datagram-bytes",
+    type=click.IntRange(DATAGRAM_MIN_BYTES, DATAGRAM_MAX_BYTES),
+    metavar="N",
+    help="No larger datagrams, as on a path that carries no more: 1200 is what every path does.",
+)
 @click.option("--simulated", is_flag=True, help="Compare policies on simulated links and disks: the same at each run.")
 @click.option("--quick", is_flag=True, help="One short run of each row: whether it works, not how fast it is.")
 @click.option(
@@ -80,6 +87,7 @@ def bench(
     messages: int | None,
     insecure: bool,
     congestion: str | None,
+    datagram_bytes: int | None,
     simulated: bool,
     quick: bool,
     data: Path | None,
@@ -103,7 +111,9 @@ def bench(
         system_of(versus).check()
     is_plain = not (as_lines or as_page or as_json)
     with _folder(data) as folder:
-        options = Options(folder, runs, seconds, messages, insecure, versus or "", congestion, simulated=simulated)
+        options = Options(
+            folder, runs, seconds, messages, insecure, versus or "", congestion, datagram_bytes, simulated=simulated
+        )
         results: list[Result] = []
         code = run(_measure(rows, options, quick, results, console_on(stderr=not is_plain)))
     if code:

@@ -22,6 +22,7 @@ class Options:
         insecure: without keys.
         versus: the peer to measure in turns, or "".
         congestion: how Triack shares the network; None for what the row says.
+        datagram_bytes: the largest datagram; None for what the row says.
         quick: whether rows of many runs make only some of them.
         simulated: whether policies are compared on simulated links, and not on real nodes.
     """
@@ -33,6 +34,7 @@ class Options:
     insecure: bool = False
     versus: str = ""
     congestion: str | None = None
+    datagram_bytes: int | None = None
     quick: bool = False
     simulated: bool = False
 
@@ -44,6 +46,7 @@ class Options:
             messages=work.messages if self.messages is None else self.messages,
             insecure=self.insecure,
             congestion=self.congestion or work.congestion,
+            datagram_bytes=self.datagram_bytes or work.datagram_bytes,
         )
 
 

@@ -20,7 +20,9 @@ from triack.base.errors import ReplayError
 
 State = TypeVar("State")
 
-_HEAD: Final = f"triack replay checkpoint, version {__version__}\n".encode()
+_LAYOUT: Final = 2
+"""What is kept, and in which files; goes up when that changes within a version."""
+_HEAD: Final = f"triack replay checkpoint, version {__version__}, layout {_LAYOUT}\n".encode()
 """Another version may have other judges: what they had judged is judged again."""
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 """What stands before the state."""
