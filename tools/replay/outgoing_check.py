@@ -214,8 +214,12 @@ class Outgoing:
         stored = record["event"] == "~stored"
         if (cls == EXPRESS and not stored) or (stored and (cls == RECOVERABLE or not self.is_origin)):
             sender.wanted.take(record["first"], record["last"])
-        if not stored and cls == TRANSACTIONAL and self.is_origin:
-            for first, last in sender.wanted.overlap(record["first"], record["last"]):
+        if cls != TRANSACTIONAL or not self.is_origin:
+            return
+        for first, last in sender.wanted.overlap(record["first"], record["last"]):
+            if stored:
+                self._tiers.handle_stored(first, last)
+            else:
                 self._tiers.handle_arrived(record, first, last)
 
     def handle_order_ack(self, record: Record) -> None:
@@ -255,7 +259,9 @@ class Outgoing:
         """A session that carried packets of the lane is over."""
         carried = self._carried.pop(record["session"], {})
         self._idle = record["reason"] == "idle"
-        if not self._idle:
+        if self._idle:
+            self._tiers.handle_idle()
+        else:
             self._parked.clear()
         for sequence, numbers in carried.items() if self._idle else ():
             parked = self._parked.setdefault(sequence, RangeSet())

@@ -39,6 +39,8 @@ class Tiers:
         self._peers: set[str] = set()
         # Since when something has waited at the next hop for nothing but its order ack.
         self._arrived: Record | None = None
+        # Whether any of that is on the disk there: a session that ends as idle has the rest sent again.
+        self._stored = False
 
     def _wait_ns(self, attempt: int) -> int | None:
         name = next(name for last, name in TIERS if last is None or attempt <= last)
@@ -53,7 +55,7 @@ class Tiers:
         self._attempt = 0
         self._begin(0)
         self._scheduled = None
-        self._arrived = None
+        self._forget_arrived()
         self._to_send = RangeSet()
 
     def handle_queued(self, record: Record) -> None:
@@ -78,7 +80,7 @@ class Tiers:
         elif not resumed:
             self._attempt = 0
             self._begin(opened_ns)
-            self._arrived = None
+            self._forget_arrived()
             self._to_send = RangeSet()
 
     def handle_sent(self, record: Record) -> None:
@@ -92,26 +94,39 @@ class Tiers:
         if self._arrived is None and self._to_send.missing(first, last):
             self._arrived = record
 
+    def handle_stored(self, first: int, last: int) -> None:
+        """The next hop has packets on its disk."""
+        self._stored = self._stored or bool(self._to_send.missing(first, last))
+
+    def handle_idle(self) -> None:
+        """A session ended as idle: what is not on the next hop's disk is to be sent again, and waits for no tier."""
+        if not self._stored:
+            self._arrived = None
+
+    def _forget_arrived(self) -> None:
+        self._arrived = None
+        self._stored = False
+
     def handle_progress(self, record: Record, *, outstanding: bool) -> None:
         """An order ack freed something."""
         self._judge_missing(record)
         self._attempt = 0
         self._begin(record["at_ns"], outstanding=outstanding)
-        self._arrived = None
+        self._forget_arrived()
 
     def handle_removed(self, first: int, last: int, *, outstanding: bool) -> None:
         """What waited may be gone; when nothing is left the wait is over."""
         arrived = self._arrived
         if arrived is not None and arrived["first"] <= last and first <= arrived["last"]:
-            self._arrived = None
+            self._forget_arrived()
         if not outstanding:
             self._attempt = 0
             self._begin(0)
-            self._arrived = None
+            self._forget_arrived()
 
     def handle_held_back(self, numbers: RangeSet) -> None:
         """All of it is to be sent again: until then nothing waits for its order ack alone."""
-        self._arrived = None
+        self._forget_arrived()
         for first, last in numbers:
             self._to_send.add(first, last)
 
@@ -131,7 +146,7 @@ class Tiers:
         self._attempt = attempt
         self._begin(now_ns)
         self._scheduled = record
-        self._arrived = None
+        self._forget_arrived()
         self._to_send.add(record["first"], record["last"])
 
     def _judge_wait(self, record: Record, wait_ns: int) -> None:

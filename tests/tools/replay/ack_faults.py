@@ -1,7 +1,7 @@
 """Worlds with one fault in when acknowledgements leave, or in how long an end waits."""
 
-from tests.tools.replay.builder import CLASS_LANES, MS, SEQUENCE, World
-from tests.tools.replay.faults import TX, Expected, Fault
+from tests.tools.replay.builder import ALPHA, CLASS_LANES, MS, SEQUENCE, World, place
+from tests.tools.replay.faults import LANE, TX, Expected, Fault, settle
 
 ACK_FAULTS: dict[str, Fault] = {}
 KEPT = "recoverable"
@@ -192,6 +192,25 @@ def open_though_idle(world: World) -> Expected:
             world.open()
     world.beta.write("dropped", reason="too-short", count=1)
     return {("idle_open", -1, -1, -1)}
+
+
+@fault
+def resends_missing_after_an_idle_end(world: World) -> Expected:
+    """What beta has on its disk waits for its order ack across an idle end, until long after its tier."""
+    settle(world)
+    world.alpha.records[0].update(seq_resend_13_ns=5_000 * MS)
+    agree(world, cleanup_interval_ns=4_900 * MS)
+    numbers = world.queue(TX, 1)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.beta.write("order_ack_sent", **place(TX), number=1, peer=ALPHA)
+    world.clock.tick(4_900 * MS)
+    world.close("idle")
+    world.clock.tick(1_000 * MS)
+    world.open()
+    world.order_ack(1)
+    return {("resend_tiers", LANE, SEQUENCE, 0)}
 
 
 def sent(world: World, packet: int) -> dict[str, object]:

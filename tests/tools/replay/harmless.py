@@ -313,6 +313,31 @@ def held_back_for_longer_than_its_tier() -> World:
 
 
 @harmless
+def sent_again_after_an_idle_end() -> World:
+    """Beta refused 1 and 2, and the session ended as idle: the next one carries them again, and no tier does."""
+    world = ready()
+    settle(world)
+    world.alpha.records[0].update(seq_resend_13_ns=5_000 * MS)
+    numbers = world.queue(TX, 2)
+    arrived = world.send(TX, numbers)
+    for number in numbers:
+        world.beta.write("rejected", cls=TX, **place(TX), number=number, reason="hold-full")
+    world.ack(arrived, store=False)
+    world.clock.tick(4_900 * MS)
+    world.close("idle")
+    for log in (world.alpha, world.beta):
+        log.one("session_opened").update(cleanup_interval_ns=4_900 * MS)
+    world.clock.tick(1_000 * MS)
+    world.open()
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.order_ack(2)
+    world.hand(TX, numbers)
+    return world
+
+
+@harmless
 def purged_in_its_queue() -> World:
     """Somebody took packet 2 and a message of packet 4 out by hand, another of it expired; the rest was read."""
     world = ready()
