@@ -86,7 +86,7 @@ def _is_given_up(lie: Lie, log: Log) -> bool:
     removed = (
         it for some in log.values() for it in some if it["event"] == "removed" and _stream(it) == _stream(lie.truth)
     )
-    return any(it["first"] <= lie.said["last"] <= it["last"] for it in removed)
+    return any(it["first"] <= lie.said[lie.field] <= it["last"] for it in removed)
 
 
 def _order_refused(lie: Lie, log: Log) -> bool:
@@ -97,10 +97,32 @@ def _order_refused(lie: Lie, log: Log) -> bool:
 
 
 def _is_empty(lie: Lie, log: Log) -> bool:
-    """Whether nothing happened in the session of a record but that it opened and closed."""
+    """Whether nothing happened in the session of a record, at that end, but that it opened and closed."""
     session = lie.truth["session"]
-    events = {it["event"] for some in log.values() for it in some if it.get("session") == session}
+    events = {it["event"] for it in log[lie.start] if it.get("session") == session}
     return not any("packet" in event for event in events)
+
+
+def _is_alone(lie: Lie, log: Log) -> bool:
+    """Whether nobody at the other end opened the session."""
+    opened = (it for some in log.values() for it in some if it["event"] == "session_opened")
+    return {it["node"] for it in opened if it["session"] == lie.truth["session"]} == {lie.start[0]}
+
+
+def _is_carried(lie: Lie, log: Log) -> bool:
+    """Whether the path of the session that is said has carried datagrams of that size as well."""
+    probes = (it for some in log.values() for it in some if it["event"] == "probe_received")
+    came = (it for it in probes if it["session"] == lie.said["session"] and it["node"] != lie.start[0])
+    return any(it["size"] >= lie.said["size"] for it in came)
+
+
+def _is_proved_still(lie: Lie, log: Log) -> bool:
+    """Whether the other end used no larger datagrams than what is told of other probes proves."""
+    session, mine = lie.truth["session"], log[lie.start]
+    came = [it["size"] for it in mine if it["event"] == "probe_received" and it["session"] == session]
+    came.remove(lie.truth["size"])
+    used = (it for some in log.values() for it in some if it["event"] == "path_size" and it["session"] == session)
+    return all(it["node"] == lie.start[0] or it["size"] <= max(came, default=0) for it in used)
 
 
 def _is_on_disk(lie: Lie, log: Log) -> bool:
@@ -263,11 +285,32 @@ HARMLESS: dict[str, Kind] = {
     ),
     "given-up": Kind(
         "A commit may go past what its origin has given up.",
-        lambda lie, log: (lie.event, lie.field, lie.kind) == ("committed", "last", "raise") and _is_given_up(lie, log),
+        lambda lie, log: (
+            lie.event == "committed"
+            and (lie.field, lie.kind) in (("last", "raise"), ("first", "lower"))
+            and _is_given_up(lie, log)
+        ),
     ),
     "empty": Kind(
         "A session in which nothing happened may as well not have opened, or with another policy.",
         lambda lie, log: lie.event == "session_opened" and lie.kind in ("drop", *CHANGES) and _is_empty(lie, log),
+    ),
+    "alone": Kind(
+        "A session that only one end opened agreed on nothing.",
+        lambda lie, log: lie.event == "session_opened" and lie.kind in ("drop", *CHANGES) and _is_alone(lie, log),
+    ),
+    "probed": Kind(
+        "Only a size that is told must be proved, however often; another probe may prove it, as may another's path.",
+        lambda lie, log: (
+            (lie.event in ("path_size", "probe_received") and lie.kind == "repeat")
+            or (lie.event, lie.kind) == ("path_size", "drop")
+            or (
+                lie.event == "probe_received"
+                and (lie.kind == "drop" or lie.field == "session")
+                and _is_proved_still(lie, log)
+            )
+            or ((lie.event, lie.field) == ("path_size", "session") and _is_carried(lie, log))
+        ),
     ),
     "refusal": Kind(
         "Which packets a node refuses, and why, frees nothing, nor does an ack of them; a false duplicate shows.",
