@@ -116,6 +116,8 @@ class Tiers:
 
     def handle_removed(self, first: int, last: int, *, outstanding: bool) -> None:
         """What waited may be gone; when nothing is left the wait is over."""
+        # Perhaps it was this that was stored.
+        self._stored = False
         arrived = self._arrived
         if arrived is not None and arrived["first"] <= last and first <= arrived["last"]:
             self._forget_arrived()
