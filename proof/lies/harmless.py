@@ -104,6 +104,19 @@ def _is_empty(lie: Lie, log: Log) -> bool:
     return not any("packet" in event for event in events)
 
 
+def _is_alone(lie: Lie, log: Log) -> bool:
+    """Whether nobody at the other end opened the session."""
+    opened = (it for some in log.values() for it in some if it["event"] == "session_opened")
+    return {it["node"] for it in opened if it["session"] == lie.truth["session"]} == {lie.start[0]}
+
+
+def _is_carried(lie: Lie, log: Log) -> bool:
+    """Whether the path of the session that is said has carried datagrams of that size as well."""
+    probes = (it for some in log.values() for it in some if it["event"] == "probe_received")
+    came = (it for it in probes if it["session"] == lie.said["session"] and it["node"] != lie.start[0])
+    return any(it["size"] >= lie.said["size"] for it in came)
+
+
 def _is_on_disk(lie: Lie, log: Log) -> bool:
     """Whether what a store ack says too much was on the disk by then, or never will be: express packets are passed."""
     news = {_arrived(lie, log, packet) for packet in _covered(lie.said) - _covered(lie.truth)}
@@ -269,6 +282,17 @@ HARMLESS: dict[str, Kind] = {
     "empty": Kind(
         "A session in which nothing happened may as well not have opened, or with another policy.",
         lambda lie, log: lie.event == "session_opened" and lie.kind in ("drop", *CHANGES) and _is_empty(lie, log),
+    ),
+    "alone": Kind(
+        "A session that only one end opened agreed on nothing.",
+        lambda lie, log: lie.event == "session_opened" and lie.kind in CHANGES and _is_alone(lie, log),
+    ),
+    "probed": Kind(
+        "A probe that came twice proves no more than once, and another session's path may carry the same.",
+        lambda lie, log: (
+            (lie.event, lie.kind) == ("probe_received", "repeat")
+            or ((lie.event, lie.field) == ("path_size", "session") and _is_carried(lie, log))
+        ),
     ),
     "refusal": Kind(
         "Which packets a node refuses, and why, frees nothing, nor does an ack of them; a false duplicate shows.",

@@ -29,6 +29,23 @@ def test_a_harmless_lie_has_a_kind(told: Lie, kind: str) -> None:
     assert reason_for(told, LONG) == kind
 
 
+def test_a_size_may_be_told_of_a_session_whose_path_carried_it() -> None:
+    used, came = record(1, "path_size", session="s", size=1_452), record(1, "probe_received", session="t", size=1_452)
+    log: Log = {("aa", 1): [{**used, "node": "aa"}], ("bb", 1): [{**came, "node": "bb"}]}
+    said = {**log["aa", 1][0], "session": "t"}
+    told = Lie("other", "path_size", "session", ("aa", 1), 0, [], log["aa", 1][0], said)
+    assert reason_for(told, log) == "probed"
+    assert reason_for(told, {**log, ("bb", 1): [{**came, "node": "bb", "size": 1_451}]}) is None
+
+
+def test_who_opened_alone_agreed_on_nothing() -> None:
+    opened = {**record(1, "session_opened", session="s", ack_bytes=0), "node": "aa"}
+    log: Log = {("aa", 1): [opened, {**record(2, "packet_sent", session="s"), "node": "aa"}]}
+    told = Lie("raise", "session_opened", "ack_bytes", ("aa", 1), 0, [], opened, {**opened, "ack_bytes": 9})
+    assert reason_for(told, log) == "alone"
+    assert reason_for(told, {**log, ("bb", 1): [{**opened, "node": "bb"}]}) is None
+
+
 def test_a_lie_that_matters_has_none() -> None:
     """Were one of these not found, it would be a miss."""
     for told in (lie("raise", 1, "packet", packet=2), lie("other", 1, "session"), lie("shift", 1, at_ns=35)):

@@ -44,8 +44,8 @@ class Stranger:
         self.got[read_header(datagram).kind] += 1
 
 
-def couple(seed: int = 1, loss: float = 0.0) -> tuple[World, SimNode, SimNode]:
-    world = World(seed, Faults(loss=loss, delay_ns=10 * MS))
+def couple(seed: int = 1, loss: float = 0.0, mtu_bytes: int = 0) -> tuple[World, SimNode, SimNode]:
+    world = World(seed, Faults(loss=loss, delay_ns=10 * MS, mtu_bytes=mtu_bytes))
     return world, world.node("a"), world.node("b")
 
 
@@ -60,7 +60,7 @@ def test_a_peer_that_moves_every_second_stays_in_its_session(mover: str) -> None
 
     The last to move has something to say: where somebody went who only listens, nobody can know.
     """
-    world, a, b = couple(loss=0.02)
+    world, a, b = couple(loss=0.02, mtu_bytes=1_200)
     bodies = numbered(0, 2_500, 1_000)
     a.send(b, "q", *bodies)
     moves = 0
