@@ -14,7 +14,6 @@ __all__ = ["HARMLESS", "Kind", "reason_for"]
 
 ACKS_IN = ("ack_received", "store_ack_received", "order_ack_received")
 ACKS_OUT = ("ack_sent", "store_ack_sent", "order_ack_sent")
-PROBES = ("path_size", "probe_received", "probe_answered")
 SETTINGS = ("ack_threshold", "congestion", "idle_ack_delay_ns", "max_unacked_packet", "unacked", "window")
 CHANGES = ("raise", "lower", "other")
 ENDS = ("drop", "lost", "shift")
@@ -294,6 +293,10 @@ HARMLESS: dict[str, Kind] = {
             or ((lie.event, lie.field) == ("path_size", "session") and _is_carried(lie, log))
         ),
     ),
+    "answered": Kind(
+        "An answer to a probe more or less, in whichever session: an end that has heard its peer may still wait.",
+        lambda lie, _: lie.event == "probe_answered" and (lie.kind in ("drop", "repeat") or lie.field == "session"),
+    ),
     "refusal": Kind(
         "Which packets a node refuses, and why, frees nothing, nor does an ack of them; a false duplicate shows.",
         lambda lie, log: (
@@ -305,10 +308,6 @@ HARMLESS: dict[str, Kind] = {
     "asked": Kind(
         "A ping more or less, sooner or later, in a session that did not end because nobody answered one.",
         lambda lie, log: lie.event == "ping_sent" and (lie.kind == "repeat" or not _times_out(lie, log)),
-    ),
-    "probed": Kind(
-        "A probe of the path, an answer or a size more or less: signs of life, and only the largest size counts.",
-        lambda lie, _: lie.event in PROBES and (lie.kind in ("drop", "repeat") or lie.field == "session"),
     ),
     "unknown-before": Kind(
         "Of a stream of which nothing was known to be on disk, nothing need be found there.",
