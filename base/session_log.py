@@ -272,6 +272,7 @@ EVENTS: Final[dict[str, Event]] = {
         ("session", "size"),
     ),
     "probe_received": Event("a probe of the path arrived, in a datagram of that size", ("session", "size")),
+    "probe_answered": Event("an answer to a probe of this end arrived, which may say nothing new", ("session",)),
     "committed": Event(
         "incoming packets and the sequence's new position are on disk, in one transaction (express: entered the queue "
         "in memory). For `transactional`, every number of the range that was not expired at the origin is in it",

@@ -225,6 +225,9 @@ class Reports:
     def _on_probe(self, conversation: Conversation, event: events.ProbeArrived, now_ns: int) -> None:
         self._record("probe_received", now_ns, session=conversation.label, size=event.size_bytes)
 
+    def _on_probed(self, conversation: Conversation, _event: events.ProbeAnswered, now_ns: int) -> None:
+        self._record("probe_answered", now_ns, session=conversation.label)
+
     def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _now_ns: int) -> None:
         self._drops[event.reason] += 1
 
@@ -279,6 +282,7 @@ _REPORTS: dict[type, Any] = {
     events.PeerQuiet: Reports._on_quiet,
     events.SizeChanged: Reports._on_size,
     events.ProbeArrived: Reports._on_probe,
+    events.ProbeAnswered: Reports._on_probed,
     events.SessionClosed: Reports._on_closed,
 }
 

@@ -18,6 +18,7 @@ __all__ = [
     "PacketsAcked",
     "PacketsStored",
     "PeerQuiet",
+    "ProbeAnswered",
     "ProbeArrived",
     "RunArrived",
     "SessionClosed",
@@ -159,6 +160,11 @@ class ProbeArrived:
 
 
 @dataclass(slots=True)
+class ProbeAnswered:
+    """The answer to a probe of ours came, whether or not it says anything new of the path."""
+
+
+@dataclass(slots=True)
 class SessionClosed:
     """The session ended; ``unacked`` packets had no session ack."""
 
@@ -177,5 +183,6 @@ Event = (
     | PeerQuiet
     | SizeChanged
     | ProbeArrived
+    | ProbeAnswered
     | SessionClosed
 )

@@ -7,7 +7,7 @@ is something to send (``path_mtu``). Streams and memory carry what both ends wan
 from collections.abc import Callable, Sequence
 
 from triack.base.checks import DATAGRAM_BASE_BYTES
-from triack.session.events import Event, ProbeArrived, SizeChanged
+from triack.session.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
 from triack.session.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, encode_probe, encode_probed
 from triack.session.pacing import NetworkShare
 from triack.session.path_mtu import PROBE_NS, PathMtu
@@ -163,6 +163,7 @@ class Sizing:
 
     def handle_probed(self, frame: ProbedFrame, now_ns: int) -> None:
         """The peer has answered a probe."""
+        self._tell(ProbeAnswered())
         self._path.handle_answer(frame.number, now_ns)
         self._apply()
 

@@ -312,6 +312,10 @@ HARMLESS: dict[str, Kind] = {
             or ((lie.event, lie.field) == ("path_size", "session") and _is_carried(lie, log))
         ),
     ),
+    "answered": Kind(
+        "An answer to a probe more or less, in whichever session: an end that has heard its peer may still wait.",
+        lambda lie, _: lie.event == "probe_answered" and (lie.kind in ("drop", "repeat") or lie.field == "session"),
+    ),
     "refusal": Kind(
         "Which packets a node refuses, and why, frees nothing, nor does an ack of them; a false duplicate shows.",
         lambda lie, log: (

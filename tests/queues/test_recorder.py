@@ -56,6 +56,7 @@ FIELDS = {
     "ping_sent": {"session"},
     "path_size": {"session", "size"},
     "probe_received": {"session", "size"},
+    "probe_answered": {"session"},
     "committed": STREAM | {"first", "last", "count", "queue"},
     "rejected": STREAM | {"number", "reason"},
     "order_ack_sent": {"origin", "lane", "sequence", "number", "peer"},

@@ -4,7 +4,7 @@ import pytest
 
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.session.events import Event, ProbeArrived, SizeChanged
+from triack.session.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
 from triack.session.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, decode_frames
 from triack.session.pacing import NetworkShare
 from triack.session.path_mtu import BLACK_HOLE_LOSSES, PROBE_NS
@@ -63,7 +63,8 @@ def test_what_is_proved_is_told_to_all() -> None:
     told = Told()
     told.sizing.handle_departed(0)
     assert [told.answer() for _ in range(3)] == [1_200, 1_452, 9_000]
-    assert told.events == [SizeChanged(1_452), SizeChanged(9_000)]
+    answered = ProbeAnswered()
+    assert told.events == [answered, answered, SizeChanged(1_452), answered, SizeChanged(9_000)]
     assert told.share.window.window_bytes == 4 * 9_000
     assert told.window.most_bytes == FLIGHT_PACKETS * 9_000
     assert not told.timers.runs(Timer.PATH_MTU)

@@ -46,6 +46,14 @@ def test_who_opened_alone_agreed_on_nothing() -> None:
     assert reason_for(told, {**log, ("bb", 1): [{**opened, "node": "bb"}]}) is None
 
 
+@pytest.mark.parametrize(("kind", "field"), [("drop", ""), ("repeat", ""), ("other", "session")])
+def test_an_answer_to_a_probe_is_only_a_sign_of_life(kind: str, field: str) -> None:
+    truth = record(1, "probe_answered", session="s")
+    log: Log = {("aa", 1): [truth, *FILLER]}
+    told = Lie(kind, "probe_answered", field, ("aa", 1), 0, [], truth, {**truth, "session": "t"})
+    assert reason_for(told, log) == "answered"
+
+
 def test_a_lie_that_matters_has_none() -> None:
     """Were one of these not found, it would be a miss."""
     for told in (lie("raise", 1, "packet", packet=2), lie("other", 1, "session"), lie("shift", 1, at_ns=35)):

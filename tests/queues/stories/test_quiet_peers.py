@@ -7,6 +7,7 @@ import pytest
 
 from tests.queues.world import SimNode, World, numbered
 from triack.base.ack_trigger import AckTrigger
+from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.quotas import Limits, Quota
@@ -197,4 +198,23 @@ def test_a_record_of_all_that_proves_it() -> None:
     b.restart()
     world.run(10 * SECOND)
     assert reasons(a) == ["ack-timeout"]
+    assert judge_records(parse_records(b"".join([*a.records, *b.records]))) == []
+
+
+@pytest.mark.plain
+def test_answers_to_probes_of_the_path_are_on_record() -> None:
+    """An ack is lost. Until it is given again nothing else comes, for longer than the ack timeout."""
+    world = World(3, Faults(delay_ns=60 * MS))
+    settings = NodeSettings(session=SessionSettings(ack_timeout_s=0.3))
+    a, b = world.node("a", settings), world.node("b", settings)
+    a.send(b, "q", *numbered(0, 3), delivery=Delivery.EXPRESS)
+    world.run(325 * MS)
+    world.cut(b, a, both=False)
+    world.run(10 * MS)
+    world.heal()
+    world.run(SECOND)
+    (acked,) = a.log("ack_received")
+    assert acked["at_ns"] - a.log("packet_sent")[0]["at_ns"] > 2 * 300 * MS
+    assert len(a.log("probe_answered")) == len(b.log("probe_received"))
+    assert reasons(a) == []
     assert judge_records(parse_records(b"".join([*a.records, *b.records]))) == []

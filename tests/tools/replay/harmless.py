@@ -496,6 +496,19 @@ def closed_by_a_ping_that_nobody_answers() -> World:
 
 
 @harmless
+def answers_to_probes_of_the_path_are_signs_of_life() -> World:
+    """No ack comes for more than the longest timeout, which is 120 s; the last answer came 52 s before the end."""
+    world = ready()
+    world.send("express", world.queue("express", 1), lost=(1,))
+    for _ in range(3):
+        world.clock.tick(50_000 * MS)
+        world.alpha.write("probe_answered", session=world.session)
+    world.clock.tick(50_000 * MS)
+    world.close("ack-timeout")
+    return world
+
+
+@harmless
 def bytes_that_make_no_store_ack_due() -> World:
     """One below the limit is on the disk, and after an ack they count from the beginning."""
     world = ready()
