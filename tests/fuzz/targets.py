@@ -39,7 +39,8 @@ from triack.queues import packing
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.introduction import Introduction
 from triack.queues.mailbox import QueuedPacket
-from triack.session.frames import Hello, decode_frames
+from triack.session.frames import Hello, PieceFrame, decode_frames
+from triack.session.pieces import Pieces
 from triack.store.rows import TABLES
 from triack.tools.replay.files import find_logs, read_records
 from triack.transport.address import Address, Destination
@@ -176,9 +177,14 @@ def stream(data: bytes) -> None:
 
 
 def session_frames(data: bytes) -> None:
-    """The frames of a datagram."""
+    """The frames of a datagram, and packets of the pieces among them."""
+    pieces = Pieces()
     with refusing(ProtocolError):
-        assert len(decode_frames(data)) <= len(data)
+        found = decode_frames(data)
+        assert len(found) <= len(data)
+        for frame in found:
+            if isinstance(frame, PieceFrame) and (packet := pieces.handle_piece(frame)) is not None:
+                assert len(packet.content) == frame.total_bytes
 
 
 def hello(data: bytes) -> None:

@@ -226,7 +226,7 @@ GROWTH = Row(
         for form in (PLAIN, GIANT, LOSSY)
         for millions in GROWN
     ),
-    _T1,
+    replace(_T1, datagram_bytes=DATAGRAM_BASE_BYTES),
     "growth",
     "no peer has a session log",
 )
