@@ -169,6 +169,12 @@ class SendWindow:
         return len(self._packets)
 
     @property
+    def awaits_ack(self) -> bool:
+        """Whether something that has left is not acknowledged; what is queued is the sender's own affair."""
+        following = self.peek()
+        return bool(self._in_flight) or (following is not None and following.state is PacketState.LOST)
+
+    @property
     def resends(self) -> int:
         """How many packets left again."""
         return self._next_order - 1 - self.highest_sent
@@ -267,11 +273,12 @@ class SendWindow:
         self._forget_sendings()
         self._next_order += 1
 
-    def next_run(self, most_bytes: int) -> list[SessionPacket]:
+    def next_run(self, most_bytes: int, credit_bytes: int) -> list[SessionPacket]:
         """The packet that ``peek`` gives, and those behind it that may leave at once, all for the first time.
 
         Args:
             most_bytes: one more follows as long as those before it have fewer.
+            credit_bytes: what those behind the first may have together with it.
         """
         packets, number = self._packets, self.highest_sent + 1
         congestion, is_first = self.congestion, not self._in_flight
@@ -282,6 +289,8 @@ class SendWindow:
         run_bytes = 0
         while run_bytes < most_bytes and (sent := packets.get(number)) is not None:
             run_bytes += sent.size_bytes
+            if run and run_bytes > credit_bytes:
+                break
             if run_bytes > room_bytes and not is_first and congestion is not None:
                 break
             run.append(sent)

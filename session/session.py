@@ -461,7 +461,7 @@ class Session:
         if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
             # A window that has become smaller is closed by what the peer need not acknowledge yet.
             self._probing.ping_due = True
-        if acked and not window.unacked:
+        if acked and not window.awaits_ack:
             self._timers.stop(Timer.ACK_LIMIT)
             self._departing.await_quiet(self._ack_timeout_ns, now_ns)
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
