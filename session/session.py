@@ -43,6 +43,7 @@ from triack.session.events import (
     PacketsAcked,
     PacketsStored,
     PeerQuiet,
+    PieceArrived,
     SessionClosed,
     SessionOpened,
     Transmit,
@@ -427,6 +428,8 @@ class Session:
         frame = self.answering.join(piece)
         if frame is not None:
             self._on_packet(frame, counter, now_ns)
+        elif not self._events or type(self._events[-1]) is not PieceArrived:
+            self._events.append(PieceArrived())
 
     def _on_probe_frame(self, frame: wire.ProbeFrame, _counter: int, _now_ns: int) -> None:
         self.sizing.handle_probe(frame)
