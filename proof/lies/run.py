@@ -67,6 +67,7 @@ RIGHT: dict[str, set[str]] = {
     "removed": {"claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost"},
     "ping_sent": {"ack_timeout", "silence", "silent_end"},
     "path_size": {"path_size", "silent_end"},
+    "window_changed": {"window", "claims", "silent_end"},
     "probe_received": {"path_size", "ack_timeout", "silence", "silent_end"},
     "probe_answered": {"ack_timeout", "silence", "silent_end"},
     "hold_received": {"resend_tiers", "claims"},
