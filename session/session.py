@@ -454,8 +454,7 @@ class Session:
         except ProtocolError:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        # A window of 0 would never open again.
-        window.peer_window = max(1, frame.window)
+        window.peer_window = max(1, frame.window)  # one of 0 would never open again
         if acked:
             self._probing.handle_progress()
             self._timers.stop(Timer.PROBE)
