@@ -71,6 +71,7 @@ RIGHT: dict[str, set[str]] = {
     "path_size": {"path_size", "silent_end"},
     "probe_received": {"path_size", "ack_timeout", "silence", "silent_end"},
     "probe_answered": {"ack_timeout", "silence", "silent_end"},
+    "piece_received": {"ack_timeout", "silence", "silent_end"},
     "hold_received": {"resend_tiers", "claims"},
     "resend_scheduled": {"resend_tiers", "claims"},
     "session_closed": {

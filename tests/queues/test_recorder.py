@@ -57,6 +57,7 @@ FIELDS = {
     "path_size": {"session", "size"},
     "probe_received": {"session", "size"},
     "probe_answered": {"session"},
+    "piece_received": {"session"},
     "committed": STREAM | {"first", "last", "count", "queue"},
     "rejected": STREAM | {"number", "reason"},
     "order_ack_sent": {"origin", "lane", "sequence", "number", "peer"},
