@@ -60,13 +60,13 @@ class LineWriter:
             self._put("node_continued", at_ns, "", self._settings)
         group = ""
         if event in SHARING:
-            own = {name: value for name, value in fields.items() if name not in _SHARED}
-            shared = tuple(item for item in fields.items() if item[0] in _SHARED)
+            shared = tuple([item for item in fields.items() if item[0] in _SHARED])
             known = self._groups.get(shared)
             if known is None:
                 group = f',"as":{self._learn(shared)}'
             else:
-                group, fields = f',"of":{known}', own
+                group = f',"of":{known}'
+                fields = {name: value for name, value in fields.items() if name not in _SHARED}
         self._put(event, at_ns, group, fields)
 
     def _put(self, event: str, at_ns: int, group: str, fields: Record) -> None:

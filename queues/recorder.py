@@ -86,7 +86,8 @@ class Recorder:
         """Record an event."""
         if event == "committed" and self._enter(now_ns, fields):
             return
-        self._end_run()
+        if self._run is not None or self._entered is not None:
+            self._end_run()
         self._lines.add(event, now_ns, fields)
 
     def _enter(self, now_ns: int, fields: dict[str, Any]) -> bool:
@@ -236,12 +237,13 @@ class Recorder:
 
     def add_numbers(self, event: str, session: str, packets: list[SessionPacket], now_ns: int) -> None:
         """Record which packets an ack newly covers."""
-        ranges = as_ranges(sorted(sent.number for sent in packets))
+        ranges = as_ranges(sorted([sent.number for sent in packets]))
         self.add(event, now_ns, {"session": session, "ranges": ranges})
 
     def take(self) -> bytes:
         """All records since the last call, each line ended."""
-        self._end_run()
+        if self._run is not None or self._entered is not None:
+            self._end_run()
         return self._lines.take()
 
 

@@ -186,7 +186,7 @@ class SendWindow:
     @property
     def room(self) -> int:
         """How many packets may be handed over now."""
-        limit = self.limit
+        limit = min(self._window, self.peer_window)
         span = self.cumulative + SPAN_WINDOWS * limit - (self.next_number - 1)
         return max(0, min(limit - len(self._packets), span))
 
