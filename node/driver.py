@@ -166,13 +166,14 @@ class Driver:
             self._wakeup.clear()
             job = await self._drain()
             self._end_progress()
-            self._arm_timer()
-            if not self._wakeup.is_set and self._worker.is_about_to_work_here:
+            if self._worker.is_about_to_work_here:
                 # What comes of the job leaves in the turn that does it; after its readers have had theirs.
                 await asyncio.sleep(0)
                 if isinstance(job, GroupCommit) and job.arrivals.queued:
                     await asyncio.sleep(0)
-            await self._wakeup.wait()
+            if not self._wakeup.is_set:
+                self._arm_timer()
+                await self._wakeup.wait()
         self._end_progress()
 
     def _end_progress(self) -> None:

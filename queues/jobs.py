@@ -85,9 +85,10 @@ class Jobs:
             return read
         self._outbox.pack_durable(self.group, now_ms)
         self._inbox.complete(self.group)
-        if not self.group.is_awaited and (not self.group or (not at_once and self._may_wait(now_ns))):
+        group = self.group
+        if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(now_ns))):
             return self._next_read()
-        group, self.group = self.group, GroupCommit()
+        self.group = GroupCommit()
         self._lazy_until_ns = None
         if group.commit:
             self._number(group.commit)

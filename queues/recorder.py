@@ -225,13 +225,16 @@ class Recorder:
         entered, self._entered = self._entered, None
         if run is not None:
             fields: dict[str, Any] = {"session": run.session, "packet": run.packet, "packets": run.packets}
-            fields["class"] = Delivery.EXPRESS.label
-            if run.stream is not None:
+            if run.stream is None:
+                fields["class"] = Delivery.EXPRESS.label
+            else:
                 delivery, origin, lane, sequence = run.stream
-                fields |= {"class": delivery.label, "origin": origin.hex(), "lane": lane, "sequence": sequence}
-                fields |= {"number": run.number, "previous": run.previous, "counts": run.counts}
+                fields["class"], fields["origin"] = delivery.label, origin.hex()
+                fields["lane"], fields["sequence"] = lane, sequence
+                fields["number"], fields["previous"], fields["counts"] = run.number, run.previous, run.counts
             fields["resend" if run.event == "packet_sent" else "duplicate"] = run.flag
-            self._lines.add(run.event, run.at_ns, {**fields, "size": run.size})
+            fields["size"] = run.size
+            self._lines.add(run.event, run.at_ns, fields)
         if entered is not None:
             self._lines.add("committed", *entered)
 
