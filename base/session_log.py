@@ -271,8 +271,16 @@ EVENTS: Final[dict[str, Event]] = {
         "or carries such datagrams no more. Until the first of these it is 1,200 bytes over UDP",
         ("session", "size"),
     ),
+    "window_changed": Event(
+        "this end has no more than `window` packets unacknowledged from now on; where its window follows the path",
+        ("session", "window"),
+    ),
     "probe_received": Event("a probe of the path arrived, in a datagram of that size", ("session", "size")),
     "probe_answered": Event("an answer to a probe of this end arrived, which may say nothing new", ("session",)),
+    "piece_received": Event(
+        "pieces of packets too large for the path arrived, in one burst: none is whole with them, or it was before",
+        ("session",),
+    ),
     "committed": Event(
         "incoming packets and the sequence's new position are on disk, in one transaction (express: entered the queue "
         "in memory). For `transactional`, every number of the range that was not expired at the origin is in it",

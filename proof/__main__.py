@@ -20,9 +20,10 @@ from proof.figures import everything
 from proof.flood import DATAGRAMS, flood
 from proof.hundred import PEERS, ROUNDS, SECONDS
 from proof.hundred import hundred as measure_hundred
+from proof.lies.characters import SAME, tell_slips
 from proof.lies.engines import Compared
 from proof.lies.engines import compare as compare_engines
-from proof.lies.run import tell_all
+from proof.lies.run import Told, tell_all
 from proof.planted.catalogue import BUGS, bug_named
 from proof.planted.run import SEEDS_MAX, Found, hunt_all
 from proof.real.run import run
@@ -40,6 +41,8 @@ LIES = 20_000
 """Lies told by ``make lies``: every kind about every event some dozen times, in some minutes."""
 BOTH = 600
 """Of which both engines judge so many, in one replay: a few minutes of Spark. Some cannot be read, 500 can."""
+CHARACTERS = 4_000
+"""Changes of single characters, of which some eight hundred can be read: a minute or two."""
 
 _COUNT = click.IntRange(min=1)
 _json_option = click.option("--json", "as_json", is_flag=True, help="End with the figures as one line of JSON.")
@@ -86,19 +89,35 @@ def planted(names: tuple[str, ...], seeds: int, jobs: int, *, as_json: bool) -> 
     metavar="N",
     help="For both engines; 0: none.",
 )
+@click.option(
+    "--characters",
+    type=click.IntRange(min=0),
+    default=CHARACTERS,
+    show_default=True,
+    metavar="N",
+    help="Of single characters, beside them; 0: none.",
+)
 @_json_option
 @verbose_option
-def lies(lies: int, seed: int, both: int, *, as_json: bool) -> None:
+def lies(lies: int, seed: int, both: int, characters: int, *, as_json: bool) -> None:
     """Tell lies about session logs, record by record, and see each one found out or proved harmless."""
     told = tell_all(lies, seed)
-    for missed in told.missed:
-        _console.print(f"[red]missed:[/] {escape(missed)}")
-    harmless = sum(told.harmless.values())
-    _console.print(f"{told.lies} lies: {len(told.missed)} missed, {harmless} harmless, all others found")
+    _say_told("lies", told)
+    slips = tell_slips(characters, seed) if characters else Told()
+    _say_told("changes of a character", slips)
     compared = _compare_engines(both, seed) if both else None
     if as_json:
-        click.echo(json.dumps({**asdict(told), "engines": asdict(compared) if compared else None}))
-    sys.exit(EXIT_FAIL if told.missed or (compared and compared.different) else 0)
+        engines = asdict(compared) if compared else None
+        click.echo(json.dumps({**asdict(told), "characters": asdict(slips), "engines": engines}))
+    sys.exit(EXIT_FAIL if told.missed or slips.missed or (compared and compared.different) else 0)
+
+
+def _say_told(what: str, told: Told) -> None:
+    for missed in told.missed:
+        _console.print(f"[red]missed:[/] {escape(missed)}")
+    same, harmless = told.harmless[SAME], sum(told.harmless.values())
+    alike = f" or none ({same})" if same else ""
+    _console.print(f"{told.lies} {what}: {len(told.missed)} missed, {harmless} harmless{alike}, all others found")
 
 
 def _compare_engines(lies: int, seed: int) -> Compared:

@@ -83,6 +83,10 @@ packets each. Both engines judge some 580 of them in one replay, and must agree 
 check that is about that record, or is of one of these kinds:
 
 {harmless}
+
+Single characters of the files are changed, taken out and put in as well, thousands, each anywhere. Four fifths of what
+comes of it cannot be read any more, which is told with file and line. The others are found, or of these kinds, or say
+the same as before.
 """
 
 

@@ -412,7 +412,7 @@ class Engine:
 
     @staticmethod
     def _check_open(conversation: Conversation) -> None:
-        if conversation.session.state not in (State.OPEN, State.DRAINING):
+        if not conversation.is_live:
             raise ProtocolError(DropReason.NOT_OPEN)
 
     def _content_bytes(self, peer: str, in_force_bytes: int | None) -> int:

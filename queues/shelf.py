@@ -145,7 +145,7 @@ class Shelf:
         """Some of the packets that have expired; whoever asks removes them."""
         expired: list[QueuedPacket] = []
         for start in self._expiring.poll_due(now_ms, 1):
-            records = _records(self._read(self._starts.index(start)))
+            records = _records(self._read(bisect_left(self._starts, start)))
             due = [record for record in records if 0 < record.receive_by_ms <= now_ms]
             later_ms = [record.receive_by_ms for record in records if record.receive_by_ms > now_ms]
             expired = [self._decode(record) for record in due[:most]]

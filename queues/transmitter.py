@@ -123,7 +123,7 @@ class Transmitter:
         self._report(conversation, now_ns)
         self.fill(conversation, giving, now_ns)
         self._transmit(conversation, batches, now_ns)
-        if session.state in (State.OPEN, State.DRAINING):
+        if conversation.is_live:
             self._look_for(conversation, batches, now_ns)
         if session.state is State.CLOSED:
             self.deadlines.set(conversation, None)

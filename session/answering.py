@@ -70,7 +70,7 @@ class Answering:
         if not acks.in_reach(frame.number):
             return PacketDropped(DropReason.BEYOND_WINDOW)
         size_bytes = len(frame.content)
-        if self._pieces is not None:
+        if self._pieces:
             self._pieces.forget(frame.number)
         # What is not durable has no store ack for which the session ack could wait.
         ask = Ask.AT_ONCE if frame.ask and frame.delivery not in DURABLE else frame.ask
@@ -87,7 +87,7 @@ class Answering:
 
     def handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> RunArrived:
         """The same for packets that follow all that came before, within reach."""
-        if self._pieces is not None:
+        if self._pieces:
             for number in range(run.number, run.number + len(run.contents)):
                 self._pieces.forget(number)
         if run.delivery in DURABLE:

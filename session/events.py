@@ -18,6 +18,7 @@ __all__ = [
     "PacketsAcked",
     "PacketsStored",
     "PeerQuiet",
+    "PieceArrived",
     "ProbeAnswered",
     "ProbeArrived",
     "RunArrived",
@@ -28,6 +29,7 @@ __all__ = [
     "Transmit",
     "TransmitKind",
     "TransmitRun",
+    "WindowChanged",
 ]
 
 
@@ -153,6 +155,13 @@ class SizeChanged:
 
 
 @dataclass(slots=True)
+class WindowChanged:
+    """No more than so many packets are unacknowledged from now on: a window that follows its path."""
+
+    packets: int
+
+
+@dataclass(slots=True)
 class ProbeArrived:
     """A probe of the path came, in a datagram of that size."""
 
@@ -162,6 +171,11 @@ class ProbeArrived:
 @dataclass(slots=True)
 class ProbeAnswered:
     """The answer to a probe of ours came, whether or not it says anything new of the path."""
+
+
+@dataclass(slots=True)
+class PieceArrived:
+    """Pieces came that make no packet whole, or one that is here already: of some in a row one of these."""
 
 
 @dataclass(slots=True)
@@ -182,7 +196,9 @@ Event = (
     | AcksRequested
     | PeerQuiet
     | SizeChanged
+    | WindowChanged
     | ProbeArrived
     | ProbeAnswered
+    | PieceArrived
     | SessionClosed
 )

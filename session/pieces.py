@@ -81,6 +81,9 @@ class Pieces:
         self._unfinished: dict[int, _Unfinished] = {}
         self.cost_bytes = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._unfinished)
+
     def handle_piece(self, piece: PieceFrame) -> PacketFrame | None:
         """Take a piece of a packet that has not come yet. Returns the packet when that was the last one missing.
 

@@ -1,6 +1,7 @@
 """What every test shares: how Hypothesis searches, and what must run beside what."""
 
 import gc
+import logging
 import os
 import re
 from typing import Any
@@ -11,6 +12,7 @@ from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
 from tests.java import start_quickly
 from triack.base.compiled import is_compiled
+from triack.node import operator_log
 
 TOGETHER = {
     "spark": re.compile(r"tests/tools/(replay/test_spark_\w+|frames/test_\w+|bench/test_replaying)\.py"),
@@ -88,3 +90,10 @@ def no_old_objects() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLD)
+
+
+@pytest.fixture(autouse=True)
+def lines_that_nobody_has_counted() -> None:
+    """Each place that logs may say so many lines a second: what one test says is none of the next one's."""
+    log = logging.getLogger(operator_log.NAME)
+    log.filters[:] = [type(limit)() for limit in log.filters if isinstance(limit, logging.Filter)]

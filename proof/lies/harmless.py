@@ -68,17 +68,29 @@ def _arrived(lie: Lie, log: Log, packet: int) -> tuple[object, ...] | str:
     return ()
 
 
-def _came(lie: Lie, log: Log) -> bool:
-    """Whether any of these packets arrived anywhere, or an ack of them."""
-    packets = range(lie.truth["packet"], lie.truth["packet"] + lie.truth["packets"])
+def _packets(record: Record) -> range:
+    return range(record["packet"], record["packet"] + record["packets"])
+
+
+def _came(lie: Lie, log: Log, packets: range) -> bool:
+    """Whether any of these packets of the session arrived anywhere, or an ack of them."""
     known: set[int] = set()
     for it in (it for some in log.values() for it in some if it.get("session") == lie.truth["session"]):
         is_own = it["node"] == lie.start[0]
         if it["event"] == "packet_received" and not is_own:
-            known.update(range(it["packet"], it["packet"] + it["packets"]))
+            known.update(_packets(it))
         elif it["event"].endswith("ack_received") and is_own:
             known.update(packet for first, last in it["ranges"] for packet in range(first, last + 1))
     return not known.isdisjoint(packets)
+
+
+def _is_on_its_way(lie: Lie, log: Log) -> bool:
+    """Whether a record says other things of packets that reached nobody, or more of them that are in no stream."""
+    if lie.field == "packets":
+        more = range(_packets(lie.truth).stop, _packets(lie.said).stop)
+        return lie.kind == "raise" and lie.truth.get("lane") is None and not _came(lie, log, more)
+    is_content = lie.field in ("number", "previous", "sequence", "counts")
+    return is_content and not _came(lie, log, _packets(lie.truth))
 
 
 def _is_given_up(lie: Lie, log: Log) -> bool:
@@ -185,6 +197,10 @@ CAUSES = {
 """Of these two the second says what only the first makes true, if they are about the same packets."""
 
 HARMLESS: dict[str, Kind] = {
+    "clocks": Kind(
+        "Wall clocks differ, and a monotonic one begins anywhere; within a start both must go on as they began.",
+        lambda lie, _: lie.field in ("at_ns", "wall_ns"),
+    ),
     "statistic": Kind(
         "`dropped` and `size` are told for people; nothing is promised of them.",
         lambda lie, _: lie.event == "dropped" or lie.field == "size",
@@ -276,12 +292,8 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.truth.get("lane") == DEAD_LETTER_LANE,
     ),
     "on-its-way": Kind(
-        "Of a packet that reached nobody only its sender knows what was in it.",
-        lambda lie, log: (
-            lie.event == "packet_sent"
-            and lie.field in ("number", "previous", "sequence", "counts")
-            and not _came(lie, log)
-        ),
+        "Of a packet that reached nobody only its sender knows what was in it; of one in no stream, whether it was.",
+        lambda lie, log: lie.event == "packet_sent" and _is_on_its_way(lie, log),
     ),
     "given-up": Kind(
         "A commit may go past what its origin has given up.",
@@ -312,9 +324,18 @@ HARMLESS: dict[str, Kind] = {
             or ((lie.event, lie.field) == ("path_size", "session") and _is_carried(lie, log))
         ),
     ),
+    "kept-window": Kind(
+        "A window that follows its path may be any within the agreed one, at any time, if it is kept.",
+        lambda lie, _: (
+            lie.event == "window_changed" and (lie.kind in ("drop", "raise", "lower") or lie.field == "session")
+        ),
+    ),
     "answered": Kind(
-        "An answer to a probe more or less, in whichever session: an end that has heard its peer may still wait.",
-        lambda lie, _: lie.event == "probe_answered" and (lie.kind in ("drop", "repeat") or lie.field == "session"),
+        "A sign of life more or less, in whichever session: an end that has heard its peer may still wait.",
+        lambda lie, _: (
+            lie.event in ("probe_answered", "piece_received")
+            and (lie.kind in ("drop", "repeat") or lie.field == "session")
+        ),
     ),
     "refusal": Kind(
         "Which packets a node refuses, and why, frees nothing, nor does an ack of them; a false duplicate shows.",

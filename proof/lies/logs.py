@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
+from typing import Literal
 
 from proof.lies.mutate import Log
 from triack.base.units import MS
@@ -14,7 +15,10 @@ from triack.tools.chaos.plan import DISHONEST, HostPlan, Plan, StreamPlan
 from triack.tools.chaos.run import run_plan
 from triack.tools.replay.files import parse_records
 
-__all__ = ["LOGS", "WIDE", "honest_logs", "wide_logs"]
+__all__ = ["LOGS", "WIDE", "Files", "honest_files", "honest_logs", "records_of", "wide_files", "wide_logs"]
+
+Files = dict[str, bytes]
+"""The files of a run by their names."""
 
 LOGS = 24
 """Runs that lies are told about: loss, kills, restarts, rejections, expiry and large messages are in them."""
@@ -26,16 +30,30 @@ WIDE_RECORDS = range(300, 1_300)
 """Runs like that with more records are busy resending: their ranges are short ones again."""
 
 
+WIDE_WINDOWS: tuple[int | Literal["auto"], ...] = (1_024, "auto")
+"""Of two hosts."""
+
+
 def honest_logs(most: int = LOGS) -> Iterator[tuple[int, Log]]:
     """Yield (seed, log) of runs in which every promise was kept, however bad the world was."""
-    logs = ((seed, log_of(plan)) for seed in count() if is_honest(plan := draw(seed)))
-    return islice(((seed, log) for seed, log in logs if size(log) in RECORDS), most)
+    return ((seed, records_of(files)) for seed, files in honest_files(most))
+
+
+def honest_files(most: int = LOGS) -> Iterator[tuple[int, Files]]:
+    """Yield the same as the nodes wrote it."""
+    runs = ((seed, files_of(plan)) for seed in count() if is_honest(plan := draw(seed)))
+    return islice(((seed, files) for seed, files in runs if lines(files) in RECORDS), most)
 
 
 def wide_logs(most: int = WIDE) -> Iterator[tuple[int, Log]]:
-    """Yield the same of runs with large windows and many small messages at once: their records are of long ranges."""
-    logs = ((seed, log_of(widened(plan))) for seed in count() if is_honest(plan := draw(seed)) and plan.streams)
-    return islice(((seed, log) for seed, log in logs if size(log) in WIDE_RECORDS), most)
+    """Yield (seed, log) of runs with large windows and many small messages at once: records are of long ranges."""
+    return ((seed, records_of(files)) for seed, files in wide_files(most))
+
+
+def wide_files(most: int = WIDE) -> Iterator[tuple[int, Files]]:
+    """Yield the same as the nodes wrote it."""
+    runs = ((seed, files_of(widened(plan))) for seed in count() if is_honest(plan := draw(seed)) and plan.streams)
+    return islice(((seed, files) for seed, files in runs if lines(files) in WIDE_RECORDS), most)
 
 
 def is_honest(plan: Plan) -> bool:
@@ -46,9 +64,15 @@ def is_honest(plan: Plan) -> bool:
 
 def widened(plan: Plan) -> Plan:
     """The plan with two hosts, over streams, with windows of a thousand packets and bursts of hundreds."""
-    session = SessionSettings(max_unacked_packet=1_024, ack_timeout_min_s=0.3, ack_timeout_max_s=5)
-    settings = NodeSettings(session=session, order=OrderSettings(seq_resend_13_s=1), messages_per_packet=1)
-    hosts = [_quick(host, settings) for host in plan.hosts[:2]]
+    order = OrderSettings(seq_resend_13_s=1)
+    sessions = [
+        SessionSettings(max_unacked_packet=window, ack_timeout_min_s=0.3, ack_timeout_max_s=5)
+        for window in WIDE_WINDOWS
+    ]
+    hosts = [
+        _quick(host, NodeSettings(session=session, order=order, messages_per_packet=1))
+        for host, session in zip(plan.hosts, sessions, strict=False)
+    ]
     streams = [_busy(stream) for stream in plan.streams if max(stream.sender, stream.receiver) < len(hosts)]
     kept = [it for it in plan.faults if it.kind in ("kill", "stop") and it.host < len(hosts) and not it.after]
     return replace(plan, hosts=tuple(hosts), streams=tuple(streams), faults=tuple(kept), dead_path=None)
@@ -68,15 +92,20 @@ def _busy(stream: StreamPlan) -> StreamPlan:
     )  # fmt: skip
 
 
-def log_of(plan: Plan) -> Log:
-    """What the nodes of a run wrote, start by start."""
+def files_of(plan: Plan) -> Files:
+    """What the nodes of a run wrote, a file for each start."""
+    return run_plan(plan).logs
+
+
+def records_of(files: Files) -> Log:
+    """The records in files, start by start."""
     log: Log = {}
-    for data in run_plan(plan).logs.values():
+    for data in files.values():
         for record in parse_records(data):
             log.setdefault((record["node"], record["incarnation"]), []).append(record)
     return log
 
 
-def size(log: Log) -> int:
+def lines(files: Files) -> int:
     """How many records there are."""
-    return sum(map(len, log.values()))
+    return sum(data.count(b"\n") for data in files.values())

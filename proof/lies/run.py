@@ -64,11 +64,15 @@ RIGHT: dict[str, set[str]] = {
     "position_recovered": {"order", "queue", "not_recovered", "claims", "node_life", "rejected", "lost"},
     "queued": {"claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost"},
     "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
-    "removed": {"claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost"},
+    "removed": {
+        "claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost", "resend_tiers",
+    },
     "ping_sent": {"ack_timeout", "silence", "silent_end"},
     "path_size": {"path_size", "silent_end"},
+    "window_changed": {"window", "claims", "silent_end"},
     "probe_received": {"path_size", "ack_timeout", "silence", "silent_end"},
     "probe_answered": {"ack_timeout", "silence", "silent_end"},
+    "piece_received": {"ack_timeout", "silence", "silent_end"},
     "hold_received": {"resend_tiers", "claims"},
     "resend_scheduled": {"resend_tiers", "claims"},
     "session_closed": {

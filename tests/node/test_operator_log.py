@@ -143,3 +143,10 @@ def test_what_nobody_hears_costs_nothing(caplog: pytest.LogCaptureFixture) -> No
     for _ in range(100):
         operator_log.debug("unheard")
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("_", range(2))
+def test_no_test_pays_for_the_lines_of_another(_: int, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(500):
+        operator_log.warning("junk")
+    assert [record.getMessage() for record in caplog.records] == ["junk"] * 10

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from typing import Literal
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.units import MS, SECOND
@@ -27,6 +28,10 @@ TRIGGERS = (
 """The policies of other systems, and one of each condition alone; two of nine ends have MSMQ's."""
 
 
+WINDOWS: tuple[int | Literal["auto"], ...] = (1, 2, 3, 8, 64, "auto", "auto")
+"""Packets; one that follows its path does so within the other end's."""
+
+
 def draw_host(random: Random, name: str, scheme: str) -> HostPlan:
     """A machine of that name, with its node."""
     return HostPlan(
@@ -50,9 +55,8 @@ def _draw_trigger(random: Random) -> AckTrigger | None:
 
 
 def _draw_settings(random: Random) -> NodeSettings:
-    window = random.choice([1, 2, 3, 8, 64, 64])
     session = SessionSettings(
-        max_unacked_packet=window,
+        max_unacked_packet=random.choice(WINDOWS),
         idle_ack_delay_s=random.choice([0.001, 0.05, 0.5]),
         ack_trigger=_draw_trigger(random),
         store_ack_trigger=_draw_trigger(random),

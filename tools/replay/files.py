@@ -140,6 +140,10 @@ class Lines:
         # of what lists they have to be judged, and whether of their packets. All other things are well with them.
         self._sound: dict[tuple[Any, ...], tuple[tuple[str, ...], bool]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is kept of it (``checkpoint.py``): what is sound is found again, and is told by types."""
+        return {**self.__dict__, "_sound": {}}
+
     def records(self, path: str | Path, lines: Iterable[bytes]) -> Iterator[Record]:
         """Yield the records of the next lines, as today's version has them.
 

@@ -1,5 +1,7 @@
 """What is harmless is so by a named kind, and a lie that matters is of none."""
 
+from dataclasses import replace
+
 import pytest
 
 from proof.lies.harmless import HARMLESS, reason_for
@@ -46,12 +48,24 @@ def test_who_opened_alone_agreed_on_nothing() -> None:
     assert reason_for(told, {**log, ("bb", 1): [{**opened, "node": "bb"}]}) is None
 
 
+@pytest.mark.parametrize("event", ["probe_answered", "piece_received"])
 @pytest.mark.parametrize(("kind", "field"), [("drop", ""), ("repeat", ""), ("other", "session")])
-def test_an_answer_to_a_probe_is_only_a_sign_of_life(kind: str, field: str) -> None:
-    truth = record(1, "probe_answered", session="s")
+def test_an_answer_to_a_probe_or_a_piece_is_only_a_sign_of_life(event: str, kind: str, field: str) -> None:
+    truth = record(1, event, session="s")
     log: Log = {("aa", 1): [truth, *FILLER]}
-    told = Lie(kind, "probe_answered", field, ("aa", 1), 0, [], truth, {**truth, "session": "t"})
+    told = Lie(kind, event, field, ("aa", 1), 0, [], truth, {**truth, "session": "t"})
     assert reason_for(told, log) == "answered"
+
+
+def test_a_packet_too_many_that_is_in_no_stream_and_reached_nobody_was_lost() -> None:
+    sent = {**record(1, "packet_sent", session="s", packet=4, packets=2), "node": "aa"}
+    came = {**record(1, "packet_received", session="s", packet=4, packets=2), "node": "bb"}
+    told = Lie("raise", "packet_sent", "packets", ("aa", 1), 0, [], sent, {**sent, "packets": 3})
+    log: Log = {("aa", 1): [sent], ("bb", 1): [came]}
+    assert reason_for(told, log) == "on-its-way"
+    assert reason_for(told, {**log, ("bb", 1): [{**came, "packets": 3}]}) is None
+    in_stream = replace(told, truth={**sent, "lane": 1}, said={**told.said, "lane": 1})
+    assert reason_for(in_stream, log) is None
 
 
 def test_a_lie_that_matters_has_none() -> None:

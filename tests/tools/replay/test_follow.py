@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,16 @@ from tests.tools.replay.builder import CLASS_LANES, MS, World, healthy
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.run import run_plan
 from triack.tools.replay.checkpoint import load, save
+from triack.tools.replay.files import parse_records
 from triack.tools.replay.follow import Follower, follow
 from triack.tools.replay.run import replay
 from triack.tools.replay.schema import Timeline, Violation
+
+REAL_SEED = 5
+"""A simulated world in which every promise is kept, and no clock is wrong."""
 
 
 def growing(world: World, directory: Path, step: int) -> Iterator[None]:
@@ -41,10 +48,31 @@ def growing(world: World, directory: Path, step: int) -> Iterator[None]:
         yield
 
 
+def lines_growing(files: dict[str, bytes], directory: Path, step: int) -> Iterator[None]:
+    """Write logs of real nodes in the order of time, so many lines at a time."""
+    lines = [
+        (record["wall_ns"], name, line)
+        for name, data in files.items()
+        for record, line in zip(parse_records(data), data.splitlines(keepends=True), strict=True)
+    ]
+    lines.sort(key=itemgetter(0))
+    directory.mkdir(exist_ok=True)
+    for at in range(0, len(lines), step):
+        for _, name, line in lines[at : at + step]:
+            with (directory / f"{name}.open").open("ab") as file:
+                file.write(line)
+        yield
+
+
 def told_of(world: World, directory: Path, step: int = 7, checkpoint: Path | None = None) -> set[tuple[object, ...]]:
     """What is told of a world while it goes on; with a checkpoint each look is that of another process."""
+    return told_while(growing(world, directory, step), directory, checkpoint)
+
+
+def told_while(pieces: Iterator[None], directory: Path, checkpoint: Path | None = None) -> set[tuple[object, ...]]:
+    """What is told while logs are written piece by piece."""
     follower, told = Follower([directory]), list[Violation]()
-    for _ in growing(world, directory, step):
+    for _ in pieces:
         assert follower.read()
         told += follower.news()[0]
         if checkpoint is not None:
@@ -80,6 +108,14 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path, name: str) -> None:
     logs.mkdir()
     told = told_of(world, logs, step=40, checkpoint=tmp_path / "kept")
     assert told == {it.identity for it in replay(logs, engine="local").findings} != set()
+
+
+def test_lines_of_real_nodes_go_on_after_a_restart(tmp_path: Path) -> None:
+    """They refer to what lines before them say, which each process has from the one before it."""
+    logs, files = tmp_path / "logs", run_plan(draw(REAL_SEED)).logs
+    assert b'"of":' in b"".join(files.values())
+    assert told_while(lines_growing(files, logs, 100), logs, tmp_path / "kept") == set()
+    assert replay(logs, engine="local").verdict == "pass"
 
 
 def test_logs_that_were_exchanged_are_read_anew(tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+"""Changes single characters of honest logs as they lie on the disk, and sees what replay says of each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from proof.lies.harmless import reason_for
+from proof.lies.logs import LOGS, WIDE, Files, honest_files, records_of, wide_files
+from proof.lies.mutate import Lie, Log, Record
+from proof.lies.run import Told
+from triack.base.errors import ReplayError
+from triack.tools.replay.files import find_logs
+from triack.tools.replay.local_engine import replay_local
+
+__all__ = ["SAME", "Slip", "differences", "slips", "tell_slip", "tell_slips"]
+
+SAME = "same"
+"""What becomes of a change after which the log says what it said: a name and its value twice, or white space."""
+ALIKE = ("0123456789", "abcdef", "ghijklmnopqrstuvwxyz", '{}[]:,"', "-._+eE \n")
+"""Characters that are taken for each other more often than for any: what they make of a line can mostly be read."""
+ALIKE_SHARE = 0.8
+"""How often."""
+PRINTED = "".join(map(chr, range(32, 127))) + "\n\0"
+KINDS = ("change", "change", "change", "change", "remove", "insert")
+"""What is done to a character; most of the changes that can be read leave the line as long as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """One character that is not as it was.
+
+    Attributes:
+        kind: ``change``, ``remove`` or ``insert``.
+        name: of the file.
+        at: the byte.
+        files: all of the run, with the slip in one of them.
+    """
+
+    kind: str
+    name: str
+    at: int
+    files: Files
+
+    @property
+    def where(self) -> str:
+        """Which line it is in, and what that says."""
+        content = self.files[self.name]
+        number = content.count(b"\n", 0, self.at)
+        line = content.split(b"\n")[number].decode(errors="replace")
+        return f"{self.name} line {number + 1}, {self.kind} of character {self.at}: {line}"
+
+
+def slips(count: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iterator[tuple[Slip, Files, str]]:
+    """Yield so many slips, each with the files that it is about and whose they are.
+
+    Args:
+        count: how many.
+        seed: which ones.
+        logs: in about how many logs.
+        wide: and in about how many logs of long ranges.
+    """
+    random = Random(seed)
+    known = [(f"seed {run}", files) for run, files in honest_files(logs)]
+    known += [(f"wide seed {run}", files) for run, files in wide_files(wide)]
+    for _ in range(count):
+        run, files = random.choice(known)
+        name = random.choice([name for name, content in files.items() if content])
+        yield _slip(files, name, random), files, run
+
+
+def _slip(files: Files, name: str, random: Random) -> Slip:
+    content, kind = files[name], random.choice(KINDS)
+    at = random.randrange(len(content))
+    known = chr(content[at])
+    alike = [some for some in ALIKE if known in some] if random.random() < ALIKE_SHARE else []
+    other = random.choice([it for it in (alike or [PRINTED])[0] if it != known]).encode()
+    rest = content[at:] if kind == "insert" else content[at + 1 :]
+    told = content[:at] + (b"" if kind == "remove" else other) + rest
+    return Slip(kind, name, at, {**files, name: told})
+
+
+def tell_slip(slip: Slip, files: Files, told: Told, run: str) -> None:
+    """See what becomes of one slip.
+
+    Args:
+        slip: it.
+        files: as they were.
+        told: takes it; what is damaged, or makes logs be missing, counts as caught by that name.
+        run: whose files.
+    """
+    told.lies += 1
+    checks = _found_by(slip)
+    told.caught.update(checks)
+    if checks:
+        return
+    truth = records_of(files)
+    lies = differences(truth, records_of(slip.files))
+    reasons = [reason_for(lie, truth) for lie in lies]
+    if None in reasons:
+        told.missed.append(f"{run}, {slip.where}")
+    else:
+        told.harmless.update({reason for reason in reasons if reason} or {SAME})
+
+
+def _found_by(slip: Slip) -> set[str]:
+    with TemporaryDirectory(prefix="triack-slip-") as folder:
+        for name, content in slip.files.items():
+            (Path(folder) / name).write_bytes(content)
+        try:
+            verdict = replay_local(find_logs([Path(folder)]))
+        except ReplayError:
+            return {"damaged"}
+    return set(verdict.violations) or ({"incomplete"} if verdict.missing else set())
+
+
+def differences(truth: Log, said: Log) -> Iterator[Lie]:
+    """Yield a lie for each field of each record that is not as it was, and one for each record that is gone.
+
+    Args:
+        truth: a log.
+        said: the log with a slip that nobody has found.
+    """
+    for start, mine in truth.items():
+        theirs = said.get(start, [])
+        for at in range(len(theirs), len(mine)):
+            yield Lie("drop", mine[at]["event"], "", start, at, [], mine[at], {})
+        for at, (one, other) in enumerate(zip(mine, theirs, strict=False)):
+            if one != other:
+                for kind, field in _changes(one, other):
+                    yield Lie(kind, one["event"], field, start, at, [], one, other)
+
+
+def _changes(truth: Record, said: Record) -> Iterator[tuple[str, str]]:
+    """Yield how which fields differ; a record at another time has two that do, and is one lie."""
+    fields = [name for name in {**truth, **said} if truth.get(name) != said.get(name)]
+    if set(fields) == {"at_ns", "wall_ns"}:
+        yield "shift", ""
+        return
+    for name in fields:
+        one, other = _amount(truth.get(name)), _amount(said.get(name))
+        yield ("other" if one == other else "raise" if one < other else "lower"), name
+
+
+def _amount(value: object) -> int:
+    """What raised and lowered means of numbers and of lists of pairs of them."""
+    if isinstance(value, list):
+        return sum(map(sum, value))
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def tell_slips(count: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Told:
+    """Tell so many slips; the arguments are those of ``slips``."""
+    told = Told()
+    for slip, files, run in slips(count, seed, logs, wide):
+        tell_slip(slip, files, told, run)
+    return told
