@@ -17,6 +17,7 @@ from triack.ordering.wire import HoldPacket, OrderAckPacket, RejectPacket, Seque
 from triack.queues.incoming_run import IncomingRun
 from triack.queues.outbox import PacketContext
 from triack.queues.packing import messages_in
+from triack.queues.session_settings import largest_window
 from triack.queues.settings import NodeSettings
 from triack.session.events import PacketArrived, Transmit
 from triack.session.sending import SessionPacket
@@ -255,13 +256,13 @@ def _count(counts: list[list[int]], messages: int) -> None:
 
 def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
     """Where a node listens, and the settings that it keeps to (``base.session_log.SETTINGS``)."""
-    session, order = settings.session, settings.order
+    session, order, window = settings.session, settings.order, largest_window(settings)
     return {
         **({"address": address} if address else {}),
         **({"survives": settings.survives} if settings.survives != "power loss" else {}),
-        "max_unacked_packet": session.max_unacked_packet,
+        "max_unacked_packet": window,
         "idle_ack_delay_ns": longest_delay_ns(session.trigger),
-        "ack_threshold": session.trigger.threshold(session.max_unacked_packet) or 0,
+        "ack_threshold": session.trigger.threshold(window) or 0,
         "ack_timeout_min_ns": in_ns(session.ack_timeout_s or session.ack_timeout_min_s),
         "seq_max_ack_delay_ns": in_ns(order.seq_max_ack_delay_s),
         "seq_resend_13_ns": in_ns(order.seq_resend_13_s),

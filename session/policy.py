@@ -70,7 +70,7 @@ class Policy:
         store_ns = None if store_s is None else in_ns(store_s)
         store_min_ns = in_ns(settings.store_ack_timeout_min_s)
         stated = cls(
-            window=settings.max_unacked_packet,
+            window=settings.largest_window,
             session_ack=settings.trigger,
             store_ack=settings.store_trigger,
             ack_timeout_min_ns=in_ns(settings.ack_timeout_min_s) if ack_ns is None else ack_ns,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from typing import Literal
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.units import MS, SECOND
@@ -30,6 +31,10 @@ COUNTS = (*[10] * 6, *[20] * 4, 40, 120)
 """Messages of a stream: most that can go wrong does so among ten, and some only beyond the largest window."""
 
 
+WINDOWS: tuple[int | Literal["auto"], ...] = (1, 2, 3, 8, 64, "auto", "auto")
+"""Packets; one that follows its path does so within the other end's."""
+
+
 def draw_host(random: Random, name: str, scheme: str) -> HostPlan:
     """A machine of that name, with its node."""
     return HostPlan(
@@ -53,9 +58,8 @@ def _draw_trigger(random: Random) -> AckTrigger | None:
 
 
 def _draw_settings(random: Random) -> NodeSettings:
-    window = random.choice([1, 2, 3, 8, 64, 64])
     session = SessionSettings(
-        max_unacked_packet=window,
+        max_unacked_packet=random.choice(WINDOWS),
         idle_ack_delay_s=random.choice([0.001, 0.05, 0.5]),
         ack_trigger=_draw_trigger(random),
         store_ack_trigger=_draw_trigger(random),
