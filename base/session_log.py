@@ -277,6 +277,10 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "probe_received": Event("a probe of the path arrived, in a datagram of that size", ("session", "size")),
     "probe_answered": Event("an answer to a probe of this end arrived, which may say nothing new", ("session",)),
+    "piece_received": Event(
+        "pieces of packets too large for the path arrived, in one burst: none is whole with them, or it was before",
+        ("session",),
+    ),
     "committed": Event(
         "incoming packets and the sequence's new position are on disk, in one transaction (express: entered the queue "
         "in memory). For `transactional`, every number of the range that was not expired at the origin is in it",

@@ -168,8 +168,11 @@ class Conversation:
     def handle_arrived(
         self, header: Header, sender: str, size_bytes: int, draw: Callable[[int], bytes], now_ns: int
     ) -> None:
-        """A datagram that opened came from an address; see ``Paths.handle_datagram``."""
-        if header.kind in _HELLOS:
+        """A datagram that opened came from an address; see ``Paths.handle_datagram``.
+
+        Before the session is open its peer is looked for by connects, and nobody would look for it here.
+        """
+        if header.kind in _HELLOS or not self.is_live:
             return
         newest = header.counter > self.highest_counter
         if newest:
@@ -183,10 +186,9 @@ class Conversation:
         self.paths = self.paths or Paths()
         return self.paths
 
-    def take_control(self) -> Control | None:
-        """The order ack or rejection that has waited longest, which goes now, or None."""
-        if self.control is None:
-            return None
+    def take_control(self) -> Control:
+        """The order ack or rejection that has waited longest, which goes now; there is one."""
+        assert self.control is not None
         _, control = self.control.popitem(last=False)
         self.control = self.control or None
         return control
@@ -236,6 +238,11 @@ class Conversation:
     def is_open(self) -> bool:
         """Whether packets may flow."""
         return self.session.state is State.OPEN
+
+    @property
+    def is_live(self) -> bool:
+        """Whether anything may flow: it is open, or drains."""
+        return self.session.state in (State.OPEN, State.DRAINING)
 
 
 class Link:

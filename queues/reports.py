@@ -231,6 +231,9 @@ class Reports:
     def _on_probed(self, conversation: Conversation, _event: events.ProbeAnswered, now_ns: int) -> None:
         self._record("probe_answered", now_ns, session=conversation.label)
 
+    def _on_piece(self, conversation: Conversation, _event: events.PieceArrived, now_ns: int) -> None:
+        self._record("piece_received", now_ns, session=conversation.label)
+
     def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _now_ns: int) -> None:
         self._drops[event.reason] += 1
 
@@ -287,6 +290,7 @@ _REPORTS: dict[type, Any] = {
     events.WindowChanged: Reports._on_window,
     events.ProbeArrived: Reports._on_probe,
     events.ProbeAnswered: Reports._on_probed,
+    events.PieceArrived: Reports._on_piece,
     events.SessionClosed: Reports._on_closed,
 }
 

@@ -123,7 +123,7 @@ class Transmitter:
         self._report(conversation, now_ns)
         self.fill(conversation, giving, now_ns)
         self._transmit(conversation, batches, now_ns)
-        if session.state in (State.OPEN, State.DRAINING):
+        if conversation.is_live:
             self._look_for(conversation, batches, now_ns)
         if session.state is State.CLOSED:
             self.deadlines.set(conversation, None)
@@ -141,7 +141,8 @@ class Transmitter:
     def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         """Give a session as many packets as its window takes."""
         session = conversation.session
-        while giving >= Giving.ANSWERS and session.room and (answer := conversation.take_control()) is not None:
+        while conversation.control is not None and giving >= Giving.ANSWERS and session.room:
+            answer = conversation.take_control()
             session.send_packet(Delivery.EXPRESS, answer.content, answer)
         link = conversation.link
         if giving < Giving.ALL or link is None or link.conversation is not conversation:

@@ -11,11 +11,11 @@ from itertools import takewhile
 
 from triack.session.answering import Answering
 from triack.session.frames import PACKET_HEADER_BYTES, Ask
-from triack.session.pacing import NetworkShare
+from triack.session.pacing import NetworkShare, RunRoom
 from triack.session.policy import TIMEOUT_PROBES
 from triack.session.probing import Probing
 from triack.session.rtt import RoundTrip
-from triack.session.sending import UNBOUNDED_BYTES, PacketState, SendWindow, SessionPacket
+from triack.session.sending import PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import PATIENCE_NS
 from triack.session.sizing import Sizing
 from triack.session.store_wait import StoreWait
@@ -65,7 +65,7 @@ class Departing:
             return probe
         sent = self._window.next_with_credit()
         if sent is not None and self._share is not None:
-            ready_at_ns = self._share.ready_at_ns(self._rtt, now_ns)
+            ready_at_ns = self._share.ready_at_ns(self._rtt, sent.size_bytes, now_ns)
             if ready_at_ns > now_ns:
                 self._timers.start(Timer.PACING, ready_at_ns)
                 return None
@@ -79,12 +79,13 @@ class Departing:
     def next_run(self, now_ns: int) -> list[SessionPacket]:
         """The packets that leave now by the run; none when ``next_packet`` is to be asked."""
         probing, window, share = self._probing, self._window, self._share
-        if probing.ping_due or probing.peek() is not None or any(self._answering.leaving(now_ns, with_packet=True)):
-            return []
         first = window.peek()
         if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
             return []
-        run = window.next_run(UNBOUNDED_BYTES if share is None else share.run_bytes(self._rtt, now_ns))
+        if probing.ping_due or probing.peek() is not None or any(self._answering.leaving(now_ns, with_packet=True)):
+            return []
+        room = RunRoom() if share is None else share.run_room(self._rtt, first.size_bytes, now_ns)
+        run = window.next_run(room.until_ask_bytes, room.credit_bytes)
         return list(takewhile(self._sizing.fits, run)) if self._sizing.has_larger else run
 
     def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> int:
@@ -151,7 +152,7 @@ class Departing:
     @property
     def is_asking(self) -> bool:
         """Whether a ping has not been answered, and no packet waits for an ack."""
-        return self._timers.runs(Timer.ACK_LIMIT) and not self._window.unacked
+        return self._timers.runs(Timer.ACK_LIMIT) and not self._window.awaits_ack
 
     @property
     def stands_still(self) -> bool:

@@ -18,6 +18,7 @@ __all__ = [
     "PacketsAcked",
     "PacketsStored",
     "PeerQuiet",
+    "PieceArrived",
     "ProbeAnswered",
     "ProbeArrived",
     "RunArrived",
@@ -173,6 +174,11 @@ class ProbeAnswered:
 
 
 @dataclass(slots=True)
+class PieceArrived:
+    """Pieces came that make no packet whole, or one that is here already: of some in a row one of these."""
+
+
+@dataclass(slots=True)
 class SessionClosed:
     """The session ended; ``unacked`` packets had no session ack."""
 
@@ -193,5 +199,6 @@ Event = (
     | WindowChanged
     | ProbeArrived
     | ProbeAnswered
+    | PieceArrived
     | SessionClosed
 )

@@ -5,15 +5,18 @@ be: to wake for each packet of a fast flow would cost more than to send it. A pr
 for that, within bounds.
 """
 
+from typing import NamedTuple
+
 from triack.base.ack_trigger import AckTerms
 from triack.base.units import MS, SECOND
 from triack.session.bbr import Bbr
 from triack.session.congestion import Congestion, NewReno, Paced
 from triack.session.rtt import RoundTrip
+from triack.session.sending import UNBOUNDED_BYTES
 from triack.session.settings import SessionSettings
 from triack.session.stream_window import StreamWindow
 
-__all__ = ["NetworkShare", "Pacer", "network_share"]
+__all__ = ["NetworkShare", "Pacer", "RunRoom", "network_share"]
 
 BURST_PACKETS = 10
 """What may go at once: the initial congestion window (RFC 9002 7.7, 7.2)."""
@@ -44,22 +47,24 @@ class Pacer:
     __slots__ = ("_burst_bytes", "_filled_at_ns", "_spent", "credit_bytes", "was_late")
 
     def __init__(self, datagram_bytes: int, now_ns: int) -> None:
+        self.credit_bytes = self._burst_bytes = 0
         self.handle_size(datagram_bytes)
-        self.credit_bytes = self._burst_bytes
         self._filled_at_ns = now_ns
         self._spent = False
         self.was_late = False
 
     def handle_size(self, datagram_bytes: int) -> None:
-        """So large are datagrams from now on."""
-        self._burst_bytes = min(BURST_PACKETS * datagram_bytes, max(BURST_BYTES, 2 * datagram_bytes))
+        """So large are datagrams from now on; a larger bucket lacks no more than the old one did."""
+        burst_bytes = min(BURST_PACKETS * datagram_bytes, max(BURST_BYTES, 2 * datagram_bytes))
+        self.credit_bytes += max(0, burst_bytes - self._burst_bytes)
+        self._burst_bytes = burst_bytes
 
     def ready_at_ns(self, rate: int, packet_bytes: int, now_ns: int) -> int:
         """When the next packet may go; ``now_ns`` or earlier means at once.
 
         Args:
             rate: bytes a second.
-            packet_bytes: what it takes to let one go.
+            packet_bytes: what it takes to let it go.
             now_ns: the clock.
         """
         flow_bytes = rate * (now_ns - self._filled_at_ns) // SECOND
@@ -83,6 +88,18 @@ class Pacer:
     def spend(self, sent_bytes: int) -> None:
         """Count what was sent."""
         self.credit_bytes -= sent_bytes
+
+
+class RunRoom(NamedTuple):
+    """How much may leave at once, packets behind each other.
+
+    Attributes:
+        until_ask_bytes: one more packet may follow as long as those before it have fewer; 0 for none now.
+        credit_bytes: what the pacer lets go, with the first packet in any case.
+    """
+
+    until_ask_bytes: int = UNBOUNDED_BYTES
+    credit_bytes: int = UNBOUNDED_BYTES
 
 
 class NetworkShare:
@@ -120,32 +137,31 @@ class NetworkShare:
         if self._paced is not None:
             self._paced.handle_size(datagram_bytes)
 
-    def ready_at_ns(self, rtt: RoundTrip, now_ns: int) -> int:
-        """When the next packet may go; ``now_ns`` or earlier means at once."""
+    def ready_at_ns(self, rtt: RoundTrip, packet_bytes: int, now_ns: int) -> int:
+        """When the next packet, of that size, may go; ``now_ns`` or earlier means at once."""
         if self._paced is None or not rtt.measured:
             return now_ns  # there is nothing to spread over, or not yet
-        packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
+        # One that goes in pieces is longer than any credit.
+        packet_bytes = min(packet_bytes, self._datagram_bytes, self.window.window_bytes)
         ready_at_ns = self._pacer.ready_at_ns(self._paced.rate(rtt.smoothed_ns), packet_bytes, now_ns)
         if self._pacer.was_late:
             self._paced.handle_late()
         return ready_at_ns
 
-    def run_bytes(self, rtt: RoundTrip, now_ns: int) -> int:
-        """How many bytes packets may leave behind each other: one more as long as those before it are fewer.
+    def run_room(self, rtt: RoundTrip, first_bytes: int, now_ns: int) -> RunRoom:
+        """How much may leave behind each other, beginning with a packet of that size.
 
-        None of them is held back by the pacer, and none but the last is one with which to ask for an ack. 0 for none
-        now.
+        None of them is held back by the pacer, and none but the last is one with which to ask for an ack.
         """
-        if self.ready_at_ns(rtt, now_ns) > now_ns:
-            return 0
+        if self.ready_at_ns(rtt, first_bytes, now_ns) > now_ns:
+            return RunRoom(0)
         until_ask_bytes = max(1, -(-self.window.window_bytes // ASKS) - self._unasked_bytes)
         if self._paced is None or not rtt.measured:
-            return until_ask_bytes
-        packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
-        return min(until_ask_bytes, self._pacer.credit_bytes - packet_bytes + 1)
+            return RunRoom(until_ask_bytes)
+        return RunRoom(until_ask_bytes, self._pacer.credit_bytes)
 
     def handle_sent(self, last_bytes: int, terms: AckTerms, *, before_bytes: int = 0, spare_bytes: int = 0) -> bool:
-        """A packet was sent, or several as ``run_bytes`` said. Returns whether it is time to ask for an ack.
+        """A packet was sent, or several as ``run_room`` said. Returns whether it is time to ask for an ack.
 
         A sender that hears nothing before its window is spent stands still for a round trip, and a peer that waits for
         more than fits into half of it lets that happen. Who has nothing more to send and half of the window left is

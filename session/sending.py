@@ -180,6 +180,12 @@ class SendWindow:
         return len(self._packets)
 
     @property
+    def awaits_ack(self) -> bool:
+        """Whether something that has left is not acknowledged; what is queued is the sender's own affair."""
+        following = self.peek()
+        return bool(self._in_flight) or (following is not None and following.state is PacketState.LOST)
+
+    @property
     def resends(self) -> int:
         """How many packets left again."""
         return self._next_order - 1 - self.highest_sent
@@ -287,26 +293,27 @@ class SendWindow:
         self._forget_sendings()
         self._next_order += 1
 
-    def next_run(self, most_bytes: int) -> list[SessionPacket]:
+    def next_run(self, most_bytes: int, credit_bytes: int) -> list[SessionPacket]:
         """The packet that ``peek`` gives, and those behind it that may leave at once, all for the first time.
 
         Args:
             most_bytes: one more follows as long as those before it have fewer.
+            credit_bytes: what those behind the first may have together with it.
         """
-        packets, number = self._packets, self.highest_sent + 1
-        congestion, is_first = self.congestion, not self._in_flight
-        room_bytes = most_bytes
+        packets, number, congestion = self._packets, self.highest_sent + 1, self.congestion
+        room_bytes = UNBOUNDED_BYTES
         if congestion is not None:
             room_bytes = min(congestion.window_bytes, self.most_bytes) - self.in_flight_bytes
+        first_bytes = room_bytes if self._in_flight else UNBOUNDED_BYTES
+        room_bytes = min(room_bytes, credit_bytes)
         run: list[SessionPacket] = []
         run_bytes = 0
         while run_bytes < most_bytes and (sent := packets.get(number)) is not None:
             run_bytes += sent.size_bytes
-            if run_bytes > room_bytes and not is_first and congestion is not None:
+            if run_bytes > room_bytes and (run or run_bytes > first_bytes):
                 break
             run.append(sent)
             number += 1
-            is_first = False
         return run
 
     def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> None:

@@ -43,6 +43,7 @@ from triack.session.events import (
     PacketsAcked,
     PacketsStored,
     PeerQuiet,
+    PieceArrived,
     SessionClosed,
     SessionOpened,
     Transmit,
@@ -430,6 +431,8 @@ class Session:
         frame = self.answering.join(piece)
         if frame is not None:
             self._on_packet(frame, counter, now_ns)
+        elif not self._events or type(self._events[-1]) is not PieceArrived:
+            self._events.append(PieceArrived())
 
     def _on_probe_frame(self, frame: wire.ProbeFrame, _counter: int, _now_ns: int) -> None:
         self.sizing.handle_probe(frame)
@@ -451,8 +454,7 @@ class Session:
         except ProtocolError:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        # A window of 0 would never open again.
-        window.peer_window = max(1, frame.window)
+        window.peer_window = max(1, frame.window)  # one of 0 would never open again
         if acked:
             self._probing.handle_progress()
             self._timers.stop(Timer.PROBE)
@@ -464,7 +466,7 @@ class Session:
         if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
             # A window that has become smaller is closed by what the peer need not acknowledge yet.
             self._probing.ping_due = True
-        if acked and not window.unacked:
+        if acked and not window.awaits_ack:
             self._timers.stop(Timer.ACK_LIMIT)
             self._departing.await_quiet(self._ack_timeout_ns, now_ns)
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))

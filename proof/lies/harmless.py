@@ -331,8 +331,11 @@ HARMLESS: dict[str, Kind] = {
         ),
     ),
     "answered": Kind(
-        "An answer to a probe more or less, in whichever session: an end that has heard its peer may still wait.",
-        lambda lie, _: lie.event == "probe_answered" and (lie.kind in ("drop", "repeat") or lie.field == "session"),
+        "A sign of life more or less, in whichever session: an end that has heard its peer may still wait.",
+        lambda lie, _: (
+            lie.event in ("probe_answered", "piece_received")
+            and (lie.kind in ("drop", "repeat") or lie.field == "session")
+        ),
     ),
     "refusal": Kind(
         "Which packets a node refuses, and why, frees nothing, nor does an ack of them; a false duplicate shows.",

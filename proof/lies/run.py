@@ -72,6 +72,7 @@ RIGHT: dict[str, set[str]] = {
     "window_changed": {"window", "claims", "silent_end"},
     "probe_received": {"path_size", "ack_timeout", "silence", "silent_end"},
     "probe_answered": {"ack_timeout", "silence", "silent_end"},
+    "piece_received": {"ack_timeout", "silence", "silent_end"},
     "hold_received": {"resend_tiers", "claims"},
     "resend_scheduled": {"resend_tiers", "claims"},
     "session_closed": {

@@ -58,6 +58,7 @@ FIELDS = {
     "window_changed": {"session", "window"},
     "probe_received": {"session", "size"},
     "probe_answered": {"session"},
+    "piece_received": {"session"},
     "committed": STREAM | {"first", "last", "count", "queue"},
     "rejected": STREAM | {"number", "reason"},
     "order_ack_sent": {"origin", "lane", "sequence", "number", "peer"},

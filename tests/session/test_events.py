@@ -13,14 +13,29 @@ from triack.session.events import (
     PacketDropped,
     PacketsAcked,
     PacketsStored,
+    PieceArrived,
     RunArrived,
     SessionClosed,
     SessionOpened,
     SizeChanged,
     WindowChanged,
 )
-from triack.session.frames import AckFrame, decode_frames, encode_packet, encode_ping, encode_probe
+from triack.session.frames import (
+    AckFrame,
+    Ask,
+    PieceFrame,
+    decode_frames,
+    encode_packet,
+    encode_piece,
+    encode_ping,
+    encode_probe,
+)
 from triack.session.states import CloseReason
+
+
+def piece(number: int, offset: int) -> bytes:
+    """One byte of a packet of ten."""
+    return encode_piece(PieceFrame(number, Delivery.EXPRESS, Ask.NO, 10, offset, b"x"))
 
 
 def full_life() -> Pair:
@@ -32,6 +47,7 @@ def full_life() -> Pair:
     pair.inject("b", encode_packet(10_000, Delivery.EXPRESS, False, b"far"))
     pair.drain()
     pair.inject("b", encode_probe(1, 100))
+    pair.inject("b", piece(5, 0))
     pair.a.ping()
     pair.drain()
     pair.run(3 * SECOND)
@@ -127,3 +143,12 @@ def test_packets_that_came_together_are_told_together() -> None:
         PacketArrived(4, Delivery.EXPRESS, b"4", duplicate=False),
         None,
     ]
+
+
+def test_pieces_in_a_row_are_told_once() -> None:
+    """Of unfinished packets, and of one that is here; what comes between them is told in its place."""
+    pair = Pair.opened()
+    burst = [piece(2, 0), piece(2, 1), encode_packet(1, Delivery.EXPRESS, False, b"1"), piece(1, 0), piece(2, 2)]
+    pair.b.handle_datagrams(burst, [90, 91, 92, 93, 94], pair.now_ns)
+    told = [type(pair.b.poll_event()) for _ in range(4)]
+    assert told == [PieceArrived, RunArrived, PieceArrived, type(None)]

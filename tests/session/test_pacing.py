@@ -111,10 +111,10 @@ def test_a_process_that_is_late_for_its_turn_makes_up_for_it(late_ms: int, sent_
 def test_a_late_process_says_so_to_its_controller(late_ns: int) -> None:
     """What it sends next shows its own rate, and not that of the path."""
     share, rtt = NetworkShare(SessionSettings(congestion="bbr"), DATAGRAM, 0, 0), measured(100 * MS)
-    while (ready_ns := share.ready_at_ns(rtt, 0)) <= 0:
+    while (ready_ns := share.ready_at_ns(rtt, DATAGRAM, 0)) <= 0:
         share.handle_sent(DATAGRAM, TERMS)
     now_ns = ready_ns + late_ns
-    assert share.ready_at_ns(rtt, now_ns) <= now_ns
+    assert share.ready_at_ns(rtt, DATAGRAM, now_ns) <= now_ns
     sending = share.window.handle_sent(DATAGRAM, DATAGRAM, now_ns)
     assert sending.app_limited is bool(late_ns)
 
@@ -123,8 +123,29 @@ def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
     """There is nothing to spread over yet."""
     share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
     for _ in range(100):
-        assert share.ready_at_ns(RoundTrip(), 7) == 7
+        assert share.ready_at_ns(RoundTrip(), DATAGRAM, 7) == 7
         share.handle_sent(DATAGRAM, TERMS)
+
+
+@pytest.mark.parametrize("controller", ["newreno", "bbr"])
+def test_a_small_packet_waits_for_its_own_bytes_and_not_for_those_of_the_largest(controller: str) -> None:
+    """On a path of large datagrams and a slow flow of small ones, the credit of a large one takes long."""
+    share, rtt = NetworkShare(SessionSettings(congestion=controller), DATAGRAM, 0, 0), measured(100 * MS)
+    share.handle_size(64_000)
+    while share.ready_at_ns(rtt, 64_000, 0) <= 0:
+        share.handle_sent(64_000, TERMS)
+    now_ns = share.ready_at_ns(rtt, 100, 0)
+    assert now_ns < share.ready_at_ns(rtt, 64_000, 0)
+    assert share.ready_at_ns(rtt, 100, now_ns) <= now_ns
+
+
+def test_a_path_that_is_found_to_carry_more_lets_a_burst_of_that_go() -> None:
+    """Two of 64,000 bytes after a session's whole life of small ones; and no third."""
+    pacer = Pacer(DATAGRAM, 0)
+    pacer.handle_size(64_000)
+    for ready in (True, True, False):
+        assert (pacer.ready_at_ns(1, 64_000, 0) <= 0) is ready
+        pacer.spend(64_000)
 
 
 @pytest.mark.parametrize("window", [4, 30, 80])
@@ -135,11 +156,11 @@ def test_what_goes_by_the_run_is_what_the_pacer_lets_go_one_by_one(window: int) 
     for share in (single, by_run):
         share.window.window_bytes = window * DATAGRAM
     for now_ns in range(0, 40 * MS, MS // 2):
-        while single.ready_at_ns(rtt, now_ns) <= now_ns:
+        while single.ready_at_ns(rtt, DATAGRAM, now_ns) <= now_ns:
             sent[0] += 1
             asked[0] += [sent[0]] * single.handle_sent(DATAGRAM, TERMS)
-        while room_bytes := by_run.run_bytes(rtt, now_ns):
-            packets = -(-room_bytes // DATAGRAM)
+        while (room := by_run.run_room(rtt, DATAGRAM, now_ns)).until_ask_bytes:
+            packets = min(-(-room.until_ask_bytes // DATAGRAM), room.credit_bytes // DATAGRAM)
             sent[1] += packets
             asked[1] += [sent[1]] * by_run.handle_sent(DATAGRAM, TERMS, before_bytes=(packets - 1) * DATAGRAM)
         assert sent[0] == sent[1]
@@ -154,9 +175,9 @@ def test_a_share_is_paced_by_its_own_window() -> None:
         if halve:
             share.window.handle_lost(DATAGRAM, (1, True), now_ns=2)
         for _ in range(10):
-            assert share.ready_at_ns(rtt, 0) == 0
+            assert share.ready_at_ns(rtt, DATAGRAM, 0) == 0
             share.handle_sent(DATAGRAM, TERMS)
-        waits.append(share.ready_at_ns(rtt, 0))
+        waits.append(share.ready_at_ns(rtt, DATAGRAM, 0))
     assert waits == [8 * MS, 16 * MS]
 
 

@@ -8,7 +8,14 @@ from triack.base.ranges import Range
 from triack.base.units import MS
 from triack.session.congestion import NewReno
 from triack.session.rtt import RoundTrip
-from triack.session.sending import TRANSITIONS, PacketEvent, PacketState, SendWindow, SessionPacket
+from triack.session.sending import (
+    TRANSITIONS,
+    UNBOUNDED_BYTES,
+    PacketEvent,
+    PacketState,
+    SendWindow,
+    SessionPacket,
+)
 
 RTT_NS = 80 * MS
 LOSS_NS = 90 * MS
@@ -291,11 +298,34 @@ def test_a_run_ends_with_the_credit(waiting: int) -> None:
         single.handle_sent(sent, counter, 9)
         counter += 1
     push(by_run, waiting)
-    by_run.handle_run_sent(by_run.next_run(3 * 100), 50, 9)
-    while run := by_run.next_run(1_000_000):
+    by_run.handle_run_sent(by_run.next_run(3 * 100, UNBOUNDED_BYTES), 50, 9)
+    while run := by_run.next_run(1_000_000, UNBOUNDED_BYTES):
         by_run.handle_run_sent(run, 50 + by_run.highest_sent, 9)
     assert snapshot(by_run) == snapshot(single)
     assert by_run.in_flight == min(waiting, 10)
+
+
+def test_a_run_has_no_more_than_the_pacer_lets_go_but_for_its_first_packet() -> None:
+    """Three of 100 bytes fit into 399; the first one has been let go already, however large it is."""
+    window = make(64)
+    push(window, 10)
+    assert [len(window.next_run(UNBOUNDED_BYTES, credit)) for credit in (399, 400, 5)] == [3, 4, 1]
+
+
+def test_what_is_queued_awaits_no_ack() -> None:
+    """Only what has left does, lost or not."""
+    window = make(64)
+    first, *_ = push(window, 5)
+    assert not window.awaits_ack
+    transmit(window, first, 0)
+    assert window.awaits_ack
+    for sent in list(window._packets.values())[1:4]:  # noqa: SLF001
+        transmit(window, sent, 0)
+    ack(window, 0, [(2, 4)], 1)
+    assert losses(window, 1) == 1
+    assert (window.in_flight, window.awaits_ack) == (0, True)
+    ack(window, 1, [], 2)
+    assert (window.unacked, window.awaits_ack) == (1, False)
 
 
 def snapshot(window: SendWindow) -> list[object]:

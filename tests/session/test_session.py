@@ -36,6 +36,7 @@ from triack.session.frames import (
     encode_ping,
     encode_store_ack,
 )
+from triack.session.pacing import NetworkShare
 from triack.session.settings import SessionSettings
 from triack.session.states import CloseReason, State
 from triack.tools.sim.faults import Faults
@@ -454,6 +455,21 @@ def test_the_ack_timeout_starts_with_the_first_unacknowledged_packet() -> None:
     pair.run_until(lambda: bool(closes(pair)))
     assert pair.now_ns - start_ns == 2 * SECOND
     assert closes(pair) == [SessionClosed(CloseReason.ACK_TIMEOUT, 19)]
+
+
+def test_a_packet_that_has_not_left_is_no_silence_of_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that left is acknowledged, and the pacer lets the next one go after a minute."""
+    pair = Pair.opened()
+    pair.confirm()
+    later_ns = pair.now_ns + 60 * SECOND
+    held = [pair.now_ns]
+    monkeypatch.setattr(NetworkShare, "ready_at_ns", lambda _share, _rtt, _size, _now_ns: held[-1])
+    pair.send("a", 1, asks=True)
+    held.append(later_ns)
+    pair.send("a", 1, asks=True)
+    pair.run(61 * SECOND)
+    assert pair.packets("a")[-1] == (later_ns, 2)
+    assert (reasons(pair), pair.a.window.unacked) == ([], 0)
 
 
 def test_earlier_silence_does_not_count() -> None:

@@ -23,7 +23,7 @@ from triack.tools.replay.window_check import Window
 
 QUIET_AFTER_END: Final = (
     "session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received", "ping_sent",
-    "path_size", "window_changed", "probe_received", "probe_answered",
+    "path_size", "window_changed", "probe_received", "probe_answered", "piece_received",
 )  # fmt: skip
 """What only a session that is not over does; its last acks may leave with the goodbye."""
 OVER_NS: Final = 60_000_000_000
@@ -446,7 +446,7 @@ class SessionJudge:
         end.silence.hear(record)
         end.path.see(record)
 
-    def _on_probed(self, end: End, record: Record) -> None:
+    def _on_sign_of_life(self, end: End, record: Record) -> None:
         end.silence.hear(record)
 
     # ---- the whole session
@@ -570,7 +570,8 @@ class SessionJudge:
         "path_size": _on_path_size,
         "window_changed": _on_window,
         "probe_received": _on_probe,
-        "probe_answered": _on_probed,
+        "probe_answered": _on_sign_of_life,
+        "piece_received": _on_sign_of_life,
     }
 
 

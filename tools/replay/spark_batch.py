@@ -7,7 +7,7 @@ of a unit that is in several pieces, the last one counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -26,11 +26,13 @@ from triack.tools.replay.spark_engine import (
     each,
     found_row,
     opened,
+    pack,
     results,
     rows_of,
     told,
     unit_of,
 )
+from triack.tools.replay.spark_growth import Row as Grown
 from triack.tools.replay.standing import Growing, Standing
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ _WHOSE: Final = "CASE WHEN kind = 'found' THEN node ELSE concat_ws('/', kind, un
 """The unit that a row of the table is about."""
 
 
-def judge_batch(grown: DataFrame, before: DataFrame, merged: DataFrame | None, to: str, *, forgets: bool) -> None:
+def judge_batch(grown: Sequence[Grown], before: DataFrame, merged: DataFrame | None, to: str, *, forgets: bool) -> None:
     """Judge what is new, and write what is known then of all that has news.
 
     Args:
@@ -54,12 +56,12 @@ def judge_batch(grown: DataFrame, before: DataFrame, merged: DataFrame | None, t
         to: where to write.
         forgets: whether what is settled is kept as sums only.
     """
-    (grown_bytes,) = grown.agg(f.sum("grown")).first() or (0,)
-    tasks = 1 + (grown_bytes or 0) // TASK_BYTES
-    news = grown.selectExpr(
-        "'segment' AS kind", f"regexp_replace(path, '[.]{OPEN_SUFFIX[1:]}$', '') AS unit", "'' AS node",
-        "0L AS incarnation", "size AS n", "0 AS place", "encode(path, 'utf-8') AS data",
-    )  # fmt: skip
+    import pyarrow as pa
+
+    tasks = 1 + sum(more for _, _, more in grown) // TASK_BYTES
+    rows = [("segment", path.removesuffix(OPEN_SUFFIX), "", 0, size, 0, path.encode()) for path, size, _ in grown]
+    # Of a table of Arrow Spark makes rows in its plan, without a job.
+    news = before.sparkSession.createDataFrame(pa.Table.from_batches([pack(rows)]), DEALT)
     frames: list[DataFrame] = []
     for kind in ("segment", "session", "lane"):
         judged = _judge_kind(kind, news, before, tasks, forgets=forgets).persist()

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import asdict, fields
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple, fields
 from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -134,20 +134,22 @@ def _over(work: Callable[[Iterator[Any]], Iterator[Row]]) -> Callable[[Iterator[
             rows.append(row)
             size_bytes += len(row[-1]) + 100
             if size_bytes >= BATCH_BYTES:
-                yield _pack(rows)
+                yield pack(rows)
                 rows.clear()
                 size_bytes = 0
         if rows:
-            yield _pack(rows)
+            yield pack(rows)
 
     return over_batches
 
 
-def _pack(rows: list[Row]) -> pa.RecordBatch:
+def pack(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Return rows of ``DEALT`` as Arrow has them."""
     import pyarrow as pa
 
     types = [pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int32(), pa.binary()]
-    arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    columns = list(zip(*rows, strict=True)) or [()] * len(types)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, [column.split()[0] for column in DEALT.split(", ")])
 
 
@@ -442,15 +444,20 @@ def conclude_found(
         kept.append(violations.persist())
         counts = violations.groupBy("check").agg(f.count("*").alias("count"), f.sum("value").alias("value")).collect()
     if counts:
-        names = [field.name for field in fields(Violation)]
-        nth = f.row_number().over(Window.partitionBy("check").orderBy(*names))
-        first = violations.withColumn("nth", nth).where(f.col("nth") <= FIRST_OF_EACH).drop("nth").orderBy(*names)
-        verdict.findings = [Violation(**row.asDict()) for row in first.collect()]
+        verdict.findings = first_of_each(violations)
     totals = {row["check"]: row["count"] for row in counts}
     accuse(verdict, totals, sum(row["value"] for row in counts if row["check"] == "lost"))
     if finish is not None:
         finish(verdict, _all_of(verdict, violations))
     return verdict
+
+
+def first_of_each(violations: DataFrame) -> list[Violation]:
+    """Return the first violations of each check, in order."""
+    names = [field.name for field in fields(Violation)]
+    nth = f.row_number().over(Window.partitionBy("check").orderBy(*names))
+    first = violations.withColumn("nth", nth).where(f.col("nth") <= FIRST_OF_EACH).drop("nth")
+    return sorted((Violation(**row.asDict()) for row in first.collect()), key=astuple)
 
 
 def _all_of(verdict: Verdict, violations: DataFrame) -> Iterator[Violation]:

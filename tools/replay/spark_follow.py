@@ -9,11 +9,11 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
+from threading import Condition, Event
 from typing import TYPE_CHECKING, Final
 
 from triack.base.errors import ReplayError
@@ -23,7 +23,7 @@ from triack.tools.replay.follow import POLL_S
 from triack.tools.replay.pieces import merged_by, pieces_of
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 from triack.tools.replay.spark_batch import KNOWN, in_force, judge_batch
-from triack.tools.replay.spark_engine import IDENTITY, Found, conclude_found, explain
+from triack.tools.replay.spark_engine import Found, conclude_found, explain, first_of_each
 from triack.tools.replay.spark_files import name_of, outermost
 from triack.tools.replay.spark_growth import watch
 
@@ -34,15 +34,18 @@ if TYPE_CHECKING:
 _PIECE: Final = "upto="
 """How the name of a piece begins: Spark makes a column of it."""
 Finish = Callable[[Verdict, Iterable[Violation]], None]
+Tell = Callable[[Violation, Timeline], None]
+Identity = tuple[object, ...]
+"""What makes two findings the same."""
 
-TRIGGER: Final = "1 second"
+TRIGGER: Final = "500 milliseconds"
 """Between two looks for new records: a batch costs more than that."""
 
 
 def follow_spark(
     spark: SparkSession,
     paths: Iterable[str],
-    tell: Callable[[Violation, Timeline], None],
+    tell: Tell,
     *,
     until_idle_s: float | None = None,
     checkpoint: Path | None = None,
@@ -55,7 +58,8 @@ def follow_spark(
         spark: the Spark session.
         paths: directories with logs (searched in depth; they may be empty as yet), or single segments; all workers see
             them by these names.
-        tell: called once with each violation, and with how nodes are called.
+        tell: called once with each violation, and with how nodes are called; of those of one check that are true at a
+            time, with the first ones (``FIRST_OF_EACH``).
         until_idle_s: return when nothing was written for so many seconds; None: only ``stop`` ends it.
         checkpoint: a directory for what was judged so far, which all workers see, to go on from there after a restart;
             what was told just before a crash is told again. None: begin anew each time.
@@ -80,9 +84,7 @@ def follow_spark(
             stream.stop()
 
 
-def _follow(
-    stream: Stream, tell: Callable[[Violation, Timeline], None], until_idle_s: float | None, stop: Event
-) -> None:
+def _follow(stream: Stream, tell: Tell, until_idle_s: float | None, stop: Event) -> None:
     heard_s = time.monotonic()
     while not stop.is_set() and (until_idle_s is None or time.monotonic() - heard_s < until_idle_s):
         if stream.read():
@@ -90,10 +92,9 @@ def _follow(
         stream.tell(tell)
         if not stream.fresh:
             stop.wait(POLL_S)
-    stream.read()
-    stream.tell(tell)
-    while stream.fresh:
-        stream.read()
+    # Once more for what the last look has found; the logs may go on growing.
+    for _ in range(2):
+        stream.read_all()
         stream.tell(tell)
 
 
@@ -153,9 +154,17 @@ class Kept:
         return name_of(self._path / str(self._generation) / "stream")
 
     @property
-    def told_before(self) -> Path:
-        """Where it is kept which violations were told."""
+    def _told_before(self) -> Path:
         return self._path / str(self._told) / "told"
+
+    def told(self) -> set[Identity]:
+        """Which violations were told."""
+        return load(self._told_before, set) or set()
+
+    def save_told(self, told: set[Identity]) -> None:
+        """Keep it."""
+        self._told_before.parent.mkdir(exist_ok=True)
+        save(self._told_before, told)
 
     @property
     def judged(self) -> Path:
@@ -200,11 +209,17 @@ class Stream:
         self._spark = spark
         self._paths = paths
         self._kept = kept
+        self._told = kept.told()
+        # Held where batches begin and end, and notified when one ends or there is nothing to judge.
+        self._progress = Condition()
+        self._begun = self._done = 0
         self._failure: Exception | None = None
+        self._asking = ThreadPoolExecutor(max_workers=1)
+        self._asked: Future[None] | None = None
         self._query = self._start()
         self._looked = -1
-        # What the last look found and nobody was told, and how nodes are called.
-        self._suspects: DataFrame | None = None
+        # What the last look found and nobody was told, by identity, and how nodes are called.
+        self._suspects: dict[Identity, Violation] = {}
         self._timeline = Timeline()
 
     def _start(self) -> StreamingQuery:
@@ -216,18 +231,25 @@ class Stream:
     def stop(self) -> None:
         """End the query."""
         self._query.stop()
+        self._asking.shutdown()
 
     def _judge(self, grown: DataFrame, batch: int) -> None:
         """Judge a batch, as Spark calls it."""
+        with self._progress:
+            self._begun += 1
         try:
             merging = merged_by(batch)
             merged = self._in_force(merging) if merging else None
             to = name_of(self._kept.piece(batch))
-            judge_batch(grown, self._pieces(pieces_of(batch - 1)), merged, to, forgets=self._kept.forgets)
-            self._last = batch
+            news = [(row["path"], row["size"], row["grown"]) for row in grown.collect()]
+            judge_batch(news, self._pieces(pieces_of(batch - 1)), merged, to, forgets=self._kept.forgets)
         except Exception as error:
             self._failure = error
             raise
+        with self._progress:
+            self._last = batch
+            self._done += 1
+            self._progress.notify_all()
 
     def _pieces(self, pieces: list[int]) -> DataFrame:
         if not pieces:
@@ -240,14 +262,51 @@ class Stream:
         return in_force(self._pieces(pieces)) if len(pieces) > 1 else self._pieces(pieces)
 
     def read(self) -> bool:
-        """Judge all that is there by now, and return whether there was anything new.
+        """Wait until a batch was judged that was not looked at, or nothing is left to judge; return whether one was.
 
         Raises:
             ReplayError: a log is damaged.
         """
-        before = self._last
+        self._await(lambda: self._last != self._looked)
+        return self._last != self._looked
+
+    def read_all(self) -> None:
+        """Wait until all is judged that is there by now.
+
+        Raises:
+            ReplayError: a log is damaged.
+        """
+        # The next batch may have looked at the logs already, the one behind it has not.
+        enough = self._begun + 2
+        self._await(lambda: self._done >= enough)
+
+    def _await(self, is_enough: Callable[[], bool]) -> None:
+        """Wait for something, or until Spark says that nothing is left to judge; it may never, while logs grow."""
+        mine: Future[None] | None = None
+        while not is_enough():
+            if self._asked is None:
+                mine = self._asked = self._asking.submit(self._query.processAllAvailable)
+                mine.add_done_callback(self._wake)
+            asked = self._asked
+            with self._progress:
+                while not (is_enough() or asked.done()):
+                    self._progress.wait()
+            if asked.done():
+                self._asked = None
+                # What was asked earlier is true of an earlier moment.
+                if self._answers(asked) and asked is mine:
+                    break
+        # Here, and not where batches are judged: nothing is read that is removed meanwhile.
+        self._kept.drop(self._last)
+
+    def _wake(self, _: object) -> None:
+        with self._progress:
+            self._progress.notify_all()
+
+    def _answers(self, asked: Future[None]) -> bool:
+        """Whether nothing was left to judge; if all has to be judged anew, that has begun."""
         try:
-            self._query.processAllAvailable()
+            asked.result()
         except Exception:
             failure, self._failure = self._failure, None
             if failure is None:
@@ -256,56 +315,43 @@ class Stream:
                 raise failure from None
             self._query.stop()
             self._kept.begin_anew()
-            self._query, self._looked = self._start(), -1
-            self._query.processAllAvailable()
-            return True
-        # Here, and not where batches are judged: nothing is read that is removed meanwhile.
-        self._kept.drop(self._last)
-        return self._last != before
+            self._query, self._looked, self._done = self._start(), -1, self._begun
+            return False
+        return True
 
-    def tell(self, tell: Callable[[Violation, Timeline], None]) -> None:
+    def tell(self, tell: Tell) -> None:
         """Tell the violations that two looks have found, the second one after all was read that the first one missed.
 
         One end's log may have been read before the other's: what was sent in between seems forged.
         """
-        suspects, sure = self._suspects, None
-        if self._looked == self._last:
-            sure, self._suspects = suspects, None
+        suspects, last = self._suspects, self._last
+        if self._looked == last:
+            sure, self._suspects = suspects, {}
         else:
-            self._look()
-            if suspects is not None and self._suspects is not None:
-                sure = self._suspects.join(suspects, IDENTITY, "left_semi")
-        if sure is not None:
-            self._tell(self._untold(sure), tell)
-        if suspects is not None:
-            suspects.unpersist()
-        self.fresh = self._suspects is not None and not self._untold(self._suspects).isEmpty()
+            self._look(last)
+            sure = {identity: it for identity, it in self._suspects.items() if identity in suspects}
+        for identity, violation in sure.items():
+            tell(violation, self._timeline)
+            self._told.add(identity)
+            self._suspects.pop(identity, None)
+        if sure:
+            self._kept.save_told(self._told)
+        self.fresh = bool(self._suspects)
 
-    def _look(self) -> None:
-        self._looked = self._last
-        found = self._found()
-        verdict = Verdict()
-        found.summarize(verdict)
-        self._timeline = verdict.timeline or Timeline()
-        self._suspects = None
-        if found.any:
-            # All of them, now: what they were made of is removed when two batches more are there.
-            self._suspects = self._untold(found.violations).persist()
-            self._suspects.count()
+    def _look(self, last: int) -> None:
+        """See what is true after a batch."""
+        rows = self._found(last).persist()
+        try:
+            found, verdict = Found(rows), Verdict()
+            found.summarize(verdict)
+            violations = first_of_each(found.violations) if found.any else []
+        finally:
+            rows.unpersist()
+        self._looked, self._timeline = last, verdict.timeline or Timeline()
+        self._suspects = {it.identity: it for it in violations if it.identity not in self._told}
 
-    def _tell(self, sure: DataFrame, tell: Callable[[Violation, Timeline], None]) -> None:
-        for row in sure.orderBy(*(field.name for field in fields(Violation))).toLocalIterator():
-            tell(Violation(**row.asDict()), self._timeline)
-        sure.select(*IDENTITY).write.mode("append").parquet(name_of(self._kept.told_before))
-
-    def _untold(self, violations: DataFrame) -> DataFrame:
-        if not (self._kept.told_before / "_SUCCESS").exists():
-            return violations
-        known = self._spark.read.parquet(name_of(self._kept.told_before))
-        return violations.join(known, IDENTITY, "left_anti")
-
-    def _found(self) -> Found:
-        return Found(self._in_force(pieces_of(self._last)).where("kind = 'found'"))
+    def _found(self, last: int) -> DataFrame:
+        return self._in_force(pieces_of(last)).where("kind = 'found'")
 
     def conclude(self, finish: Finish | None) -> Verdict:
         """Return what ``replay`` says of the logs as far as they were read.
@@ -315,7 +361,7 @@ class Stream:
         """
         kept: list[DataFrame] = []
         try:
-            return conclude_found(self._found(), kept, finish)
+            return conclude_found(Found(self._found(self._last)), kept, finish)
         finally:
             for frame in kept:
                 frame.unpersist()

@@ -23,6 +23,10 @@ _QUIET: Final = {
     "spark.sql.session.timeZone": "UTC",
     # Noting the line of Python behind every expression multiplies the calls to the virtual machine.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Rows are chunks for the judges, and few: code made for each query would cost more than it saves, and fill the
+    # cache of compiled code while logs are followed.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 _ONE_MACHINE: Final = {
     # Few partitions, no network, and a virtual machine that need not live long.

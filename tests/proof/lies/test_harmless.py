@@ -48,11 +48,12 @@ def test_who_opened_alone_agreed_on_nothing() -> None:
     assert reason_for(told, {**log, ("bb", 1): [{**opened, "node": "bb"}]}) is None
 
 
+@pytest.mark.parametrize("event", ["probe_answered", "piece_received"])
 @pytest.mark.parametrize(("kind", "field"), [("drop", ""), ("repeat", ""), ("other", "session")])
-def test_an_answer_to_a_probe_is_only_a_sign_of_life(kind: str, field: str) -> None:
-    truth = record(1, "probe_answered", session="s")
+def test_an_answer_to_a_probe_or_a_piece_is_only_a_sign_of_life(event: str, kind: str, field: str) -> None:
+    truth = record(1, event, session="s")
     log: Log = {("aa", 1): [truth, *FILLER]}
-    told = Lie(kind, "probe_answered", field, ("aa", 1), 0, [], truth, {**truth, "session": "t"})
+    told = Lie(kind, event, field, ("aa", 1), 0, [], truth, {**truth, "session": "t"})
     assert reason_for(told, log) == "answered"
 
 

@@ -4,14 +4,18 @@ from collections import Counter
 
 import pytest
 
+from tests.queues.bare import Bare
 from tests.queues.world import SimNode, World, numbered
 from triack.base.datagram import Kind, read_header
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.effects import Effect, Release, Vouch
 from triack.queues.engine import Engine
+from triack.queues.path import GIVE_UP_NS
+from triack.session.frames import encode_ping
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Port
+from triack.transport.insecure import InsecureChannel
 
 EVIL = "udp://evil:1"
 
@@ -154,6 +158,24 @@ def test_both_may_move_one_after_the_other(loss: float) -> None:
         world.network.rebind((a, b)[number % 2].address)
     assert world.run(60 * SECOND, lambda: not a.busy)
     assert b.read_all("q") == [b"%d" % number for number in range(6)]
+
+
+def test_who_is_not_connected_yet_looks_for_its_peer_nowhere_else() -> None:
+    """What opens then comes of an accept that did not suffice: no timer stands still."""
+    a = Bare()
+    a.submit("memory://b", b"1")
+    a.poll()
+    a.finish_job()
+    a.poll()
+    (conversation,) = a.engine.handshakes.conversations.values()
+    ours = conversation.session.hello.connection_id
+    data = InsecureChannel().seal(Kind.DATA, ours, 1, encode_ping(), a.now_ns)
+    a.engine.handle_datagram(data, "memory://elsewhere", a.now_ns)
+    assert a.engine.drops == {DropReason.NOT_OPEN: 1}
+    for _ in range(10):
+        a.poll(GIVE_UP_NS)
+        deadline_ns = a.engine.next_deadline()
+        assert deadline_ns is None or deadline_ns > a.now_ns
 
 
 # Streams.

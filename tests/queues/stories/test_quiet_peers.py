@@ -218,3 +218,20 @@ def test_answers_to_probes_of_the_path_are_on_record() -> None:
     assert len(a.log("probe_answered")) == len(b.log("probe_received"))
     assert reasons(a) == []
     assert judge_records(parse_records(b"".join([*a.records, *b.records]))) == []
+
+
+@pytest.mark.plain
+def test_pieces_of_packets_that_are_not_whole_are_on_record() -> None:
+    """A path carries less than the packets were cut for; of those that came at once there is one record."""
+    world, a, b = couple(a=SessionSettings(max_unacked_packet=8))
+    b.burst_ns = MS
+    a.send(b, "q", b"0")
+    world.run(2 * SECOND)
+    assert a.log("path_size")[-1]["size"] == 32_000
+    bodies = numbered(1, 41, 20_000)
+    a.send(b, "q", *bodies)
+    world.network.narrow(a.address, b.address, 1_200)
+    assert world.run(60 * SECOND, lambda: b.length("q") > len(bodies))
+    times = [record["at_ns"] for record in b.log("piece_received")]
+    assert 0 < len(times) <= 2 * len(set(times))
+    assert judge_records(parse_records(b"".join([*a.records, *b.records]))) == []

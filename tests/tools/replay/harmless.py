@@ -509,6 +509,19 @@ def answers_to_probes_of_the_path_are_signs_of_life() -> World:
 
 
 @harmless
+def pieces_of_large_packets_are_signs_of_life() -> World:
+    """The same, and all that comes are pieces of packets of the peer's, which waits for nothing in the end."""
+    world = ready()
+    world.send("express", world.queue("express", 1), lost=(1,))
+    for _ in range(3):
+        world.clock.tick(50_000 * MS)
+        world.alpha.write("piece_received", session=world.session)
+    world.clock.tick(50_000 * MS)
+    world.close("ack-timeout")
+    return world
+
+
+@harmless
 def bytes_that_make_no_store_ack_due() -> World:
     """One below the limit is on the disk, and after an ack they count from the beginning."""
     world = ready()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,12 @@ from tests.tools.replay.builder import healthy
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import PLANTED, plant
-from tests.tools.replay.test_follow import growing
+from tests.tools.replay.test_follow import REAL_SEED, growing, lines_growing
 from triack.base.errors import ReplayError
+from triack.base.log_lines import LineWriter
+from triack.base.session_log import EVENTS
+from triack.tools.chaos.drawing import draw
+from triack.tools.chaos.run import run_plan
 from triack.tools.replay.run import replay
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
@@ -31,8 +36,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PARTS = 3
 """In which the logs are written: after the third batch, what is known is in two pieces."""
-WORLDS = (*PLANTED, *HARMLESS)[::5]
-"""One of five: what is told of each alone is seen by the local follower, and what is said of all by the batch."""
+WORLDS = (*PLANTED, *HARMLESS)[::12]
+"""One of twelve: what is told of each alone is seen by the local follower, and what is said of all by the batch."""
 
 
 def all_growing(logs: Path) -> Iterator[object]:
@@ -58,10 +63,10 @@ class Ear:
         self.told.append(violation.identity)
 
     def listen(self, stream: "Stream") -> None:
-        stream.read()
+        stream.read_all()
         stream.tell(self)
         while stream.fresh:
-            stream.read()
+            stream.read_all()
             stream.tell(self)
 
 
@@ -119,6 +124,58 @@ def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"mine is not empty, and no checkpoint"):
         Kept(tmp_path / "mine", [tmp_path])
     assert (tmp_path / "mine" / "letters").exists()
+
+
+def busy(logs: Path, done: Event) -> None:
+    """Write the log of a node that has something to say all the time."""
+    writer = LineWriter(bytes(16), 1, 0)
+    (first,) = [record for record in healthy().alpha.records if record["event"] == "node_started"][:1]
+    settings = {name: first[name] for name in EVENTS["node_started"].fields if name in first}
+    writer.add("node_started", time.monotonic_ns(), settings)
+    until_s = time.monotonic() + PATIENCE_S
+    with (logs / "busy-000001-000001.jsonl.open").open("ab", buffering=0) as file:
+        while not done.is_set() and time.monotonic() < until_s:
+            file.write(writer.take())
+            writer.add("dropped", time.monotonic_ns(), {"reason": "unknown-session", "count": 1})
+            done.wait(0.01)
+
+
+def test_who_writes_all_the_time_keeps_nothing_from_being_told(spark: "SparkSession", tmp_path: Path) -> None:
+    """There is never a moment when nothing is left to judge; and to end it, nobody waits for one."""
+    from triack.tools.replay.spark_follow import follow_spark
+
+    logs, done, stop, told = tmp_path / "logs", Event(), Event(), list[Violation]()
+    logs.mkdir()
+
+    def tell(violation: Violation, _: Timeline) -> None:
+        assert writer.is_alive()
+        told.append(violation)
+        stop.set()
+
+    writer = Thread(target=busy, args=(logs, done))
+    writer.start()
+    try:
+        plant("order_ack_too_early")[0].save(logs)
+        verdict = follow_spark(spark, [str(logs)], tell, stop=stop)
+        assert writer.is_alive()
+    finally:
+        done.set()
+        writer.join()
+    assert "order_ack_before_commit" in {it.check for it in told}
+    assert verdict.verdict == "fail"
+
+
+def test_lines_of_real_nodes_go_on_after_a_batch(spark: "SparkSession", tmp_path: Path) -> None:
+    """They refer to what lines before them say."""
+    logs, ear = tmp_path / "logs", Ear()
+    logs.mkdir()
+    stream = begin(spark, logs, tmp_path / "kept")
+    try:
+        for _ in lines_growing(run_plan(draw(REAL_SEED)).logs, logs, 120):
+            ear.listen(stream)
+        assert (stream.conclude(None).verdict, ear.told) == ("pass", [])
+    finally:
+        stream.stop()
 
 
 def await_batch(process: "subprocess.Popen[Any]", kept: Path, batch: int) -> None:
