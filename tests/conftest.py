@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -93,7 +94,12 @@ def no_old_objects() -> None:
 
 
 @pytest.fixture(autouse=True)
-def lines_that_nobody_has_counted() -> None:
-    """Each place that logs may say so many lines a second: what one test says is none of the next one's."""
+def log_of_its_own() -> Iterator[None]:
+    """What one test says, and where a command that it runs sends its lines, is none of the next one's business."""
     log = logging.getLogger(operator_log.NAME)
+    before = list(log.handlers), log.level
+    # Each place that logs may say so many lines a second.
     log.filters[:] = [type(limit)() for limit in log.filters if isinstance(limit, logging.Filter)]
+    yield
+    log.handlers[:] = before[0]
+    log.setLevel(before[1])

@@ -5,7 +5,6 @@ import logging
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,14 +15,6 @@ from triack.node.operator_log import NAME
 from triack.testing import World
 
 B = "udp://127.0.0.1:7802"
-
-
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    log = logging.getLogger(NAME)
-    before = list(log.handlers), log.level
-    yield
-    log.handlers[:], log.level = before
 
 
 async def serve(got: list[bytes]) -> None:

@@ -1,23 +1,11 @@
 """What a demo would miss at its end is said before it begins."""
 
-import logging
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from triack.node.operator_log import NAME
 from triack.tools.cli import main
-
-
-@pytest.fixture(autouse=True)
-def log_as_before() -> Iterator[None]:
-    """A command decides where its process logs to."""
-    log = logging.getLogger(NAME)
-    before = list(log.handlers), log.level
-    yield
-    log.handlers[:], log.level = before
 
 
 @pytest.mark.parametrize(
