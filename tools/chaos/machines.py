@@ -27,6 +27,9 @@ TRIGGERS = (
 )
 """The policies of other systems, and one of each condition alone; two of nine ends have MSMQ's."""
 
+COUNTS = (*[10] * 6, *[20] * 4, 40, 120)
+"""Messages of a stream: most that can go wrong does so among ten, and some only beyond the largest window."""
+
 
 WINDOWS: tuple[int | Literal["auto"], ...] = (1, 2, 3, 8, 64, "auto", "auto")
 """Packets; one that follows its path does so within the other end's."""
@@ -116,9 +119,9 @@ def draw_stream(random: Random, sender: int, receiver: int, delivery: str) -> St
         receiver=receiver,
         queue="",
         delivery=delivery,
-        count=random.choice([5, 20]) if size_bytes == 3_000 else random.choice([10, 10, 20, 20, 40, 120]),
+        count=random.choice([5, 5, 5, 20]) if size_bytes == 3_000 else random.choice(COUNTS),
         size_bytes=size_bytes,
-        large_bytes=random.choice([0, 0, 0, 10_000]),
+        large_bytes=random.choice([0, 0, 0, 0, 0, 10_000]),
         batch=random.choice([1, 10, 60]),
         gap_ns=random.choice([5 * MS, 50 * MS, 300 * MS, 3 * SECOND]),
         live_ms=random.choice([0, 0, 0, 0, 500, 30_000]),
