@@ -71,18 +71,17 @@ class LineWriter:
         self._put(event, at_ns, group, fields)
 
     def _put(self, event: str, at_ns: int, group: str, fields: Record) -> None:
-        text = "".join(_encode(fields, 0))[1:-1]
-        comma = "," if text else ""
-        self._lines.append(f"{self._head(event, at_ns)}{group}{comma}{text}}}")
-
-    def _head(self, event: str, at_ns: int) -> str:
         self._n += 1
         begun_ns = self._begun_ns
-        if begun_ns is not None:
-            return f'{{"n":{self._n},"t":{at_ns - begun_ns},"event":"{event}"'
-        self._begun_ns = at_ns
-        times = f'"at_ns":{at_ns},"wall_ns":{at_ns + self._wall_offset_ns}'
-        return f'{self._start},"n":{self._n},{times},"event":"{event}"'
+        if begun_ns is None:
+            self._begun_ns = at_ns
+            times = f'"at_ns":{at_ns},"wall_ns":{at_ns + self._wall_offset_ns}'
+            head = f'{self._start},"n":{self._n},{times},"event":"{event}"'
+        else:
+            head = f'{{"n":{self._n},"t":{at_ns - begun_ns},"event":"{event}"'
+        text = "".join(_encode(fields, 0))[1:-1]
+        comma = "," if text else ""
+        self._lines.append(f"{head}{group}{comma}{text}}}")
 
     def _learn(self, shared: tuple[tuple[str, Any], ...]) -> int:
         if len(self._groups) == GROUPS_MAX:

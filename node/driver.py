@@ -212,7 +212,7 @@ class Driver:
     async def send(self, address: str, datagrams: list[bytes]) -> None:
         """Send datagrams to an address, best effort; trouble is counted, and told."""
         try:
-            endpoint = await self._endpoint_for(address)
+            endpoint = self._endpoints.get(address.partition(":")[0]) or await self._endpoint_for(address)
             await endpoint.send(datagrams, address)
         except (TransportError, AddressError) as error:
             self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)

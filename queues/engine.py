@@ -476,12 +476,14 @@ class Engine:
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
         effects += self.news.take()
-        effects += [Tell(event) for event in self.inbox.admission.take_news()]
-        effects += [Tell(gap) for gap in self.outbox.links.resuming.take_news()]
-        effects += [TellRollback(error) for error in self.handshakes.take_detected()]
+        if news := (*self.inbox.admission.take_news(), *self.outbox.links.resuming.take_news()):
+            effects += [Tell(event) for event in news]
+        if detected := self.handshakes.take_detected():
+            effects += [TellRollback(error) for error in detected]
         vouches, releases = self.handshakes.take_vouching()
         effects += vouches
-        effects += [Send(address, datagrams) for address, datagrams in sends.items()]
+        if sends:
+            effects += [Send(address, datagrams) for address, datagrams in sends.items()]
         effects += releases
         return effects
 

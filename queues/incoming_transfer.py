@@ -40,7 +40,8 @@ class IncomingTransfer:
     """One incoming stream, named for ever by the id of its origin and the origin's number of the lane.
 
     Attributes:
-        sequence: its position, if it is transactional.
+        ordered: whether it is transactional, a sequence with positions.
+        sequence: its position, if it is.
         filter: its duplicate filter, if it is not.
         rejections: what was refused of it, and its origin may not know yet.
         may_send: whether its origin may send to the queue; None while nobody has asked.
@@ -58,6 +59,7 @@ class IncomingTransfer:
         "filter",
         "lane",
         "may_send",
+        "ordered",
         "origin",
         "queue",
         "refused_from",
@@ -72,6 +74,7 @@ class IncomingTransfer:
         self.lane = lane
         self.queue = queue
         self.delivery = delivery
+        self.ordered = delivery is Delivery.TRANSACTIONAL
         self.sequence = IncomingSequence[Arrival](settings) if self.ordered else _NO_SEQUENCE
         self.filter = _NO_FILTER if self.ordered else DuplicateFilter()
         self.rejections = Rejections()
@@ -101,11 +104,6 @@ class IncomingTransfer:
         transfer.rejections = Rejections.decode(row.filter[_LENGTH.size : at])
         transfer.filter = DuplicateFilter.decode(row.filter[at:])
         return transfer
-
-    @property
-    def ordered(self) -> bool:
-        """Whether it is a sequence with positions."""
-        return self.delivery is Delivery.TRANSACTIONAL
 
     @property
     def stopped(self) -> bool:

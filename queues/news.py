@@ -66,5 +66,7 @@ class News:
 
     def take(self) -> list[Tell]:
         """Everything since the last call."""
+        if not self._events:
+            return []
         events, self._events = self._events, []
         return [Tell(event) for event in events]

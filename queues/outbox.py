@@ -33,6 +33,7 @@ from triack.queues.ordinals import Ordinals
 from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing, Unpacked
 from triack.queues.settings import NodeSettings
+from triack.queues.stages import Stage
 
 __all__ = ["Outbox", "PacketContext"]
 
@@ -241,6 +242,8 @@ class Outbox:
 
     def pack_durable(self, group: GroupCommit, now_ms: int) -> None:
         """Put everything submitted in a durable class into the next commit, all of it together."""
+        if not self._unpacked:
+            return
         for outgoing in self._take_unpacked(durable=True):
             entries = outgoing.poll_packets(now_ms)
             lane, sequence = outgoing.lane, outgoing.sequence
@@ -292,6 +295,8 @@ class Outbox:
 
     def poll_links(self, now_ns: int) -> list[Link]:
         """The links that want a session now."""
+        if not self.links.awake:
+            return []
         awake = list(self.links.awake)
         self.links.awake.clear()
         wanting: list[Link] = []
@@ -337,7 +342,7 @@ class Outbox:
             entries = [context.entry for context in some]
             if freed := outgoing.sequence.handle_session_ack(entries):
                 self._free(outgoing, freed, group)
-            outgoing.stages.handle_progress(entries)
+            outgoing.stages.handle_progress(entries, Stage.RECEIVED)
 
     def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
         """A store ack covers packets."""
@@ -347,7 +352,7 @@ class Outbox:
                 self._free(outgoing, freed, group)
             if sequence.hold.handle_progress() or sequence.start.credit is not None:
                 self._look_at(outgoing)
-            outgoing.stages.handle_progress(entries)
+            outgoing.stages.handle_progress(entries, Stage.STORED)
 
     def leads(self, lane: int, peer_id: bytes) -> bool:
         """Whether that node is where a lane leads, as far as we know: nobody else has a say in its packets."""
@@ -503,6 +508,8 @@ class Outbox:
 
     def note_given_up(self, now_ns: int) -> None:
         """Write down what is sent no more, before a session passes it over, or a commit has its letter."""
+        if not self._unnoted:
+            return
         given_up, self._unnoted = self._unnoted, []
         for item in given_up:
             # What came with the end of a session may have freed what was given up at that end.

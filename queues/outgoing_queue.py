@@ -14,7 +14,7 @@ from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import header_bytes
 from triack.queues.ack_events import AckEvents
 from triack.queues.packing import Outgoing, Packed, pack
-from triack.queues.stages import StageTracker
+from triack.queues.stages import Stage, StageTracker
 
 __all__ = ["OutgoingQueue", "Row"]
 
@@ -198,7 +198,7 @@ class OutgoingQueue:
         for entry in entries:
             self.unacked_bytes -= entry.size_bytes
             entry.body = None
-        self.stages.handle_progress(entries)
+        self.stages.handle_progress(entries, Stage.ORDERED)
         for reader in self.readers:
             for entry in entries:
                 reader.handle_acked(entry.first_ticket, entry.messages, entry.size_bytes, asks=entry.asks)

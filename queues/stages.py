@@ -74,7 +74,7 @@ class _Wait:
 class StageTracker:
     """The messages of one outgoing queue by ticket, the count of messages submitted before them."""
 
-    __slots__ = ("_entries", "_failed", "_forgotten_below", "_starts", "_waiting", "halted", "queued")
+    __slots__ = ("_entries", "_failed", "_forgotten_below", "_least", "_starts", "_waiting", "halted", "queued")
 
     def __init__(self) -> None:
         self.queued = 0
@@ -84,6 +84,8 @@ class StageTracker:
         self._failed: list[tuple[int, int, str]] = []
         self._forgotten_below = 0
         self._waiting: dict[int, list[_Wait]] = {}
+        # No one who waits waits for less.
+        self._least = Stage.QUEUED
 
     @property
     def awaited(self) -> bool:
@@ -112,11 +114,12 @@ class StageTracker:
     def handle_queued(self, tickets: int) -> None:
         """All messages with a ticket below are queued."""
         before, self.queued = self.queued, tickets
-        self._answer_all(range(before, tickets))
+        if self._waiting and (self._least is Stage.QUEUED or self.halted is not None):
+            self._answer_all(range(before, tickets))
 
-    def handle_progress(self, entries: Sequence[Entry]) -> None:
-        """Packets came further."""
-        if self._waiting and entries:
+    def handle_progress(self, entries: Sequence[Entry], stage: Stage) -> None:
+        """Packets came to a stage; to the last one those that are done with, whatever became of them."""
+        if self._waiting and entries and stage >= self._least:
             first = min([entry.first_ticket for entry in entries])
             self._answer_all(range(first, max([entry.first_ticket + entry.tickets for entry in entries])))
         if len(self._starts) >= PRUNE_AT and self._entries[PRUNE_AT // 2].state is EntryState.DONE:
@@ -132,13 +135,14 @@ class StageTracker:
         if len(self._failed) > PRUNE_AT:
             forgotten = self._failed.pop(0)
             self._forgotten_below = max(self._forgotten_below, forgotten[1])
-        self.handle_progress([entry])
+        self.handle_progress([entry], Stage.ORDERED)
 
     def wait(self, ticket: int, stage: Stage, waiter: Waiter) -> list[Entry]:
         """Call ``waiter`` when the message reaches the stage. Returns the packets it is in, if it has not yet."""
         wait = _Wait(stage, waiter)
         if self._answer(ticket, wait):
             return []
+        self._least = min(stage, self._least) if self._waiting else stage
         self._waiting.setdefault(ticket, []).append(wait)
         return self._find(ticket)
 

@@ -6,6 +6,7 @@ covers is its own machine's business (``session_ack``, ``store_ack``).
 
 from collections.abc import Sequence
 
+from triack.base.ack_debt import AckState
 from triack.base.ack_trigger import AckTerms, terms_of
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
@@ -145,7 +146,7 @@ class Answering:
         session, store = self.session_ack.debt, self.store_ack.debt
         if with_packet:
             return session.leaves_with_packet(now_ns), store.leaves_with_packet(now_ns)
-        return session.due, store.due
+        return session.state is AckState.DUE, store.state is AckState.DUE
 
     @property
     def due_bytes(self) -> int:

@@ -201,8 +201,8 @@ class SendWindow:
 
         One that has become smaller is in force when so few packets are left (``changes``).
         """
-        auto = self._auto
-        return self.largest if auto is None else min(auto.packets, self.largest)
+        auto, largest = self._auto, min(self._window, self.peer_window)
+        return largest if auto is None else min(auto.packets, largest)
 
     @property
     def largest(self) -> int:

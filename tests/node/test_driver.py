@@ -32,6 +32,7 @@ from triack.node.platform import Platform
 from triack.node.worker import Then, ThreadWorker
 from triack.queues.effects import Effect, Release, Send, StartJob, Tell, Vouch, WriteRecords
 from triack.queues.engine import Engine
+from triack.queues.group_commit import GroupCommit
 from triack.session.settings import SessionSettings
 from triack.store.store import Store
 from triack.transport.inbox import Received, Trouble, tell_nobody
@@ -151,11 +152,12 @@ class Bench(Platform):
         self.did: list[object] = []
         self.place = Place(self.did)
         self.job: Callable[[], None] = lambda: None
+        self.jobs = Worker(self)
         self.driver = Driver(
             "n",
             cast("Engine", self.engine),
             self,
-            Worker(self),
+            self.jobs,
             Store(None),
             Log(self.did),
             cast("Any", self.place),
@@ -198,6 +200,35 @@ async def bench() -> AsyncIterator[Bench]:
     await found.driver.progress()
     yield found
     await found.driver.close(0)
+
+
+@pytest.mark.plain
+async def test_what_comes_of_a_commit_in_the_loop_leaves_in_the_turn_that_makes_it() -> None:
+    """After the readers of what it brought, whom it wakes in the turn behind."""
+    for queued, order in (([], ["poll", "next turn"]), ([cast("Any", None)], ["next turn", "poll"])):
+        async with bench() as it:
+            while not it.jobs.pace.is_quick(0):
+                it.jobs.pace.add(0, 0)
+            seen: list[str] = []
+            poll, done = it.engine.poll, it.engine.handle_done
+
+            def handle_done(job: object, now_ns: int, seen: list[str] = seen, done: Any = done) -> None:
+                asyncio.get_running_loop().call_soon(seen.append, "next turn")
+                done(job, now_ns)
+
+            def look(now_ns: int, it: Bench = it, seen: list[str] = seen, poll: Any = poll) -> Any:
+                if it.engine.told:
+                    seen.append("poll")
+                return poll(now_ns)
+
+            it.engine.handle_done = handle_done  # type: ignore[method-assign]
+            it.engine.poll = look  # type: ignore[method-assign]
+            commit = GroupCommit()
+            commit.arrivals.queued += queued
+            await it.go(StartJob(commit))
+            await until(lambda seen=seen: len(seen) >= 2)
+            assert seen[:2] == order
+            assert it.engine.told == [("done", commit)]
 
 
 @pytest.mark.plain

@@ -138,8 +138,10 @@ async def test_brief_jobs_are_done_in_the_loop_as_long_as_they_are_quick() -> No
 
     worker.run(job, lambda _, error: over.set(), is_brief=True)
     assert places == []
+    assert worker.is_about_to_work_here
     await over.wait()
     assert places == [True]
+    assert not worker.is_about_to_work_here
     assert not await place_of(is_brief=False)
     worker.pace.add(LONG_NS, time.monotonic_ns())
     assert not await place_of(is_brief=True)

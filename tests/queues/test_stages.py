@@ -28,7 +28,7 @@ class Book:
 
     def finish(self, at: int) -> None:
         self.entries[at].state = EntryState.DONE
-        self.book.handle_progress([self.entries[at]])
+        self.book.handle_progress([self.entries[at]], Stage.ORDERED)
 
     def remove(self, at: int, reason: str) -> None:
         self.entries[at].state = EntryState.DONE
@@ -48,10 +48,10 @@ def test_stages_come_one_after_the_other() -> None:
     received, stored, ordered = (book.wait(0, stage) for stage in (Stage.RECEIVED, Stage.STORED, Stage.ORDERED))
     assert book.wait(0, Stage.QUEUED) == [None]
     entry.received = True
-    book.book.handle_progress([entry])
+    book.book.handle_progress([entry], Stage.RECEIVED)
     assert (received, stored, ordered) == ([None], [], [])
     entry.stored = True
-    book.book.handle_progress([entry])
+    book.book.handle_progress([entry], Stage.STORED)
     assert (received, stored, ordered) == ([None], [None], [])
     book.finish(0)
     book.finish(0)
@@ -88,8 +88,25 @@ def test_a_large_message_is_there_with_its_last_fragment() -> None:
     for entry in entries:
         assert said == []
         entry.state = EntryState.DONE
-        book.handle_progress([entry])
+        book.handle_progress([entry], Stage.ORDERED)
     assert said == [None]
+
+
+def test_who_waits_for_less_comes_before_who_waits_for_more() -> None:
+    """However they came: what is asked for alone, and what is asked for beside, or after, something later."""
+    for first, second in ((Stage.ORDERED, Stage.RECEIVED), (Stage.RECEIVED, Stage.ORDERED)):
+        book = Book(3)
+        said = {(at, stage): book.wait(at, stage) for at, stage in ((0, first), (0, second), (1, first), (2, second))}
+        for entry in book.entries:
+            entry.received = True
+            book.book.handle_progress([entry], Stage.RECEIVED)
+        assert {key for key, told in said.items() if told} == {key for key in said if key[1] is Stage.RECEIVED}
+        for at in range(3):
+            book.finish(at)
+        assert set(map(tuple, said.values())) == {(None,)}
+        later = book.wait(5, Stage.QUEUED)
+        book.book.handle_queued(6)
+        assert later == [None]
 
 
 def test_who_no_longer_waits_hears_nothing() -> None:
@@ -187,7 +204,7 @@ def test_a_large_message_is_looked_at_once_for_each_of_its_packets(
     for fragment in reversed(fragments) if backwards else fragments:
         assert not said
         fragment.received = True
-        book.handle_progress([fragment])
+        book.handle_progress([fragment], Stage.RECEIVED)
     assert said == [None]
     assert len(looked) <= 2 * len(fragments)
 
