@@ -1,6 +1,7 @@
 """Checks that all settings share: a number that cannot be is refused where it is given, by name."""
 
-from dataclasses import fields
+from dataclasses import Field, fields
+from functools import cache
 from math import isfinite
 from typing import Any
 
@@ -40,16 +41,24 @@ def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
     Raises:
         UsageError: names the field and its value.
     """
-    kind = type(settings).__name__
-    for field in fields(settings):
+    kind: Any = type(settings)
+    for field in _fields(kind):
         value, zero = getattr(settings, field.name), field.name in may_be_zero
         if field.name.endswith("_s"):
             if value is not None:
-                _check_seconds(f"{kind}: {field.name}", value, zero=zero)
+                _check_seconds(f"{kind.__name__}: {field.name}", value, zero=zero)
         elif field.type in (int, int | None) and not (value is None and field.type is not int):
             least = int(not zero)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UsageError(f"{kind}: {field.name} must be a whole number of at least {least}, not {value!r}")
+                raise UsageError(
+                    f"{kind.__name__}: {field.name} must be a whole number of at least {least}, not {value!r}"
+                )
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[Field[Any], ...]:
+    """Looked up once: a policy that comes with each handshake is checked, too."""
+    return fields(kind)
 
 
 def check_most(queue: str, most: object) -> None:

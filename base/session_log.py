@@ -271,6 +271,10 @@ EVENTS: Final[dict[str, Event]] = {
         "or carries such datagrams no more. Until the first of these it is 1,200 bytes over UDP",
         ("session", "size"),
     ),
+    "window_changed": Event(
+        "this end has no more than `window` packets unacknowledged from now on; where its window follows the path",
+        ("session", "window"),
+    ),
     "probe_received": Event("a probe of the path arrived, in a datagram of that size", ("session", "size")),
     "probe_answered": Event("an answer to a probe of this end arrived, which may say nothing new", ("session",)),
     "piece_received": Event(

@@ -44,6 +44,7 @@ from triack.queues.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Return
+from triack.queues.session_settings import largest_window
 from triack.queues.stages import Stage, Waiter
 from triack.transport.address import Destination
 
@@ -376,7 +377,7 @@ class Port:
     @property
     def _window(self) -> int:
         """What a share of the window is of."""
-        return self._engine.settings.session.max_unacked_packet
+        return largest_window(self._engine.settings)
 
     async def drain(self, timeout: float | None) -> None:
         """See ``Node.drain``."""

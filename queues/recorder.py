@@ -17,6 +17,7 @@ from triack.ordering.wire import HoldPacket, OrderAckPacket, RejectPacket, Seque
 from triack.queues.incoming_run import IncomingRun
 from triack.queues.outbox import PacketContext
 from triack.queues.packing import messages_in
+from triack.queues.session_settings import largest_window
 from triack.queues.settings import NodeSettings
 from triack.session.events import PacketArrived, Transmit
 from triack.session.sending import SessionPacket
@@ -86,7 +87,8 @@ class Recorder:
         """Record an event."""
         if event == "committed" and self._enter(now_ns, fields):
             return
-        self._end_run()
+        if self._run is not None or self._entered is not None:
+            self._end_run()
         self._lines.add(event, now_ns, fields)
 
     def _enter(self, now_ns: int, fields: dict[str, Any]) -> bool:
@@ -224,24 +226,28 @@ class Recorder:
         entered, self._entered = self._entered, None
         if run is not None:
             fields: dict[str, Any] = {"session": run.session, "packet": run.packet, "packets": run.packets}
-            fields["class"] = Delivery.EXPRESS.label
-            if run.stream is not None:
+            if run.stream is None:
+                fields["class"] = Delivery.EXPRESS.label
+            else:
                 delivery, origin, lane, sequence = run.stream
-                fields |= {"class": delivery.label, "origin": origin.hex(), "lane": lane, "sequence": sequence}
-                fields |= {"number": run.number, "previous": run.previous, "counts": run.counts}
+                fields["class"], fields["origin"] = delivery.label, origin.hex()
+                fields["lane"], fields["sequence"] = lane, sequence
+                fields["number"], fields["previous"], fields["counts"] = run.number, run.previous, run.counts
             fields["resend" if run.event == "packet_sent" else "duplicate"] = run.flag
-            self._lines.add(run.event, run.at_ns, {**fields, "size": run.size})
+            fields["size"] = run.size
+            self._lines.add(run.event, run.at_ns, fields)
         if entered is not None:
             self._lines.add("committed", *entered)
 
     def add_numbers(self, event: str, session: str, packets: list[SessionPacket], now_ns: int) -> None:
         """Record which packets an ack newly covers."""
-        ranges = as_ranges(sorted(sent.number for sent in packets))
+        ranges = as_ranges(sorted([sent.number for sent in packets]))
         self.add(event, now_ns, {"session": session, "ranges": ranges})
 
     def take(self) -> bytes:
         """All records since the last call, each line ended."""
-        self._end_run()
+        if self._run is not None or self._entered is not None:
+            self._end_run()
         return self._lines.take()
 
 
@@ -255,13 +261,13 @@ def _count(counts: list[list[int]], messages: int) -> None:
 
 def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
     """Where a node listens, and the settings that it keeps to (``base.session_log.SETTINGS``)."""
-    session, order = settings.session, settings.order
+    session, order, window = settings.session, settings.order, largest_window(settings)
     return {
         **({"address": address} if address else {}),
         **({"survives": settings.survives} if settings.survives != "power loss" else {}),
-        "max_unacked_packet": session.max_unacked_packet,
+        "max_unacked_packet": window,
         "idle_ack_delay_ns": longest_delay_ns(session.trigger),
-        "ack_threshold": session.trigger.threshold(session.max_unacked_packet) or 0,
+        "ack_threshold": session.trigger.threshold(window) or 0,
         "ack_timeout_min_ns": in_ns(session.ack_timeout_s or session.ack_timeout_min_s),
         "seq_max_ack_delay_ns": in_ns(order.seq_max_ack_delay_s),
         "seq_resend_13_ns": in_ns(order.seq_resend_13_s),

@@ -107,7 +107,7 @@ class Reports:
             peer_name=conversation.peer_name,
             role="initiator" if session.initiator else "acceptor",
             address=conversation.path,
-            window=session.window.limit,
+            window=session.policy.window,
             idle_ack_delay_ns=terms.delay_ns,
             ack_threshold=terms.count or 0,
             ack_share=_share(policy.session_ack),
@@ -222,6 +222,9 @@ class Reports:
         if link is not None and link.conversation is conversation:
             self._outbox.handle_size(link)
 
+    def _on_window(self, conversation: Conversation, event: events.WindowChanged, now_ns: int) -> None:
+        self._record("window_changed", now_ns, session=conversation.label, window=event.packets)
+
     def _on_probe(self, conversation: Conversation, event: events.ProbeArrived, now_ns: int) -> None:
         self._record("probe_received", now_ns, session=conversation.label, size=event.size_bytes)
 
@@ -284,6 +287,7 @@ _REPORTS: dict[type, Any] = {
     events.AcksRequested: Reports._on_request,
     events.PeerQuiet: Reports._on_quiet,
     events.SizeChanged: Reports._on_size,
+    events.WindowChanged: Reports._on_window,
     events.ProbeArrived: Reports._on_probe,
     events.ProbeAnswered: Reports._on_probed,
     events.PieceArrived: Reports._on_piece,

@@ -6,10 +6,14 @@ from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.units import SECOND, in_ns
 from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES
 from triack.queues.settings import NodeSettings
+from triack.session.auto_window import LEAST_PACKETS
 from triack.session.settings import SessionSettings
 from triack.session.sizing import FLIGHT_PACKETS
 
-__all__ = ["session_settings"]
+__all__ = ["largest_window", "session_settings"]
+
+PEER_PARTS = 4
+"""A node tells its peers when a quarter of what they may fill is full, and takes what is on its way then."""
 
 
 def session_settings(
@@ -28,18 +32,33 @@ def session_settings(
         session = replace(session, max_datagram_bytes=settings.stream_datagram_bytes)
     elif (most_bytes := _room_bytes(settings)) < session.max_datagram_bytes:
         session = replace(session, max_datagram_bytes=most_bytes)
+    if session.max_unacked_packet == "auto":
+        session = replace(session, auto_window_max=largest_window(settings))
     if try_ns is not None and try_ns < in_ns(session.connect_timeout_s):
         session = replace(session, connect_timeout_s=try_ns / SECOND)
     return session
 
 
 def _room_bytes(settings: NodeSettings) -> int:
-    """The largest datagrams of which a peer may have a window on its way.
+    """The largest datagrams of which a peer may have a window on its way."""
+    window = min(largest_window(settings), FLIGHT_PACKETS)
+    return max(DATAGRAM_BASE_BYTES, _flight_bytes(settings) // window - EXPRESS_OVERHEAD_BYTES)
 
-    A node tells its peers when a quarter of what they may fill is full, and takes what is on its way then.
+
+def largest_window(settings: NodeSettings) -> int:
+    """The largest window of the node's sessions, in packets.
+
+    One that follows the path is no larger than what there is room for, in datagrams of the base.
     """
-    window = min(settings.session.max_unacked_packet, FLIGHT_PACKETS)
-    return max(DATAGRAM_BASE_BYTES, settings.limits.peer_memory_bytes // 4 // window - EXPRESS_OVERHEAD_BYTES)
+    session = settings.session
+    if session.max_unacked_packet != "auto":
+        return session.max_unacked_packet
+    room = _flight_bytes(settings) // (DATAGRAM_BASE_BYTES + EXPRESS_OVERHEAD_BYTES)
+    return min(session.auto_window_max, max(room, LEAST_PACKETS))
+
+
+def _flight_bytes(settings: NodeSettings) -> int:
+    return settings.limits.peer_memory_bytes // PEER_PARTS
 
 
 def _patient(session: SessionSettings) -> SessionSettings:

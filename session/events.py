@@ -29,6 +29,7 @@ __all__ = [
     "Transmit",
     "TransmitKind",
     "TransmitRun",
+    "WindowChanged",
 ]
 
 
@@ -154,6 +155,13 @@ class SizeChanged:
 
 
 @dataclass(slots=True)
+class WindowChanged:
+    """No more than so many packets are unacknowledged from now on: a window that follows its path."""
+
+    packets: int
+
+
+@dataclass(slots=True)
 class ProbeArrived:
     """A probe of the path came, in a datagram of that size."""
 
@@ -188,6 +196,7 @@ Event = (
     | AcksRequested
     | PeerQuiet
     | SizeChanged
+    | WindowChanged
     | ProbeArrived
     | ProbeAnswered
     | PieceArrived

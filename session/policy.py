@@ -13,7 +13,7 @@ On the wire, after the other fields of a hello, all big-endian:
     piggyback u16 in thousandths, flags u8
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from struct import Struct
@@ -60,6 +60,10 @@ class Policy:
     ack_timeout_max_ns: int
     store_ack_timeout_min_ns: int
     store_ack_timeout_max_ns: int
+    _ack_delay_ns: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ack_delay_ns", longest_delay_ns(self.session_ack))
 
     @classmethod
     def of(cls, settings: SessionSettings) -> "Policy":
@@ -70,7 +74,7 @@ class Policy:
         store_ns = None if store_s is None else in_ns(store_s)
         store_min_ns = in_ns(settings.store_ack_timeout_min_s)
         stated = cls(
-            window=settings.max_unacked_packet,
+            window=settings.largest_window,
             session_ack=settings.trigger,
             store_ack=settings.store_trigger,
             ack_timeout_min_ns=in_ns(settings.ack_timeout_min_s) if ack_ns is None else ack_ns,
@@ -100,7 +104,7 @@ class Policy:
 
     def ack_timeout_ns(self, probe_ns: int) -> int:
         """How long a peer that should have acknowledged may be silent, by the probe time."""
-        adaptive_ns = TIMEOUT_PROBES * probe_ns + longest_delay_ns(self.session_ack)
+        adaptive_ns = TIMEOUT_PROBES * probe_ns + self._ack_delay_ns
         return min(max(adaptive_ns, self.ack_timeout_min_ns), self.ack_timeout_max_ns)
 
     def encode(self) -> bytes:

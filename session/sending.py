@@ -22,6 +22,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import Range
 from triack.base.reasons import DropReason
+from triack.session.auto_window import AutoWindow
 from triack.session.congestion import Congestion
 from triack.session.rtt import RoundTrip
 from triack.session.undecided import Undecided
@@ -122,17 +123,25 @@ class SessionPacket:
 class SendWindow:
     """The unacknowledged packets of one direction of one session.
 
+    Args:
+        window: in packets.
+        rtt: of the session.
+        congestion: what the network takes; None where it looks after itself.
+        follows: whether the window follows the path, up to that (``auto_window``).
+
     Attributes:
         most_bytes: what the peer has room for while it waits for a packet that was lost; over UDP (``sizing``).
     """
 
     __slots__ = (
+        "_auto",
         "_in_flight",
         "_lost",
         "_next_order",
         "_packets",
         "_rtt",
         "_sendings",
+        "_told",
         "_window",
         "acked_order",
         "congestion",
@@ -145,9 +154,11 @@ class SendWindow:
         "undecided",
     )
 
-    def __init__(self, window: int, rtt: RoundTrip, congestion: Congestion | None) -> None:
+    def __init__(self, window: int, rtt: RoundTrip, congestion: Congestion | None, *, follows: bool = False) -> None:
         self._window = window
         self.peer_window = window
+        self._auto = AutoWindow() if follows else None
+        self._told = 0
         self._rtt = rtt
         self.congestion = congestion
         self._packets: dict[int, SessionPacket] = {}
@@ -186,7 +197,16 @@ class SendWindow:
 
     @property
     def limit(self) -> int:
-        """The window in force: our own or the peer's, whichever is smaller."""
+        """The window that is wanted: our own or the peer's, whichever is smaller; below both when it follows the path.
+
+        One that has become smaller is in force when so few packets are left (``changes``).
+        """
+        auto = self._auto
+        return self.largest if auto is None else min(auto.packets, self.largest)
+
+    @property
+    def largest(self) -> int:
+        """The largest window that there may be."""
         return min(self._window, self.peer_window)
 
     @property
@@ -324,7 +344,7 @@ class SendWindow:
         self._forget_sendings()
 
     def _forget_sendings(self) -> None:
-        excess = len(self._sendings) - SENDINGS_WINDOWS * self._window
+        excess = len(self._sendings) - SENDINGS_WINDOWS * self.limit
         if excess > 0:
             for counter in list(islice(self._sendings, excess)):
                 del self._sendings[counter]
@@ -344,6 +364,9 @@ class SendWindow:
         highest = ranges[-1][1] if ranges else cumulative
         if highest > self.highest_sent:
             raise ProtocolError(DropReason.ACK_OF_UNSENT, f"{highest} of {self.highest_sent}")
+        if self._auto is not None:
+            full = not self.room and self.peek() is None and self.limit < self.largest
+            self._auto.handle_ack(len(self._in_flight), highest, self.highest_sent, now_ns, stands_still=full)
         acked = self._take(range(self.cumulative + 1, cumulative + 1))
         self.cumulative = max(self.cumulative, cumulative)
         for first, last in ranges:
@@ -352,6 +375,14 @@ class SendWindow:
         if self.congestion is not None:
             self._grow(self.congestion, acked, self._rtt.latest_ns if sampled else 0, now_ns)
         return acked
+
+    def changes(self) -> list[int]:
+        """The window that is in force from now on, if it follows the path and is another one than was told last."""
+        limit = self.limit
+        if self._auto is None or limit == (self._told or self.largest) or self.unacked > limit:
+            return []
+        self._told = limit
+        return [limit]
 
     def _take(self, numbers: range) -> list[SessionPacket]:
         packets, in_flight = self._packets, self._in_flight

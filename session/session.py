@@ -49,6 +49,7 @@ from triack.session.events import (
     Transmit,
     TransmitKind,
     TransmitRun,
+    WindowChanged,
 )
 from triack.session.frames import Hello
 from triack.session.idle import Idle
@@ -113,10 +114,11 @@ class Session:
         self._settings = settings
         least_bytes = base_bytes(scheme, settings.max_datagram_bytes)
         share = network_share(scheme, settings, least_bytes, session_id ^ connection_id, now_ns)
-        self.window = SendWindow(settings.max_unacked_packet, self.rtt, None if share is None else share.window)
+        largest = settings.largest_window
+        auto = settings.max_unacked_packet == "auto"
+        self.window = SendWindow(largest, self.rtt, None if share is None else share.window, follows=auto)
         self._opening = Opening(replace(own, policy=self.policy), peer)
-        span = SPAN_WINDOWS * settings.max_unacked_packet
-        self.answering = Answering(settings.max_unacked_packet, self.policy, span)
+        self.answering = Answering(largest, self.policy, SPAN_WINDOWS * largest)
         self._store_wait = StoreWait(self.policy)
         self._probing = Probing(is_stream=scheme == "tcp")
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
@@ -401,6 +403,7 @@ class Session:
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
         self.idle.handle_packet(now_ns)
         self._events.append(SessionOpened())
+        self._events += map(WindowChanged, self.window.changes())
 
     def _hear(self, now_ns: int) -> None:
         """The peer has spoken on the session, so that it is open at both ends."""
@@ -451,8 +454,7 @@ class Session:
         except ProtocolError:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        # A window of 0 would never open again.
-        window.peer_window = max(1, frame.window)
+        window.peer_window = max(1, frame.window)  # one of 0 would never open again
         if acked:
             self._probing.handle_progress()
             self._timers.stop(Timer.PROBE)
@@ -468,6 +470,7 @@ class Session:
             self._timers.stop(Timer.ACK_LIMIT)
             self._departing.await_quiet(self._ack_timeout_ns, now_ns)
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
+        self._events += map(WindowChanged, window.changes())
 
     def _on_store_ack(self, frame: wire.StoreAckFrame, _counter: int, now_ns: int) -> None:
         highest = frame.ranges[-1][1] if frame.ranges else frame.cumulative

@@ -1,6 +1,7 @@
 """What a session can be told. Durations are given in seconds; names are MSMQ's where MSMQ has one."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_settings
@@ -23,6 +24,10 @@ class SessionSettings:
 
     Attributes:
         max_unacked_packet: window in packets (MSMQ ``MaxUnackedPacket``): at that many unacknowledged the sender stops.
+            ``"auto"`` lets it follow the path: it begins with 16, is doubled in a round trip in which the sender stands
+            still for it, and halved when little of it is used (``session.auto_window``).
+        auto_window_max: the largest window in packets that ``"auto"`` comes to. A node lowers it to what it has room
+            for (``Limits.peer_memory_bytes``).
         idle_ack_delay_s: longest wait of a receiver before it acknowledges (MSMQ ``IdleAckDelay``).
         ack_trigger: when session acks leave; None for half the window and ``idle_ack_delay_s``.
         store_ack_trigger: when store acks leave; None for the same as session acks.
@@ -42,7 +47,8 @@ class SessionSettings:
             congestion; ``"bbr"`` measures what the path delivers, and does not mind losses by chance.
     """
 
-    max_unacked_packet: int = 64
+    max_unacked_packet: int | Literal["auto"] = 64
+    auto_window_max: int = WINDOW_MAX
     idle_ack_delay_s: float = 0.5
     ack_trigger: AckTrigger | None = None
     store_ack_trigger: AckTrigger | None = None
@@ -60,8 +66,7 @@ class SessionSettings:
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("idle_ack_delay_s", "drain_timeout_s"))
-        if self.max_unacked_packet > WINDOW_MAX:
-            raise UsageError(f"SessionSettings: max_unacked_packet must be 1 to 65535, not {self.max_unacked_packet}")
+        self._check_window()
         check_datagram("SessionSettings: max_datagram_bytes", self.max_datagram_bytes)
         if self.congestion not in CONGESTION:
             raise UsageError(
@@ -75,6 +80,19 @@ class SessionSettings:
                 f"SessionSettings: ack_timeout_min_s is {self.ack_timeout_min_s}, more than ack_timeout_max_s, "
                 f"{self.ack_timeout_max_s}"
             )
+
+    def _check_window(self) -> None:
+        window = self.max_unacked_packet
+        is_whole = isinstance(window, int) and not isinstance(window, bool)
+        if window != "auto" and not (is_whole and 1 <= window <= WINDOW_MAX):
+            raise UsageError(f'SessionSettings: max_unacked_packet must be 1 to 65535 or "auto", not {window!r}')
+        if self.auto_window_max > WINDOW_MAX:
+            raise UsageError(f"SessionSettings: auto_window_max must be 1 to 65535, not {self.auto_window_max}")
+
+    @property
+    def largest_window(self) -> int:
+        """The most packets that a peer may have on their way: what this end states in its hello."""
+        return self.auto_window_max if self.max_unacked_packet == "auto" else self.max_unacked_packet
 
     @property
     def trigger(self) -> AckTrigger:

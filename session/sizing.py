@@ -104,7 +104,7 @@ class Sizing:
         self.size_bytes = size_bytes
         if self._scheme == "udp":
             window = self._window
-            window.most_bytes = max(FLIGHT_PACKETS * size_bytes, window.limit * self._path.base_bytes)
+            window.most_bytes = max(FLIGHT_PACKETS * size_bytes, window.largest * self._path.base_bytes)
 
     @property
     def room_bytes(self) -> int:

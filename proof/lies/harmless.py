@@ -324,6 +324,12 @@ HARMLESS: dict[str, Kind] = {
             or ((lie.event, lie.field) == ("path_size", "session") and _is_carried(lie, log))
         ),
     ),
+    "kept-window": Kind(
+        "A window that follows its path may be any within the agreed one, at any time, if it is kept.",
+        lambda lie, _: (
+            lie.event == "window_changed" and (lie.kind in ("drop", "raise", "lower") or lie.field == "session")
+        ),
+    ),
     "answered": Kind(
         "A sign of life more or less, in whichever session: an end that has heard its peer may still wait.",
         lambda lie, _: (

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
+from typing import Literal
 
 from proof.lies.mutate import Log
 from triack.base.units import MS
@@ -27,6 +28,10 @@ WIDE = 6
 """Runs whose records are of hundreds of packets each."""
 WIDE_RECORDS = range(300, 1_300)
 """Runs like that with more records are busy resending: their ranges are short ones again."""
+
+
+WIDE_WINDOWS: tuple[int | Literal["auto"], ...] = (1_024, "auto")
+"""Of two hosts."""
 
 
 def honest_logs(most: int = LOGS) -> Iterator[tuple[int, Log]]:
@@ -59,9 +64,15 @@ def is_honest(plan: Plan) -> bool:
 
 def widened(plan: Plan) -> Plan:
     """The plan with two hosts, over streams, with windows of a thousand packets and bursts of hundreds."""
-    session = SessionSettings(max_unacked_packet=1_024, ack_timeout_min_s=0.3, ack_timeout_max_s=5)
-    settings = NodeSettings(session=session, order=OrderSettings(seq_resend_13_s=1), messages_per_packet=1)
-    hosts = [_quick(host, settings) for host in plan.hosts[:2]]
+    order = OrderSettings(seq_resend_13_s=1)
+    sessions = [
+        SessionSettings(max_unacked_packet=window, ack_timeout_min_s=0.3, ack_timeout_max_s=5)
+        for window in WIDE_WINDOWS
+    ]
+    hosts = [
+        _quick(host, NodeSettings(session=session, order=order, messages_per_packet=1))
+        for host, session in zip(plan.hosts, sessions, strict=False)
+    ]
     streams = [_busy(stream) for stream in plan.streams if max(stream.sender, stream.receiver) < len(hosts)]
     kept = [it for it in plan.faults if it.kind in ("kill", "stop") and it.host < len(hosts) and not it.after]
     return replace(plan, hosts=tuple(hosts), streams=tuple(streams), faults=tuple(kept), dead_path=None)

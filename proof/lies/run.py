@@ -69,6 +69,7 @@ RIGHT: dict[str, set[str]] = {
     },
     "ping_sent": {"ack_timeout", "silence", "silent_end"},
     "path_size": {"path_size", "silent_end"},
+    "window_changed": {"window", "claims", "silent_end"},
     "probe_received": {"path_size", "ack_timeout", "silence", "silent_end"},
     "probe_answered": {"ack_timeout", "silence", "silent_end"},
     "piece_received": {"ack_timeout", "silence", "silent_end"},

@@ -26,6 +26,16 @@ __all__ = ["BUGS"]
 BUGS = Bugs()
 
 
+@BUGS.by_seeds("nobody is told that a window has grown")
+def _window_grows(patch: Patch) -> None:
+    changes = SendWindow.changes
+
+    def once(self: SendWindow) -> list[int]:
+        return [] if self._told else changes(self)
+
+    patch.setattr(SendWindow, "changes", once)
+
+
 @BUGS.by_both("the window is off by one", WINDOW, "unacknowledged")
 def _window(patch: Patch) -> None:
     def room(self: SendWindow) -> int:

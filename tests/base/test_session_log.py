@@ -18,7 +18,7 @@ from triack.queues.settings import NodeSettings
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.files import parse_records
 
-SEEDS = 12
+SEEDS = 30
 
 
 def complaint(record: dict[str, Any]) -> str:

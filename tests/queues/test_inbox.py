@@ -14,6 +14,7 @@ from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.mailbox import Mailbox
+from triack.queues.session_settings import largest_window
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.settings import SessionSettings
@@ -164,7 +165,7 @@ def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest
     for number in range(1, 101):
         evil.frames(evil.message(number, queue="nope"))
         world.run(MS)
-    window = node.live.settings.session.max_unacked_packet
+    window = largest_window(node.live.settings)
     world.run(2 * SECOND)
     assert node.live.drops == {DropReason.CONTROL_OVERFLOW: 100 - window - 8}
     assert [(record["reason"], record["count"]) for record in node.log("dropped")] == [

@@ -55,6 +55,7 @@ FIELDS = {
     "store_ack_received": {"session", "ranges"},
     "ping_sent": {"session"},
     "path_size": {"session", "size"},
+    "window_changed": {"session", "window"},
     "probe_received": {"session", "size"},
     "probe_answered": {"session"},
     "piece_received": {"session"},
@@ -77,7 +78,7 @@ TRIGGERS = {"count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", 
 def busy_world(seed: int, *, crashes: bool = True) -> tuple[SimNode, SimNode]:
     """Two nodes after a life with all that can happen: loss, crashes, expiry, rejections, every class."""
     world = World(seed, Faults(loss=0.15, duplicate=0.1, reorder=0.2))
-    settings = NodeSettings(session=SessionSettings(max_unacked_packet=16))
+    settings = NodeSettings(session=SessionSettings(max_unacked_packet="auto"))
     a, b = world.node("a", settings), world.node("b", settings, queues=["q0", "q1", "q2"])
     b.commit_ns = (MS // 4, 40 * MS)[seed % 2]
     for at in range(6):

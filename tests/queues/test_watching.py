@@ -9,6 +9,7 @@ from triack.base.units import MS, SECOND
 from triack.node import policies
 from triack.queues.ack_events import AckEvents, AckKind
 from triack.queues.packing import Outgoing
+from triack.queues.session_settings import largest_window
 from triack.queues.settings import NodeSettings
 
 ONE = AckTrigger(count=1)
@@ -20,7 +21,7 @@ def watch(
 ) -> AckEvents:
     """A reader of what goes to queue q."""
     outgoing = node.live.outgoing_queue(to.address, "q", delivery)
-    terms = None if every is None else terms_of(every, node.settings.session.max_unacked_packet)
+    terms = None if every is None else terms_of(every, largest_window(node.settings))
     events = AckEvents(terms, outgoing.first_unsettled, lambda: None)
     node.live.watching.begin(outgoing, events)
     return events

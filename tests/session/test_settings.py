@@ -16,8 +16,11 @@ def test_a_value_that_cannot_be_is_refused(kind: type) -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"max_unacked_packet": 0}, "at least 1, not 0"),
-        ({"max_unacked_packet": 65_536}, "must be 1 to 65535, not 65536"),
+        ({"max_unacked_packet": 0}, 'must be 1 to 65535 or "auto", not 0'),
+        ({"max_unacked_packet": 65_536}, 'must be 1 to 65535 or "auto", not 65536'),
+        ({"max_unacked_packet": True}, 'must be 1 to 65535 or "auto", not True'),
+        ({"max_unacked_packet": "path"}, "must be 1 to 65535 or \"auto\", not 'path'"),
+        ({"auto_window_max": 65_536}, "auto_window_max must be 1 to 65535, not 65536"),
         ({"max_datagram_bytes": 575}, "must be 576 to 65535, not 575"),
         ({"max_datagram_bytes": None}, "at least 1, not None"),
         ({"ack_timeout_min_s": 2, "ack_timeout_max_s": 1}, "is 2, more than ack_timeout_max_s, 1"),

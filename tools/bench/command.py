@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -16,7 +17,7 @@ from rich.table import Table
 
 from triack.base.checks import DATAGRAM_MAX_BYTES, DATAGRAM_MIN_BYTES
 from triack.base.errors import UsageError
-from triack.session.settings import CONGESTION
+from triack.session.settings import CONGESTION, WINDOW_MAX
 from triack.tools.bench.figures import Result
 from triack.tools.bench.measure import measure
 from triack.tools.bench.options import Options
@@ -44,6 +45,18 @@ QUICK_MESSAGES = {"T9": 300, "T12": 20_000}
 _COLOURS = {"goal": "green", "floor": "yellow", "below": "red"}
 
 
+class _WindowType(click.IntRange):
+    """A number of packets, or ``auto``."""
+
+    name = "window"
+
+    def __init__(self) -> None:
+        super().__init__(1, WINDOW_MAX)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "auto" else super().convert(value, param, ctx)
+
+
 @click.command()
 @click.argument("names", metavar="[ROW]...", nargs=-1)
 @click.option("--versus", type=click.Choice(PEERS), help="Measure this system on the same work, in turns.")
@@ -62,6 +75,12 @@ _COLOURS = {"goal": "green", "floor": "yellow", "below": "red"}
     type=click.IntRange(DATAGRAM_MIN_BYTES, DATAGRAM_MAX_BYTES),
     metavar="N",
     help="No larger datagrams, as on a path that carries no more: 1200 is what every path does.",
+)
+@click.option(
+    "--window",
+    type=_WindowType(),
+    metavar="N|auto",
+    help="Packets that may be unacknowledged; auto: as the path wants it.  [default: as the row says]",
 )
 @click.option("--simulated", is_flag=True, help="Compare policies on simulated links and disks: the same at each run.")
 @click.option("--quick", is_flag=True, help="One short run of each row: whether it works, not how fast it is.")
@@ -88,6 +107,7 @@ def bench(
     insecure: bool,
     congestion: str | None,
     datagram_bytes: int | None,
+    window: int | Literal["auto"] | None,
     simulated: bool,
     quick: bool,
     data: Path | None,
@@ -112,7 +132,16 @@ def bench(
     is_plain = not (as_lines or as_page or as_json)
     with _folder(data) as folder:
         options = Options(
-            folder, runs, seconds, messages, insecure, versus or "", congestion, datagram_bytes, simulated=simulated
+            folder,
+            runs,
+            seconds,
+            messages,
+            insecure,
+            versus or "",
+            congestion,
+            datagram_bytes,
+            window,
+            simulated=simulated,
         )
         results: list[Result] = []
         code = run(_measure(rows, options, quick, results, console_on(stderr=not is_plain)))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from triack.tools.bench.run import Progress
 from triack.tools.bench.work import Work
@@ -23,6 +24,7 @@ class Options:
         versus: the peer to measure in turns, or "".
         congestion: how Triack shares the network; None for what the row says.
         datagram_bytes: the largest datagram; None for what the row says.
+        window: packets that may be unacknowledged, or ``"auto"``; None for what the row says.
         quick: whether rows of many runs make only some of them.
         simulated: whether policies are compared on simulated links, and not on real nodes.
     """
@@ -35,6 +37,7 @@ class Options:
     versus: str = ""
     congestion: str | None = None
     datagram_bytes: int | None = None
+    window: int | Literal["auto"] | None = None
     quick: bool = False
     simulated: bool = False
 
@@ -47,6 +50,7 @@ class Options:
             insecure=self.insecure,
             congestion=self.congestion or work.congestion,
             datagram_bytes=self.datagram_bytes or work.datagram_bytes,
+            window=self.window or work.window,
         )
 
 

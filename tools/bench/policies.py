@@ -21,6 +21,7 @@ from triack.base.units import MS, SECOND
 from triack.node.policies import PRESETS, hornetq
 from triack.queues.ack_events import AckEvents
 from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.session_settings import largest_window
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.tools.bench.figures import Result
@@ -197,7 +198,7 @@ def pace(settings: NodeSettings, plan: LinkPlan, messages: int = PACED_MESSAGES)
     """A hundred a second: when their sender is told of each, and how many bytes it holds until then."""
     with _run(settings, plan) as run:
         trigger, outgoing = settings.ack_events, run.outgoing
-        terms = None if trigger is None else terms_of(trigger, settings.session.max_unacked_packet)
+        terms = None if trigger is None else terms_of(trigger, largest_window(settings))
         events = AckEvents(terms, outgoing.first_unsettled, lambda: None)
         run.sender.live.watching.begin(outgoing, events)
         sent_ns, delays_ns, held_bytes = list[int](), list[int](), 0

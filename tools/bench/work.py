@@ -32,7 +32,7 @@ class Work:
         size: bytes of a body.
         mode: how they are sent.
         delivery: the class, for Triack; others do what they can.
-        window: packets that may be unacknowledged.
+        window: packets that may be unacknowledged; ``"auto"`` follows the path.
         transport: ``udp`` or ``tcp``.
         datagram_bytes: largest datagram on either.
         congestion: how Triack shares the network over UDP.
@@ -48,7 +48,7 @@ class Work:
     size: int = 100
     mode: Mode = "stream"
     delivery: str = "transactional"
-    window: int = 1_024
+    window: int | Literal["auto"] = 1_024
     transport: str = "udp"
     datagram_bytes: int = SessionSettings().max_datagram_bytes
     congestion: str = "newreno"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from typing import Literal
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.units import MS, SECOND
@@ -25,6 +26,13 @@ TRIGGERS = (
     AckTrigger(delay_rtts=8, delay_s=0.05, delay_max_s=2.0),
 )
 """The policies of other systems, and one of each condition alone; two of nine ends have MSMQ's."""
+
+COUNTS = (*[10] * 6, *[20] * 4, 40, 120)
+"""Messages of a stream: most that can go wrong does so among ten, and some only beyond the largest window."""
+
+
+WINDOWS: tuple[int | Literal["auto"], ...] = (1, 2, 3, 8, 64, "auto", "auto")
+"""Packets; one that follows its path does so within the other end's."""
 
 
 def draw_host(random: Random, name: str, scheme: str) -> HostPlan:
@@ -50,9 +58,8 @@ def _draw_trigger(random: Random) -> AckTrigger | None:
 
 
 def _draw_settings(random: Random) -> NodeSettings:
-    window = random.choice([1, 2, 3, 8, 64, 64])
     session = SessionSettings(
-        max_unacked_packet=window,
+        max_unacked_packet=random.choice(WINDOWS),
         idle_ack_delay_s=random.choice([0.001, 0.05, 0.5]),
         ack_trigger=_draw_trigger(random),
         store_ack_trigger=_draw_trigger(random),
@@ -112,9 +119,9 @@ def draw_stream(random: Random, sender: int, receiver: int, delivery: str) -> St
         receiver=receiver,
         queue="",
         delivery=delivery,
-        count=random.choice([5, 20]) if size_bytes == 3_000 else random.choice([10, 10, 20, 20, 40, 120]),
+        count=random.choice([5, 5, 5, 20]) if size_bytes == 3_000 else random.choice(COUNTS),
         size_bytes=size_bytes,
-        large_bytes=random.choice([0, 0, 0, 10_000]),
+        large_bytes=random.choice([0, 0, 0, 0, 0, 10_000]),
         batch=random.choice([1, 10, 60]),
         gap_ns=random.choice([5 * MS, 50 * MS, 300 * MS, 3 * SECOND]),
         live_ms=random.choice([0, 0, 0, 0, 500, 30_000]),

@@ -5,6 +5,7 @@ import json
 import click
 
 from triack import policies
+from triack.queues.session_settings import largest_window
 from triack.tools.commands.common import json_option, write_table
 
 __all__ = ["policy"]
@@ -44,7 +45,7 @@ def show(*, name: str, as_json: bool) -> None:
 def _summary(name: str) -> dict[str, object]:
     settings = policies.PRESETS[name]
     session, trigger = settings.session, settings.session.trigger
-    packets = trigger.threshold(session.max_unacked_packet)
+    packets = trigger.threshold(largest_window(settings))
     return {
         "policy": name,
         "window_packets": session.max_unacked_packet,

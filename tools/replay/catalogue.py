@@ -304,6 +304,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "session/session": ("silent_end", "ack_from_nowhere"),
     "session/probing": ("ack_timeout", "silence"),
     "session/policy": ("policy",),
+    "session/auto_window": ("window",),
     "session/path_mtu": ("path_size",),
     "session/pieces": ("wire", "ack_unsent"),
     "session/sizing": ("path_size",),

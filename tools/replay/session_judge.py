@@ -19,10 +19,11 @@ from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, Run, Runs, packets_of
 from triack.tools.replay.schema import CLOSE_REASONS, EXPRESS, FAILURE_REASONS, RECOVERABLE
 from triack.tools.replay.silence_check import Left, Silence, judge_patience, judge_store_patience, judge_timeout
+from triack.tools.replay.window_check import Window
 
 QUIET_AFTER_END: Final = (
     "session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received", "ping_sent",
-    "path_size", "probe_received", "probe_answered", "piece_received",
+    "path_size", "window_changed", "probe_received", "probe_answered", "piece_received",
 )  # fmt: skip
 """What only a session that is not over does; its last acks may leave with the goodbye."""
 OVER_NS: Final = 60_000_000_000
@@ -57,7 +58,6 @@ class End:
         "acked",
         "answers",
         "closed",
-        "early",
         "first",
         "given",
         "incarnation",
@@ -74,9 +74,10 @@ class End:
         "stored",
         "takes",
         "unacked",
+        "window",
     )
 
-    def __init__(self, incarnation: int, answers: Answers) -> None:
+    def __init__(self, incarnation: int, answers: Answers, window: Window) -> None:
         self.incarnation = incarnation
         self.life: Record = {}
         self.opened: Record | None = None
@@ -97,9 +98,8 @@ class End:
         self.path = PathSizes()
         self.quiet = Quiet()
         self.answers = answers
+        self.window = window
         self.first: Record | None = None
-        # Sends before the window is known: (record, first and last packet, unacknowledged with them).
-        self.early: list[tuple[Record, int, int, int]] = []
 
     @property
     def waits(self) -> bool:
@@ -125,7 +125,7 @@ class SessionJudge:
         node, event = record["node"], record["event"]
         end = self.ends.get(node)
         if end is None:
-            end = End(record["incarnation"], Answers(self._session, self._out))
+            end = self._new_end(record["incarnation"])
             # By node, and not by who was heard first: engines hear them in different orders.
             self.ends = dict(sorted([*self.ends.items(), (node, end)]))
         if event != "life":
@@ -142,6 +142,9 @@ class SessionJudge:
             if end.closed is not None and event in QUIET_AFTER_END:
                 self._report(record, "silent_end", f"{event} after its end")
         self._SEES[event](self, end, record)
+
+    def _new_end(self, incarnation: int) -> End:
+        return End(incarnation, Answers(self._session, self._out), Window(self._session, self._out))
 
     def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
         self._out.report(record, check, evidence, *dues, session=self._session, **where)
@@ -166,8 +169,7 @@ class SessionJudge:
         own = end.life.get("max_unacked_packet", record["window"])
         if record["window"] > own:
             self._report(record, "claims", f"a window of {record['window']}, {own} is the node's setting")
-        for sent in end.early:
-            self._judge_window(end, *sent)
+        end.window.handle_opened(record)
         for origin, lane in sorted(end.lanes):
             self._fact("~carried", record, origin, lane, peer=record["peer"], opened_ns=record["at_ns"])
 
@@ -186,11 +188,8 @@ class SessionJudge:
         # Some of its packets may not have left yet.
         if record["unacked"] < end.unacked:
             self._report(record, "claims", f"{record['unacked']} unacknowledged when it closed, counted {end.unacked}")
-        elif record["unacked"] > end.opened["window"]:
-            evidence = (
-                f"{record['unacked']} packets unacknowledged when it closed, the window is {end.opened['window']}"
-            )
-            self._report(record, "window", evidence)
+        else:
+            end.window.handle_closed(record)
         if record["reason"] == "drained" and end.unacked:
             self._report(record, "claims", f"closed as drained with {end.unacked} packets unacknowledged")
         end.silence.end(record)
@@ -304,17 +303,7 @@ class SessionJudge:
             return
         end.unacked += waiting
         self._out.chart(f"unacked {record['node']} {self._session}", record["wall_ns"], end.unacked, "max")
-        if end.opened is None:
-            end.early.append((record, first, last, end.unacked))
-        else:
-            self._judge_window(end, record, first, last, end.unacked)
-
-    def _judge_window(self, end: End, record: Record, first: int, last: int, unacked: int) -> None:
-        assert end.opened is not None
-        over = unacked - end.opened["window"]
-        if over > 0:
-            evidence = f"{unacked} packets unacknowledged, the window is {end.opened['window']}"
-            self._report(record, "window", evidence, number=max(first, last - over + 1), last=last)
+        end.window.handle_sent(record, first, last, end.unacked)
 
     def _on_received(self, end: End, record: Record) -> None:
         end.silence.hear(record)
@@ -450,6 +439,9 @@ class SessionJudge:
     def _on_path_size(self, end: End, record: Record) -> None:
         end.path.see(record)
 
+    def _on_window(self, end: End, record: Record) -> None:
+        end.window.handle_changed(record, end.unacked)
+
     def _on_probe(self, end: End, record: Record) -> None:
         end.silence.hear(record)
         end.path.see(record)
@@ -518,7 +510,7 @@ class SessionJudge:
         """Compare what arrived at an end with what the other end sent."""
         assert end.opened is not None
         due = Due("has_log", peer)
-        other = other or End(0, Answers(self._session, self._out))
+        other = other or self._new_end(0)
         for first, last, carried in end.received:
             for low, high in _unlike(first, last, carried, other.sent):
                 evidence = "arrived, but was not sent like that"
@@ -576,6 +568,7 @@ class SessionJudge:
         "store_ack_received": _on_store_ack_received,
         "ping_sent": _on_ping_sent,
         "path_size": _on_path_size,
+        "window_changed": _on_window,
         "probe_received": _on_probe,
         "probe_answered": _on_sign_of_life,
         "piece_received": _on_sign_of_life,

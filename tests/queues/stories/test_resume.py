@@ -19,7 +19,7 @@ from triack.tools.sim.disk import Snapshot
 
 SESSION = SessionSettings(ack_timeout_s=2.0, store_ack_timeout_s=2.0)
 SETTINGS = NodeSettings(session=SESSION, messages_per_packet=1)
-WINDOW = numbered(0, SESSION.max_unacked_packet)
+WINDOW = numbered(0, SESSION.largest_window)
 
 
 def couple(world: World, scheme: str = "udp") -> tuple[SimNode, SimNode]:

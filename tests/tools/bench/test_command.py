@@ -43,6 +43,7 @@ def test_several_rows_are_a_list_a_page_and_a_table(tmp_path: Path) -> None:
         (("T99",), "bench: no row T99"),
         (("T1", "--csv", "--json"), "bench: --csv, --markdown and --json exclude each other"),
         (("--versus", "kafka"), "'kafka' is not one of"),
+        (("--window", "wide"), "'wide' is not a valid window"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: tuple[str, ...], said: str) -> None:

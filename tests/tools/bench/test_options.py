@@ -12,3 +12,4 @@ def test_a_row_is_as_it_says_unless_it_is_shortened() -> None:
     found = Options(Path(), seconds=1, messages=9, insecure=True, datagram_bytes=1_200).shaped(work)
     assert (found.seconds, found.messages, found.insecure, found.window) == (1, 9, True, 7)
     assert found.datagram_bytes == 1_200
+    assert Options(Path(), window="auto").shaped(work).window == "auto"

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +17,6 @@ from triack.tools.bench.run import run_once
 from triack.tools.bench.systems.catalogue import SYSTEMS
 from triack.tools.bench.work import Work
 from triack.tools.replay.run import replay
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.mark.slow
@@ -54,34 +51,32 @@ async def test_few_and_many_are_replayed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def in_one_spark(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replays in the Spark that runs here, as one of its own for each, which shows its memory, takes ten seconds."""
-    from triack.tools.replay.spark_engine import replay_spark
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays by the local engine: what is asked is whether the logs that were made are whole, in every form."""
+    monkeypatch.setattr(replaying, "require_spark", lambda: None)
 
     async def replay_here(logs: list[Path]) -> dict[str, Any]:
         began_s = time.monotonic()
-        verdict = replay_spark(spark, map(str, logs))
+        verdict = replay(logs, engine="local")
         return {**verdict.to_json(), "took_s": time.monotonic() - began_s, "driver_bytes": 0, "processor_s": 1.0}
 
     monkeypatch.setattr(replaying, "_replay", replay_here)
 
 
 @pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.usefixtures("in_one_spark")
+@pytest.mark.usefixtures("in_this_process")
 async def test_every_form_of_logs_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As columns, with losses, and as one session; T11 replays them all, and so does its growth."""
     monkeypatch.setattr(replaying, "RECORDS", 1)
     (row,) = rows_of(("T11",))
     result = Result.of(row)
-    await replaying.measure_replay(row, Options(tmp_path, 1, messages=2_000), Meter(), result)
+    await replaying.measure_replay(row, Options(tmp_path, 1, messages=1_000), Meter(), result)
     assert result.verified, result.notes
     assert all(figure.values for figure in result.figures.values())
 
 
 @pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.usefixtures("in_one_spark")
+@pytest.mark.usefixtures("in_this_process")
 async def test_growth_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replaying, "GROWN", (5,))
     (row,) = rows_of(("growth",))

@@ -1,4 +1,4 @@
-"""Worlds with one fault in when acknowledgements leave, or in how long an end waits."""
+"""Worlds with one fault in when acks leave, in how long an end waits, or in a window that follows its path."""
 
 from tests.tools.replay.builder import ALPHA, CLASS_LANES, MS, SEQUENCE, World, place
 from tests.tools.replay.faults import LANE, TX, Expected, Fault, settle
@@ -246,4 +246,57 @@ def asks_after_its_end(world: World) -> Expected:
     """A ping leaves in a session that is over."""
     world.close("path-lost")
     world.alpha.write("ping_sent", session=world.session)
+    return {("silent_end", -1, -1, -1)}
+
+
+def following(world: World, *windows: int) -> None:
+    """Alpha's window has been these."""
+    for window in windows:
+        world.alpha.write("window_changed", session=world.session, window=window)
+
+
+@fault
+def window_that_follows_exceeded(world: World) -> Expected:
+    """Alpha's window has grown to 32 of 64, and a 33rd packet leaves."""
+    following(world, 16, 32)
+    world.send("express", world.queue("express", 33))
+    return {("window", -1, -1, 33)}
+
+
+@fault
+def window_grown_too_late(world: World) -> Expected:
+    """A 17th packet leaves, and the window that it needs is told after that."""
+    following(world, 16)
+    world.send("express", world.queue("express", 17))
+    following(world, 32)
+    return {("window", -1, -1, 17)}
+
+
+@fault
+def window_smaller_than_what_is_on_its_way(world: World) -> Expected:
+    """Alpha has 20 packets on their way, and says that there are 16 at most."""
+    world.send("express", world.queue("express", 20))
+    following(world, 16)
+    return {("window", -1, -1, -1)}
+
+
+@fault
+def window_beyond_what_was_agreed_on(world: World) -> Expected:
+    """Alpha's window grows to 65, of 64."""
+    following(world, 65)
+    return {("window", -1, -1, -1)}
+
+
+@fault
+def window_that_changes_to_what_it_was(world: World) -> Expected:
+    """Nothing has changed."""
+    following(world, 16, 16)
+    return {("claims", -1, -1, -1)}
+
+
+@fault
+def window_that_grows_after_the_end(world: World) -> Expected:
+    """In a session that is over."""
+    world.close("path-lost")
+    following(world, 16)
     return {("silent_end", -1, -1, -1)}

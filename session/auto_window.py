@@ -1,0 +1,69 @@
+"""The window of a session that follows its path: as many packets as the sender has a use for, and no more.
+
+Promise: a sender that has more to send, and whose network takes more, does not stand still twice for the same window,
+but for the largest; and what waits in a session for the network to take it is in proportion to what is on its way, so
+that what other queues have to send does not wait behind it for long.
+
+What the path carries, congestion controllers measure. This only sees to it that a count of packets does not decide in
+their place:
+
+    the sender stood still at a full window: doubled, once a round trip
+    a quarter was not used for a second: halved
+
+between a small window and the largest that both ends have room for. Receive buffers of TCP grow like that ("dynamic
+right-sizing", Fisk and Feng 2001), there by what arrives in a round trip.
+"""
+
+from triack.base.units import SECOND
+
+__all__ = ["LEAST_PACKETS", "REST_NS", "AutoWindow"]
+
+LEAST_PACKETS = 16
+"""Where it begins: more than congestion controllers begin with (10, RFC 9002 7.2), which are not to wait for it."""
+IDLE_PARTS = 4
+"""A window of which less than this part is used is halved: twice what is needed is left."""
+REST_NS = SECOND
+"""How long so little must have been used: bursts that come each second find the window that the last one left."""
+
+
+class AutoWindow:
+    """One direction of one session.
+
+    Attributes:
+        packets: the window that is wanted now; the largest that there may be bounds it.
+    """
+
+    __slots__ = ("_looked_at_ns", "_round_ends", "_stood_still", "_used", "packets")
+
+    def __init__(self) -> None:
+        self._round_ends = 1
+        self._stood_still = False
+        self._used = 0
+        self._looked_at_ns = 0
+        self.packets = LEAST_PACKETS
+
+    def handle_ack(self, in_flight: int, highest: int, highest_sent: int, now_ns: int, *, stands_still: bool) -> None:
+        """An ack has come.
+
+        Args:
+            in_flight: packets that were on their way until then.
+            highest: the greatest number that it covers.
+            highest_sent: the greatest that was sent.
+            now_ns: the clock.
+            stands_still: whether the sender had sent all that a window held that can grow, and could send no more.
+        """
+        self._used = max(self._used, in_flight)
+        self._stood_still = self._stood_still or stands_still
+        if self._stood_still and highest >= self._round_ends:
+            self.packets *= 2
+            # What is sent from now on meets the new window.
+            self._round_ends = highest_sent + 1
+            self._stood_still = False
+            self._begin(in_flight, now_ns)
+        elif now_ns >= self._looked_at_ns + REST_NS:
+            if IDLE_PARTS * self._used < self.packets:
+                self.packets = max(self.packets // 2, LEAST_PACKETS)
+            self._begin(in_flight, now_ns)
+
+    def _begin(self, in_flight: int, now_ns: int) -> None:
+        self._used, self._looked_at_ns = in_flight, now_ns

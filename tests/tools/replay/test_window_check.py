@@ -1,0 +1,24 @@
+"""How much an end may have unacknowledged: by agreement, and by what it says of a window that follows its path."""
+
+import pytest
+
+from tests.tools.replay.ack_faults import following
+from tests.tools.replay.faults import ready
+from tests.tools.replay.judging import assert_found, breaking, checks_of
+
+
+@pytest.mark.parametrize("name", breaking("window"))
+def test_a_planted_fault_is_found(name: str) -> None:
+    """As what it is, and where it is."""
+    assert_found(name)
+
+
+def test_a_window_that_is_told_in_time_may_be_used_up() -> None:
+    """One after the other, up to what was agreed on, and down again when so few are left."""
+    world = ready()
+    for window in (16, 32, 64):
+        following(world, window)
+        world.ack(world.send("express", world.queue("express", window)))
+    following(world, 32)
+    world.ack(world.send("express", world.queue("express", 32)))
+    assert not checks_of(world) & {"window", "claims", "silent_end"}
