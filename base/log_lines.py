@@ -24,6 +24,9 @@ GROUPS_MAX: Final = 4096
 """Groups of shared fields that are known at a time; then numbers are given anew. A few for each session and stream that
 is busy, and no more memory than that."""
 
+NS_MAX: Final = 1 << 62
+"""Nanoseconds that no clock reaches within a century; with them times are sums that tables have room for."""
+
 
 class LineWriter:
     """Makes lines of records.
@@ -138,9 +141,11 @@ class LineReader:
         return record
 
     def _begin(self, line: Record) -> None:
-        times = [line.get(name) for name in ("at_ns", "wall_ns")]
-        if not all(type(at) is int for at in times):
-            raise ValueError("the first record of a segment has no times")
+        for name in ("at_ns", "wall_ns"):
+            if type(line.get(name)) is not int:
+                raise ValueError("the first record of a segment has no times")
+            if not 0 <= line[name] < NS_MAX:
+                raise ValueError("the first record of a segment has times that no clock has")
         self._begun_ns, wall_ns = line["at_ns"], line["wall_ns"]
         self._wall_offset_ns = wall_ns - self._begun_ns
         self._common = {name: line.get(name) for name in ("v", "node", "incarnation", "at_ns", "wall_ns")}
@@ -153,6 +158,8 @@ class LineReader:
         since_ns = line.pop("t", None)
         if type(since_ns) is not int:
             raise ValueError("it has no time")
+        if not -NS_MAX < since_ns < NS_MAX:
+            raise ValueError("it has a time that no clock has")
         at_ns = self._begun_ns + since_ns
         number, shared = line.pop("of", None), self._common
         if number is not None:

@@ -116,6 +116,7 @@ def test_nothing_is_taken_twice() -> None:
         ({"n": 2}, "no record before it says whose it is"),
         ({"v": 2, "n": 1}, "the first record of a segment has no times"),
         ({"v": 2, "at_ns": 1, "wall_ns": "1"}, "the first record of a segment has no times"),
+        ({"v": 2, "at_ns": 1, "wall_ns": 17 * 10**18}, "has times that no clock has"),
     ],
 )
 def test_a_begin_that_is_missing_is_noticed(line: dict[str, Any], reason: str) -> None:
@@ -127,6 +128,7 @@ def test_a_begin_that_is_missing_is_noticed(line: dict[str, Any], reason: str) -
     ("line", "reason"),
     [
         ({"n": 5}, "it has no time"),
+        ({"n": 5, "t": 10**19}, "it has a time that no clock has"),
         ({"n": 5, "t": 1, "of": 2}, "no record before it shares anything as 2"),
         ({"n": 5, "t": 1, "of": [1]}, r"no record before it shares anything as \[1\]"),
         ({"n": 5, "t": 1, "as": []}, "what it shares has no number"),

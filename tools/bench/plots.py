@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -38,9 +38,9 @@ def draw(results: list[Result]) -> list[tuple[str, str]]:
     """Every plot that the results have something for, as (title, SVG)."""
     plots = []
     for result in results:
-        painter = _PAINTERS.get(result.row.kind) if result.is_measured else None
-        if painter is not None:
-            title = f"{result.row.name}: {result.row.text}"
+        painters = _PAINTERS.get(result.row.kind, {}) if result.is_measured else {}
+        for what, painter in painters.items():
+            title = f"{result.row.name}: {what or result.row.text}"
             plots.append((title, drawn(HEIGHT_INCHES, partial(_painted, painter, result))))
     return plots
 
@@ -103,15 +103,27 @@ def _policies(axes: Axes, result: Result) -> None:
 
 def _growth(axes: Axes, result: Result) -> None:
     for place, form in enumerate((PLAIN, GIANT, LOSSY)):
-        names = [growth_figure(form, millions) for millions in GROWN]
-        points = {
-            result.details[f"{name} records"] / 1_000_000: value
-            for name in names
-            if (value := result.figures[name].median) is not None
-        }
-        _line(axes, points, form, place)
+        seconds = {name: figure.median for name, figure in result.figures.items()}
+        _line(axes, _grown(result, form, seconds), form, place)
     axes.set(xlabel="million records", ylabel="seconds, with the start of Spark", xlim=(0, None), ylim=(0, None))
     _finish(axes)
+
+
+def _growth_rates(axes: Axes, result: Result) -> None:
+    for place, form in enumerate((PLAIN, GIANT, LOSSY)):
+        for rate, label in (("more a processor s", "one more"), ("a processor s", "all")):
+            rates = {name: result.details.get(f"{name} {rate}") for name in result.figures}
+            _line(axes, _grown(result, form, rates), f"{form}: {label}", place)
+        for line in axes.lines[-1:]:
+            line.set_linestyle("--")
+    axes.set(xlabel="million records", ylabel="records a processor second", xlim=(0, None), yscale="log")
+    _finish(axes)
+
+
+def _grown(result: Result, form: str, values: Mapping[str, float | None]) -> dict[float, float]:
+    """Values of a form by the millions of records that were replayed."""
+    named = ((name, values[name]) for name in (growth_figure(form, millions) for millions in GROWN))
+    return {result.details[f"{name} records"] / 1_000_000: value for name, value in named if value is not None}
 
 
 def _finish(axes: Axes) -> None:
@@ -120,10 +132,11 @@ def _finish(axes: Axes) -> None:
     axes.legend(frameon=False)
 
 
-_PAINTERS: dict[str, Painter] = {
-    "curve": _curve,
-    "link": _losses,
-    "latency": _latencies,
-    "policies": _policies,
-    "growth": _growth,
+_PAINTERS: dict[str, dict[str, Painter]] = {
+    "curve": {"": _curve},
+    "link": {"": _losses},
+    "latency": {"": _latencies},
+    "policies": {"": _policies},
+    "growth": {"": _growth, "records that a processor judges in a second, all and one more": _growth_rates},
 }
+"""By the kind of a row: its plots by what they show, where that is not what the row does."""

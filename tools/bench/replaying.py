@@ -17,6 +17,7 @@ from triack.base.errors import TriackError
 from triack.tools.bench.figures import Result
 from triack.tools.bench.memory import peak_bytes
 from triack.tools.bench.options import Meter, Options
+from triack.tools.bench.processor import processor_s
 from triack.tools.bench.rows import GIANT, GROWN, LOSSY, MIB, PARQUET, PLAIN, Row, growth_figure
 from triack.tools.bench.run import Between, Outcome, run_once
 from triack.tools.bench.splicing import lengthen
@@ -44,7 +45,7 @@ LOSSY_SHARE = 4
 REPLAY_S = 1_800.0
 """For one replay."""
 LOOK_S = 0.1
-"""Between two looks at how much memory it has."""
+"""Between two looks at how much memory and processor time it has had."""
 _IDS = re.compile(rb'"([0-9a-f]{32}|[0-9a-f]{16})"')
 """Nodes and sessions, wherever a record has them."""
 
@@ -115,19 +116,36 @@ async def measure_growth(row: Row, options: Options, meter: Meter, result: Resul
     plain = await _make(row, PLAIN, options, meter, result)
     lossy = plain if options.quick else await _make(row, LOSSY, options, meter, result)
     for form, made, many in ((PLAIN, plain, _pairs), (GIANT, plain, _giant), (LOSSY, lossy, _pairs)):
+        first: Report | None = None
         for millions in GROWN:
             times = QUICK_RUNS if options.quick else made.times(millions * 1_000_000)
             name = growth_figure(form, millions)
             meter.begin(f"{row.name} {name}", row.work)
             told = await _replay(many(made, times))
+            told["all"] = made.records * times
             result.verified = result.verified and told["verdict"] == "pass"
             result.figures[name].values.append(told["took_s"])
-            driver_mib = round(told["driver_bytes"] / MIB)
-            result.details |= {f"{name} records": made.records * times, f"{name} driver MiB": driver_mib}
-            meter.say(
-                f"{row.name} {name}: {made.records * times:,} records in {told['took_s']:.1f} s, "
-                f"driver {driver_mib:,} MiB; verdict: {told['verdict']}"
-            )
+            first = _tell_growth(f"{row.name} {name}", name, told, first, meter, result)
+
+
+def _tell_growth(what: str, name: str, told: Report, first: Report | None, meter: Meter, result: Result) -> Report:
+    """Tell a replay's rates, that of all its records and that of those beyond the first replay's, which is returned."""
+    records, took_s, busy_s = told["all"], told["took_s"], told["processor_s"]
+    driver_mib = round(told["driver_bytes"] / MIB)
+    result.details |= {f"{name} records": records, f"{name} driver MiB": driver_mib}
+    result.details |= {f"{name} processor s": round(busy_s, 1), f"{name} a processor s": round(records / (busy_s or 1))}
+    beyond = ""
+    if first is not None and busy_s > first["processor_s"] and took_s > first["took_s"]:
+        more = records - first["all"]
+        rate = more / (busy_s - first["processor_s"])
+        result.details[f"{name} more a processor s"] = round(rate)
+        beyond = f"; {more:,} more at {more / (took_s - first['took_s']):,.0f}/s, {rate:,.0f} a processor second"
+    meter.say(
+        f"{what}: {records:,} records in {took_s:.1f} s, {records / took_s:,.0f}/s, processors {busy_s:.1f} s, "
+        f"{records / (busy_s or 1):,.0f} a processor second{beyond}; driver {driver_mib:,} MiB; "
+        f"verdict: {told['verdict']}"
+    )
+    return first or told
 
 
 def _missing() -> str | None:
@@ -229,8 +247,8 @@ async def _replay(logs: list[Path]) -> Report:
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    peaks = [0]
-    watch = asyncio.create_task(_watch(process.pid, peaks))
+    seen = {"driver_bytes": 0.0, "processor_s": 0.0}
+    watch = asyncio.create_task(_watch(process.pid, seen))
     try:
         async with asyncio.timeout(REPLAY_S):
             said, complaint = await process.communicate()
@@ -243,11 +261,12 @@ async def _replay(logs: list[Path]) -> Report:
     if not lines:
         raise TriackError(f"bench: the replay gave no verdict: {complaint.decode().strip()}")
     found: Report = json.loads(lines[-1])
-    return {**found, "took_s": loop.time() - began, "driver_bytes": peaks[0]}
+    return {**found, "took_s": loop.time() - began, **seen}
 
 
-async def _watch(pid: int, peaks: list[int]) -> None:
-    """Note how much memory a process has had at most; of one that has ended that cannot be asked."""
+async def _watch(pid: int, seen: dict[str, float]) -> None:
+    """Note how much memory a process has had at most, and of processors; of one that has ended that cannot be asked."""
     while True:
-        peaks[0] = peak_bytes(pid) or peaks[0]
+        seen["driver_bytes"] = peak_bytes(pid) or seen["driver_bytes"]
+        seen["processor_s"] = max(seen["processor_s"], processor_s(pid))
         await asyncio.sleep(LOOK_S)

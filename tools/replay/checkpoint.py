@@ -29,8 +29,8 @@ _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 _ROOMS: Final = ("triack.tools.replay.", "triack.base.log_lines")
 """Where the classes of a state come from."""
 _PLAIN: Final = {
-    ("builtins", "dict"), ("builtins", "list"), ("builtins", "set"), ("collections", "defaultdict"),
-    ("pathlib", "PosixPath"), ("pathlib", "WindowsPath"),
+    ("array", "_array_reconstructor"), ("array", "array"), ("builtins", "dict"), ("builtins", "list"),
+    ("builtins", "set"), ("collections", "defaultdict"), ("pathlib", "PosixPath"), ("pathlib", "WindowsPath"),
 }  # fmt: skip
 """What else there is in one."""
 

@@ -26,6 +26,7 @@ from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.status import Status
 
 _EXITS: Final = {"pass": 0, "fail": 1, "incomplete": 3}
 """A broken promise is told from logs that are missing."""
@@ -87,7 +88,10 @@ def command(
             follower = partial(follow_on_spark, master=master) if on_spark else _follow_here
             verdict = _follow(directories, until_idle, checkpoint, report, follower)
         else:
-            verdict = replay(list(directories), engine=engine, master=master, report=report)
+            # On a terminal; elsewhere it says nothing.
+            with console_on(stderr=True).status("replaying") as status:
+                given = list(directories)
+                verdict = replay(given, engine=engine, master=master, report=report, say=partial(_show, status))
     except ReplayError as error:
         click.echo(f"triack replay: {error}", err=True)
         sys.exit(_EXIT_ERROR)
@@ -96,6 +100,10 @@ def command(
     else:
         show(verdict, console_on())
     sys.exit(_EXITS[verdict.verdict])
+
+
+def _show(status: Status, text: str) -> None:
+    status.update(f"replaying: {text}")
 
 
 def _follow_here(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from triack.tools.replay.commits import Commits
 from triack.tools.replay.findings import LATE_NS, Due, Output, Record
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, packets_of
@@ -82,7 +83,7 @@ class Receiver:
         # How many commits there were; which of them are not settled, with their place among all; and up to where they
         # were handed out.
         self.committed = 0
-        self.commits: list[tuple[int, Record, int, int]] = []
+        self.commits = Commits()
         self.read = -1
         # Commits that no order ack has covered.
         self.unanswered: list[Record] = []
@@ -307,7 +308,7 @@ class Incoming:
         if last < first:
             self._at(record, "claims", f"committed {first}..{last}", sequence=sequence, number=first)
             return
-        receiver.commits.append((receiver.committed, record, first, last))
+        receiver.commits.note(receiver.committed, record)
         receiver.committed += 1
         if record["class"] == TRANSACTIONAL and self.node != self._origin:
             receiver.unanswered.append(record)
@@ -537,18 +538,18 @@ class Incoming:
 
     def _judge_unread(self, sequence: int, receiver: Receiver, removed: RangeSet) -> None:
         """Report messages that were passed over when those of a later commit were handed out."""
-        read = (at for at, _, first, last in receiver.commits if any(receiver.out.any.overlap(first, last)))
+        read = (it.at for it in receiver.commits if any(receiver.out.any.overlap(it.first, it.last)))
         last_read = max([receiver.read, *read])
-        for at, record, first, last in receiver.commits:
-            if at > last_read:
+        for commit in receiver.commits:
+            if commit.at > last_read:
                 break
-            top = receiver.out.any.lasts[-1] - 1 if at == last_read else last
-            for number in self._unread(receiver, first, min(last, top)):
+            top = receiver.out.any.lasts[-1] - 1 if commit.at == last_read else commit.last
+            for number in self._unread(receiver, commit.first, min(commit.last, top)):
                 if number in removed:
                     # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
                     continue
                 evidence = "committed and neither handed out, purged nor expired, though later ones were handed out"
-                self._at(record, "not_handed", evidence, sequence=sequence, number=number)
+                self._at(commit.record(self.node), "not_handed", evidence, sequence=sequence, number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
         """Yield the packets of which some message was neither handed out, purged nor expired."""

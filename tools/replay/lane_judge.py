@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from triack.base.session_log import SETTINGS
+from triack.tools.replay.commits import Commits
 from triack.tools.replay.findings import DisorderError, Due, Output, Record
 from triack.tools.replay.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
 from triack.tools.replay.latencies import Latencies
@@ -315,7 +316,7 @@ class LaneJudge:
             story = self._stories[sequence]
             if receiver.node != self._origin:
                 self._judge_arrived(sequence, known, story, origin)
-            self._judge_commits(sequence, known, story, origin)
+            self._judge_commits(receiver.node, sequence, known, story, origin)
             for first, last in known.recovered:
                 for low, high in story.queued.missing(first, last):
                     record = self._last[receiver.node]
@@ -337,29 +338,30 @@ class LaneJudge:
                 evidence = "committed, and had not arrived"
                 self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
 
-    def _judge_commits(self, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
+    def _judge_commits(self, node: str, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
         """See that commits hold what was queued, and as many messages as their packets."""
         removed = story.given_up
-        unsettled = []
+        unsettled = Commits()
         for commit in known.commits:
-            at, record, first, last = commit
+            first, last = commit.first, commit.last
             unqueued = story.queued.missing(first, last)
             for low, high in unqueued:
-                self._at(record, "queue", "committed but not queued", sequence, origin, number=low, last=high)
+                evidence = "committed but not queued"
+                self._at(commit.record(node), "queue", evidence, sequence, origin, number=low, last=high)
             packets, messages = known.counts.total(first, last)
-            counted = packets == last - first + 1 and messages == record["count"]
+            counted = packets == last - first + 1 and messages == commit.messages
             if packets == last - first + 1 and not counted and not removed.overlap(first, last):
-                evidence = f"{record['count']} messages committed, their packets hold {messages}"
-                self._at(record, "claims", evidence, sequence, number=first, last=last)
+                evidence = f"{commit.messages} messages committed, their packets hold {messages}"
+                self._at(commit.record(node), "claims", evidence, sequence, number=first, last=last)
             if (
                 not self._forgets
                 or unqueued
                 or not counted
                 or (known.cls != EXPRESS and any(known.out.whole.missing(first, last)))
             ):
-                unsettled.append(commit)
+                unsettled.add(commit)
             else:
-                known.read = max(known.read, at)
+                known.read = max(known.read, commit.at)
         known.commits = unsettled
 
     def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:

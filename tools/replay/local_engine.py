@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from typing import Final
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.conclusion import place
@@ -16,21 +17,39 @@ from triack.tools.replay.judge import Judge
 from triack.tools.replay.schema import Verdict, Violation
 from triack.tools.replay.version1 import modernize
 
+SAID_RECORDS: Final = 20_000
+"""How far it is, is told every so many records: a few times a second."""
 
-def replay_local(logs: list[LogFile]) -> Verdict:
+
+def replay_local(logs: list[LogFile], say: Callable[[str], None] | None = None) -> Verdict:
     """Replay segments in this process.
 
     Args:
         logs: the segments, as ``find_logs`` returns them.
+        say: called now and then with how far it is, in words.
 
     Raises:
         ReplayError: the logs cannot be read.
     """
-    judge = _judged(lambda: ((str(log.path), read_records(log)) for log in logs))
+    judge = _judged(lambda: _read(logs, say))
     verdict = judge.finish()
     verdict.torn_lines = sum(bool(log.torn) for log in logs)
     place(verdict.findings, judge.segments)
     return verdict
+
+
+def _read(logs: list[LogFile], say: Callable[[str], None] | None) -> Iterator[tuple[str, Iterable[Record]]]:
+    for number, log in enumerate(logs, start=1):
+        records = read_records(log)
+        where = f"segment {number:,} of {len(logs):,}"
+        yield str(log.path), records if say is None else _telling(records, where, say)
+
+
+def _telling(records: Iterable[Record], where: str, say: Callable[[str], None]) -> Iterator[Record]:
+    for at, record in enumerate(records):
+        if not at % SAID_RECORDS:
+            say(f"{where}, {at:,} records of it judged")
+        yield record
 
 
 def judge_records(records: Iterable[Record]) -> list[Violation]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from triack.tools.replay.report_charts import TIERS
 from triack.tools.replay.report_tables import latency_totals, percentiles_over_time
@@ -116,6 +117,8 @@ def draw_latency(timeline: Timeline) -> str:
         axes.set_xscale("log")
         axes.set(xlabel="milliseconds", ylabel="messages")
         axes.xaxis.set_major_formatter("{x:,g}")
+        # Within a decade there are no others; in the same form, where there is room.
+        axes.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False))
         axes.yaxis.set_major_formatter("{x:,.0f}")
         return _svg(figure)
 

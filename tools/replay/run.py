@@ -38,6 +38,7 @@ def replay(
     engine: str = "auto",
     master: str | None = None,
     report: Path | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Verdict:
     """Read session logs and say whether every promise was kept.
 
@@ -49,6 +50,7 @@ def replay(
         master: the Spark cluster; None for a session that is open, for what ``spark-submit`` says, or else for all
             processors of this machine.
         report: where to write the HTML page; the violations go beside it. None for no report.
+        say: called now and then with how far it is, in words, perhaps in another thread.
 
     Raises:
         ReplayError: there are no logs, a log is damaged, the report cannot be written, or what the engine or the
@@ -68,11 +70,13 @@ def replay(
 
         def work(spark: SparkSession) -> Verdict:
             from triack.tools.replay.spark_engine import replay_spark
+            from triack.tools.replay.spark_progress import telling
 
-            return replay_spark(spark, given, finish)
+            with telling(spark, say) if say is not None else contextlib.nullcontext():
+                return replay_spark(spark, given, finish)
 
         return _on_spark(master, work)
-    verdict = replay_local(find_logs([_local(path) for path in given]))
+    verdict = replay_local(find_logs([_local(path) for path in given]), say)
     finish(verdict, verdict.findings)
     return verdict
 

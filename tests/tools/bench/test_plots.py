@@ -45,7 +45,12 @@ def test_the_growth_of_a_replay_is_drawn(plots: ModuleType) -> None:
     for millions in (5, 10):
         growth.figures[f"clean, {millions} million"].values = [millions + 12.0]
         growth.details[f"clean, {millions} million records"] = millions * 1_000_000
-    ((title, plot),) = plots.draw([growth])
-    assert title.startswith("GROWTH")
+        growth.details[f"clean, {millions} million a processor s"] = 100_000 * millions
+    growth.details["clean, 10 million more a processor s"] = 2_000_000
+    (title, plot), (rates, rate_plot) = plots.draw([growth])
+    assert title.startswith("GROWTH: how long")
     assert ">clean<" in plot
     assert ">one giant session<" not in plot
+    assert rates.startswith("GROWTH: records that a processor judges")
+    assert ">clean: one more<" in rate_plot
+    assert ">clean: all<" in rate_plot

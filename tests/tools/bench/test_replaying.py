@@ -11,7 +11,7 @@ from triack.base.errors import ReplayError
 from triack.tools.bench import replaying
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.replaying import copy_logs
+from triack.tools.bench.replaying import Made, copy_logs
 from triack.tools.bench.rows import rows_of
 from triack.tools.bench.run import run_once
 from triack.tools.bench.systems.catalogue import SYSTEMS
@@ -58,7 +58,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     async def replay_here(logs: list[Path]) -> dict[str, Any]:
         began_s = time.monotonic()
         verdict = replay(logs, engine="local")
-        return {**verdict.to_json(), "took_s": time.monotonic() - began_s, "driver_bytes": 0}
+        return {**verdict.to_json(), "took_s": time.monotonic() - began_s, "driver_bytes": 0, "processor_s": 1.0}
 
     monkeypatch.setattr(replaying, "_replay", replay_here)
 
@@ -84,3 +84,29 @@ async def test_growth_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     await replaying.measure_growth(row, Options(tmp_path, 1, messages=500, quick=True), Meter(), result)
     assert result.verified, result.notes
     assert result.figures["one giant session, 5 million"].values[0] > 0
+    assert result.details["one giant session, 5 million a processor s"] > 0
+
+
+async def test_growth_tells_the_rates_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of all records, with what Spark costs once, and that of those beyond the first replay's."""
+    seconds = {5: (10.0, 8.0), 10: (20.0, 12.0)}
+
+    async def make(*_: object) -> Made:
+        return Made(tmp_path, 1_000_000)
+
+    async def replayed(logs: list[Path]) -> dict[str, Any]:
+        took_s, busy_s = seconds[len(logs)]
+        return {"verdict": "pass", "took_s": took_s, "processor_s": busy_s, "driver_bytes": 0}
+
+    monkeypatch.setattr(replaying, "_missing", lambda: None)
+    monkeypatch.setattr(replaying, "_make", make)
+    monkeypatch.setattr(replaying, "_replay", replayed)
+    for many in ("_pairs", "_giant"):
+        monkeypatch.setattr(replaying, many, lambda made, times: [made.logs] * times)
+    monkeypatch.setattr(replaying, "GROWN", (5, 10))
+    (row,) = rows_of(("growth",))
+    result = Result.of(row)
+    await replaying.measure_growth(row, Options(tmp_path, 1), Meter(), result)
+    assert result.details["clean, 10 million a processor s"] == round(10_000_000 / 12.0)
+    assert result.details["clean, 10 million more a processor s"] == 5_000_000 / 4
+    assert "clean, 5 million more a processor s" not in result.details

@@ -24,3 +24,10 @@ def test_records_in_memory_are_judged_alike(tmp_path: Path) -> None:
     world.save(tmp_path)
     one, other = judge_records(records), replay_local(find_logs([tmp_path])).findings
     assert [it.identity for it in one] == [it.identity for it in other]
+
+
+def test_how_far_it_is_is_told(tmp_path: Path) -> None:
+    ready().save(tmp_path)
+    logs, told = find_logs([tmp_path]), list[str]()
+    assert replay_local(logs, told.append) == replay_local(logs)
+    assert told == [f"segment {at} of {len(logs)}, 0 records of it judged" for at in range(1, len(logs) + 1)]
