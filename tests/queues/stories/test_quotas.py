@@ -306,7 +306,6 @@ class Squeeze:
 
 @pytest.mark.parametrize("delivery", DURABLE)
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_nothing_is_lost_or_waits_for_ever(seed: int, delivery: Delivery) -> None:
+def test_nothing_is_lost_or_waits_for_ever(delivery: Delivery) -> None:
     """Whatever is withheld, and whoever crashes."""
-    Squeeze(seed, delivery).run()
+    Squeeze(0, delivery).run()
