@@ -102,10 +102,12 @@ class AckDebt:
             at_ns = min(at_ns, self._asked_by_ns)
         return at_ns if idle_ns is None else min(at_ns, self._last_at_ns + idle_ns)
 
-    def rides(self, now_ns: int) -> bool:
-        """Whether the ack wants to leave with a packet that leaves now."""
+    def leaves_with_packet(self, now_ns: int) -> bool:
+        """Whether the ack leaves with a packet that leaves now: it is due, or has waited long enough to ride on it."""
+        if self.state is not AckState.OWED:
+            return self.state is AckState.DUE
         after_ns = self.terms.piggyback_ns
-        return self.owed and after_ns is not None and now_ns >= self._first_at_ns + after_ns
+        return after_ns is not None and now_ns >= self._first_at_ns + after_ns
 
     def add(
         self,

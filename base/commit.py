@@ -119,11 +119,16 @@ class Commit:
     serial: int = 0
 
     def __bool__(self) -> bool:
-        return self.adds or bool(self.outgoing_deletes or self.message_deletes or self.progress or self.queue_deletes)
+        return self.adds or self.removes
+
+    @property
+    def removes(self) -> bool:
+        """Whether it has rows that go, or which messages of a packet were read."""
+        return bool(self.outgoing_deletes or self.message_deletes or self.progress or self.queue_deletes)
 
     @property
     def adds(self) -> bool:
-        """Whether it has more than what is done with: rows that go, and which messages of a packet were read."""
+        """Whether it has more than what is done with; see ``removes``."""
         return bool(
             self.outgoing
             or self.messages

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-__all__ = ["DURABLE", "FREED_BY", "Ack", "Delivery"]
+__all__ = ["DURABLE", "FREED_BY", "LABELS", "Ack", "Delivery"]
 
 
 class Delivery(IntEnum):
@@ -18,7 +18,7 @@ class Delivery(IntEnum):
     @property
     def label(self) -> str:
         """The name in lower case, as the session log and the command line write it."""
-        return _LABELS[self]
+        return LABELS[self]
 
 
 class Ack(IntEnum):
@@ -43,4 +43,5 @@ FREED_BY: dict[Delivery, Ack] = {
 DURABLE: frozenset[Delivery] = frozenset({Delivery.RECOVERABLE, Delivery.TRANSACTIONAL})
 """The classes that are on disk before they are sent, and before they are store-acknowledged."""
 
-_LABELS = {member: member.name.lower() for member in Delivery}
+LABELS: dict[int, str] = {member: member.name.lower() for member in Delivery}
+"""The names of the classes, also by their codes."""

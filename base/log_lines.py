@@ -7,6 +7,7 @@ records share (``SHARED``) is said by the first of them, which gives it a number
 """
 
 import json
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from triack.base.session_log import EVENTS, SCHEMA_VERSION, SHARED, SHARING
@@ -60,17 +61,17 @@ class LineWriter:
             self._put("node_continued", at_ns, "", self._settings)
         group = ""
         if event in SHARING:
-            own = {name: value for name, value in fields.items() if name not in _SHARED}
-            shared = tuple(item for item in fields.items() if item[0] in _SHARED)
+            shared = tuple([item for item in fields.items() if item[0] in _SHARED])
             known = self._groups.get(shared)
             if known is None:
                 group = f',"as":{self._learn(shared)}'
             else:
-                group, fields = f',"of":{known}', own
+                group = f',"of":{known}'
+                fields = {name: value for name, value in fields.items() if name not in _SHARED}
         self._put(event, at_ns, group, fields)
 
     def _put(self, event: str, at_ns: int, group: str, fields: Record) -> None:
-        text = _encode(fields)[1:-1]
+        text = "".join(_encode(fields, 0))[1:-1]
         comma = "," if text else ""
         self._lines.append(f"{self._head(event, at_ns)}{group}{comma}{text}}}")
 
@@ -165,4 +166,19 @@ class LineReader:
 
 _SHARED: Final = frozenset(SHARED)
 _REPEATED: Final = frozenset(EVENTS["node_continued"].fields)
-_encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def _make_encode() -> Callable[[Record, int], Iterable[str]]:
+    """What ``json.JSONEncoder`` makes for each record anew: that takes as long as to encode one."""
+    encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # another Python than CPython
+        return lambda fields, _level: (encoder.encode(fields),)
+    quote: Any = json.encoder.encode_basestring_ascii
+    encode: Callable[[Record, int], Iterable[str]] = make(
+        None, encoder.default, quote, None, encoder.key_separator, encoder.item_separator, False, False, True
+    )
+    return encode
+
+
+_encode: Final = _make_encode()

@@ -97,6 +97,9 @@ class Consumer:
             StoreFailed: the node's store has failed.
         """
         check_most(self._mailbox.name, most)
+        if timeout is None:
+            await self._take_turns()
+            return await self._next_many(most)
         check_timeout(f"receive from {self._mailbox.name}", timeout)
         await self._take_turns()
         try:

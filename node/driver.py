@@ -38,6 +38,7 @@ from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
+from triack.transport.wakeup import Wakeup
 
 __all__ = ["Driver"]
 
@@ -92,7 +93,7 @@ class Driver:
         self._log_file = log
         self._endpoints: dict[str, Endpoint] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._wake = asyncio.Event()
+        self._wakeup = Wakeup()
         self._progress: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -125,7 +126,7 @@ class Driver:
 
     def wake(self) -> None:
         """Something was given to the engine."""
-        self._wake.set()
+        self._wakeup.set()
 
     async def work(self, job: Callable[[], T]) -> T:
         """Let the store's thread do something that blocks. Returns and raises what it does."""
@@ -133,7 +134,7 @@ class Driver:
 
     async def progress(self) -> None:
         """Let the engine be drained once more, and wait for that."""
-        self._wake.set()
+        self.wake()
         if self._closed or self._tasks[0].done():
             await asyncio.sleep(0)  # who asks again and again must let the end happen
             return
@@ -162,11 +163,17 @@ class Driver:
 
     async def _run(self) -> None:
         while not self._closed:
-            self._wake.clear()
-            await self._drain()
+            self._wakeup.clear()
+            job = await self._drain()
             self._end_progress()
-            self._arm_timer()
-            await self._wake.wait()
+            if self._worker.is_about_to_work_here:
+                # What comes of the job leaves in the turn that does it; after its readers have had theirs.
+                await asyncio.sleep(0)
+                if isinstance(job, GroupCommit) and job.arrivals.queued:
+                    await asyncio.sleep(0)
+            if not self._wakeup.is_set:
+                self._arm_timer()
+                await self._wakeup.wait()
         self._end_progress()
 
     def _end_progress(self) -> None:
@@ -175,9 +182,14 @@ class Driver:
             if not future.done():
                 future.set_result(None)
 
-    async def _drain(self) -> None:
+    async def _drain(self) -> Job | None:
+        """Do what the engine says. Returns the job that has begun, or is about to."""
+        begun: Job | None = None
         for effect in self.engine.poll(self._now_ns()):
             await self._do(effect)
+            if type(effect) is StartJob:
+                begun = effect.job
+        return begun
 
     async def _do(self, effect: Effect) -> None:
         match effect:
@@ -242,7 +254,7 @@ class Driver:
         self.engine.news.handle_trouble(address, cause)
         if self.enrolling is not None:
             self.enrolling.handle_trouble(address, cause)
-        self._wake.set()
+        self.wake()
 
     def _arm_timer(self) -> None:
         deadline_ns = self.engine.next_deadline()
@@ -259,7 +271,7 @@ class Driver:
         self._timer = None
         deadline_ns = self.engine.next_deadline()
         if deadline_ns is not None and deadline_ns <= self._now_ns():
-            self._wake.set()
+            self.wake()
         else:
             self._arm_timer()  # it has moved away meanwhile, which is nothing to look at everything for
 
@@ -297,7 +309,7 @@ class Driver:
                     else:
                         datagrams.append(data)
                 engine.handle_datagrams(datagrams, sender, now_ns)
-            self._wake.set()
+            self.wake()
 
     async def _let_store_catch_up(self) -> None:
         """Let what arrived wait while much of what came before it waits for the disk.
@@ -358,7 +370,7 @@ class Driver:
     def _handle_room(self, room_bytes: int | None) -> None:
         if room_bytes is not None:
             self.engine.inbox.admission.handle_room(room_bytes)
-            self._wake.set()
+            self.wake()
 
     def _finish_job(self, job: Job, room_bytes: int | None, error: BaseException | None) -> None:
         if error is None:
@@ -370,7 +382,7 @@ class Driver:
         else:
             known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")
             self._fail(job, known)
-        self._wake.set()
+        self.wake()
 
     def _fail(self, job: Job | None, error: TriackError) -> None:
         self.engine.handle_store_failed(job, error, self._now_ns())
@@ -403,7 +415,7 @@ class Driver:
         engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
         await self.progress()
         self._closed = True
-        self._wake.set()
+        self.wake()
         for endpoint in self._endpoints.values():
             await endpoint.close()
         for task in self._tasks[1:]:  # the first ends by itself

@@ -58,15 +58,21 @@ class Receipts(Waits, Sequence[Receipt]):
         outgoing = self._outgoing
         stage = check_stage(stage, outgoing.delivery, timeout)
         self._port.check_alive()
+        if timeout is None:
+            await self._all_reached(stage)
+            return
         try:
             async with asyncio.timeout(timeout):
-                for row in self._rows:
-                    await self._row_reached(row, stage)
+                await self._all_reached(stage)
         except TimeoutError:
             destination = f"{outgoing.peer}/{outgoing.queue}" if outgoing.peer else outgoing.queue
             raise WaitTimeout(
                 f"{self._count} messages to {destination} not all {stage.name.lower()} after {timeout} s"
             ) from None
+
+    async def _all_reached(self, stage: Stage) -> None:
+        for row in self._rows:
+            await self._row_reached(row, stage)
 
     async def _row_reached(self, row: Row, stage: Stage) -> None:
         # The last one first: the others are there before it, most of them, so that they are only looked at.

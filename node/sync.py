@@ -19,6 +19,7 @@ from triack.node.consumer import BATCH_MESSAGES, AckMode, Consumer
 from triack.node.control.client import Client, ClientConsumer, ClientInvitation, ClientTransaction, connect_to
 from triack.node.control.client_receipts import ClientReceipts
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.event_loop import new_event_loop
 from triack.node.message import Holder, Message
 from triack.node.node import Node, open_node
 from triack.node.outgoing_message import MessageProperties
@@ -91,7 +92,7 @@ class _Loop:
     """An event loop in a thread."""
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._ended = threading.Lock()
         self._thread.start()

@@ -42,6 +42,10 @@ Then = Callable[[T | None, BaseException | None], None]
 class Worker(Protocol):
     """Runs blocking jobs of one node, one at a time and in order."""
 
+    @property
+    def is_about_to_work_here(self) -> bool:
+        """Whether the next turn of the event loop does a job."""
+
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         """Begin a job off the event loop, or queue it. The future gets its result or its error."""
 
@@ -103,6 +107,11 @@ class ThreadWorker:
         self._here: tuple[asyncio.Handle, _Given] | None = None
         self.pace = Pace()
 
+    @property
+    def is_about_to_work_here(self) -> bool:
+        """Whether the next turn of the event loop does a job."""
+        return self._here is not None
+
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         """Begin a job off the event loop, or queue it. The future gets its result or its error."""
         self._move_over()
@@ -113,8 +122,9 @@ class ThreadWorker:
         """Begin a job, or queue it, and call ``then`` in the event loop when it is done."""
         self._move_over()
         given = _Given(job, then, is_brief)
-        is_free = self._newest is None or self._newest.done()
-        if is_brief and is_free and self.pace.is_quick(time.monotonic_ns()):
+        if self._newest is not None and self._newest.done():
+            self._newest = None
+        if is_brief and self._newest is None and self.pace.is_quick(time.monotonic_ns()):
             self._here = asyncio.get_running_loop().call_soon(self._do_here), given
         else:
             self._submit(given)

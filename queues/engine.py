@@ -488,7 +488,8 @@ class Engine:
     def _gather(self, now_ns: int) -> dict[str, list[bytes]]:
         """Everything to send now, by address."""
         if self.failure is None:
-            self.outbox.pack_express(self.jobs.group, now_ns, self.wall_ms(now_ns))
+            if self.outbox.unfinished:
+                self.outbox.pack_express(self.jobs.group, now_ns, self.wall_ms(now_ns))
             self.inbox.send_order_acks(self._transmitter.route, now_ns)
             if not self.draining:
                 self._transmitter.connect(self.outbox.poll_links(now_ns), now_ns)
@@ -515,7 +516,9 @@ class Engine:
         """Give the store its next job, unless it has one; what the job changes is on record before."""
         self.outbox.note_given_up(now_ns)
         jobs = self.jobs
-        job = None if self.failure else jobs.start(now_ns, self.wall_ms(now_ns), at_once=self.draining)
+        if self.failure is not None or jobs.running is not None:
+            return
+        job = jobs.start(now_ns, self.wall_ms(now_ns), at_once=self.draining)
         if job is not None:
             self._write_records(effects, now_ns)
             effects.append(StartJob(job))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from triack.base.delivery import Delivery
+from triack.base.delivery import LABELS
 from triack.queues.mailbox import Run
 from triack.queues.queued_packet import Lease
 
@@ -47,7 +47,7 @@ def _begin(queue: str, run: Run) -> dict[str, Any]:
         "origin": packet.origin.hex(),
         "lane": packet.lane,
         "sequence": packet.sequence,
-        "class": Delivery(packet.delivery).label,
+        "class": LABELS[packet.delivery],
         "redelivered": run.redelivered,
         "number": packet.number,
         "place": run.first,

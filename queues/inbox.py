@@ -557,11 +557,12 @@ class Inbox:
 
     def next_deadline(self) -> int | None:
         """When the next order ack becomes due, a message expires or a wait ends, or None."""
-        due_ns = self._deadlines.earliest()
-        by_wall_ms = self._notices.resuming.earliest(), self.expiry.next_deadline_ms()
-        ends = [] if due_ns is None else [due_ns]
-        ends += [at_ms * MS - self._wall_offset_ns for at_ms in by_wall_ms if at_ms is not None]
-        return min(ends, default=None)
+        earliest_ns = self._deadlines.earliest()
+        for at_ms in (self._notices.resuming.earliest(), self.expiry.next_deadline_ms()):
+            if at_ms is not None:
+                at_ns = at_ms * MS - self._wall_offset_ns
+                earliest_ns = at_ns if earliest_ns is None else min(earliest_ns, at_ns)
+        return earliest_ns
 
     @property
     def owing(self) -> list[IncomingTransfer]:

@@ -144,8 +144,10 @@ class IncomingTransfer:
         it again after a crash.
         """
         sequence, number = self.sequence.committed
-        refused = (self.rejections.lowest, self.refused_from)
-        return (sequence, min([number, *(lowest - 1 for lowest in refused if lowest is not None)]))
+        for lowest in (self.rejections.lowest, self.refused_from):
+            if lowest is not None:
+                number = min(number, lowest - 1)
+        return sequence, number
 
     @property
     def owes_ack(self) -> bool:

@@ -85,9 +85,10 @@ class Jobs:
             return read
         self._outbox.pack_durable(self.group, now_ms)
         self._inbox.complete(self.group)
-        if not self.group or (not at_once and self._may_wait(now_ns)):
+        group = self.group
+        if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(now_ns))):
             return self._next_read()
-        group, self.group = self.group, GroupCommit()
+        self.group = GroupCommit()
         self._lazy_until_ns = None
         if group.commit:
             self._number(group.commit)
@@ -95,9 +96,7 @@ class Jobs:
         return group
 
     def _may_wait(self, now_ns: int) -> bool:
-        """Whether the commit that fills has time."""
-        if self.group.is_awaited:
-            return False
+        """Whether the commit that fills, for which nobody waits, has time."""
         if self._lazy_until_ns is None:
             self._lazy_until_ns = now_ns + LAZY_NS
         return now_ns < self._lazy_until_ns

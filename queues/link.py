@@ -186,10 +186,9 @@ class Conversation:
         self.paths = self.paths or Paths()
         return self.paths
 
-    def take_control(self) -> Control | None:
-        """The order ack or rejection that has waited longest, which goes now, or None."""
-        if self.control is None:
-            return None
+    def take_control(self) -> Control:
+        """The order ack or rejection that has waited longest, which goes now; there is one."""
+        assert self.control is not None
         _, control = self.control.popitem(last=False)
         self.control = self.control or None
         return control

@@ -167,10 +167,13 @@ class Outbox:
 
     def _set_deadline(self, outgoing: OutgoingQueue) -> None:
         sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
-        deadlines = [at_ns for at_ns in (sequence.tier.deadline_ns, sequence.hold.deadline_ns) if at_ns is not None]
+        at_ns, hold_ns = sequence.tier.deadline_ns, sequence.hold.deadline_ns
+        if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
+            at_ns = hold_ns
         if expiry_ms is not None:
-            deadlines.append(expiry_ms * 1_000_000 - self._wall_offset_ns)
-        self._deadlines.set(outgoing, min(deadlines, default=None))
+            expiry_ns = expiry_ms * 1_000_000 - self._wall_offset_ns
+            at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
+        self._deadlines.set(outgoing, at_ns)
 
     # ---- submitting and packing
 

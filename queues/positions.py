@@ -29,7 +29,9 @@ class Positions:
 
     def handle_committed(self, transfer: IncomingTransfer) -> None:
         """The disk has a position of a stream: since now, or since before the start."""
-        streams = self._streams.setdefault(transfer.origin, OrderedDict())
+        streams = self._streams.get(transfer.origin)
+        if streams is None:
+            streams = self._streams[transfer.origin] = OrderedDict()
         streams[transfer] = None
         streams.move_to_end(transfer)
 

@@ -87,7 +87,8 @@ class Recorder:
         """Record an event."""
         if event == "committed" and self._enter(now_ns, fields):
             return
-        self._end_run()
+        if self._run is not None or self._entered is not None:
+            self._end_run()
         self._lines.add(event, now_ns, fields)
 
     def _enter(self, now_ns: int, fields: dict[str, Any]) -> bool:
@@ -225,24 +226,28 @@ class Recorder:
         entered, self._entered = self._entered, None
         if run is not None:
             fields: dict[str, Any] = {"session": run.session, "packet": run.packet, "packets": run.packets}
-            fields["class"] = Delivery.EXPRESS.label
-            if run.stream is not None:
+            if run.stream is None:
+                fields["class"] = Delivery.EXPRESS.label
+            else:
                 delivery, origin, lane, sequence = run.stream
-                fields |= {"class": delivery.label, "origin": origin.hex(), "lane": lane, "sequence": sequence}
-                fields |= {"number": run.number, "previous": run.previous, "counts": run.counts}
+                fields["class"], fields["origin"] = delivery.label, origin.hex()
+                fields["lane"], fields["sequence"] = lane, sequence
+                fields["number"], fields["previous"], fields["counts"] = run.number, run.previous, run.counts
             fields["resend" if run.event == "packet_sent" else "duplicate"] = run.flag
-            self._lines.add(run.event, run.at_ns, {**fields, "size": run.size})
+            fields["size"] = run.size
+            self._lines.add(run.event, run.at_ns, fields)
         if entered is not None:
             self._lines.add("committed", *entered)
 
     def add_numbers(self, event: str, session: str, packets: list[SessionPacket], now_ns: int) -> None:
         """Record which packets an ack newly covers."""
-        ranges = as_ranges(sorted(sent.number for sent in packets))
+        ranges = as_ranges(sorted([sent.number for sent in packets]))
         self.add(event, now_ns, {"session": session, "ranges": ranges})
 
     def take(self) -> bytes:
         """All records since the last call, each line ended."""
-        self._end_run()
+        if self._run is not None or self._entered is not None:
+            self._end_run()
         return self._lines.take()
 
 

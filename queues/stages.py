@@ -33,16 +33,16 @@ STAGES: dict[Delivery, Stage] = {
     Delivery.TRANSACTIONAL: Stage.ORDERED,
 }
 """The last stage that a class has."""
+_BY_NAME = {stage.name.lower(): stage for stage in Stage}
 
 
 def as_stage(stage: object) -> Stage:
     """A stage, or its name in small letters, as a stage. Raises UsageError when there is no such stage."""
     if isinstance(stage, Stage):
         return stage
-    names = {known.name.lower(): known for known in Stage}
-    if not isinstance(stage, str) or stage not in names:
-        raise UsageError(f"wait for {stage!r}: stages are {', '.join(names)}")
-    return names[stage]
+    if not isinstance(stage, str) or stage not in _BY_NAME:
+        raise UsageError(f"wait for {stage!r}: stages are {', '.join(_BY_NAME)}")
+    return _BY_NAME[stage]
 
 
 Waiter = Callable[[str | None], None]

@@ -141,7 +141,8 @@ class Transmitter:
     def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         """Give a session as many packets as its window takes."""
         session = conversation.session
-        while giving >= Giving.ANSWERS and session.room and (answer := conversation.take_control()) is not None:
+        while conversation.control is not None and giving >= Giving.ANSWERS and session.room:
+            answer = conversation.take_control()
             session.send_packet(Delivery.EXPRESS, answer.content, answer)
         link = conversation.link
         if giving < Giving.ALL or link is None or link.conversation is not conversation:

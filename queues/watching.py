@@ -44,5 +44,7 @@ class Watching:
 
     def next_deadline(self) -> int | None:
         """When ``handle_time`` must be called, or None."""
+        if not self._readers:
+            return None
         deadlines = [events.next_deadline() for _, events in self._readers]
         return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)

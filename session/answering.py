@@ -144,7 +144,7 @@ class Answering:
         """Whether a session ack, and whether a store ack, leaves with the datagram that is made now."""
         session, store = self.session_ack.debt, self.store_ack.debt
         if with_packet:
-            return session.due or session.rides(now_ns), store.due or store.rides(now_ns)
+            return session.leaves_with_packet(now_ns), store.leaves_with_packet(now_ns)
         return session.due, store.due
 
     @property

@@ -79,10 +79,10 @@ class Departing:
     def next_run(self, now_ns: int) -> list[SessionPacket]:
         """The packets that leave now by the run; none when ``next_packet`` is to be asked."""
         probing, window, share = self._probing, self._window, self._share
-        if probing.ping_due or probing.peek() is not None or any(self._answering.leaving(now_ns, with_packet=True)):
-            return []
         first = window.peek()
         if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
+            return []
+        if probing.ping_due or probing.peek() is not None or any(self._answering.leaving(now_ns, with_packet=True)):
             return []
         room = RunRoom() if share is None else share.run_room(self._rtt, first.size_bytes, now_ns)
         run = window.next_run(room.until_ask_bytes, room.credit_bytes)

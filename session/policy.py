@@ -13,7 +13,7 @@ On the wire, after the other fields of a hello, all big-endian:
     piggyback u16 in thousandths, flags u8
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from struct import Struct
@@ -60,6 +60,10 @@ class Policy:
     ack_timeout_max_ns: int
     store_ack_timeout_min_ns: int
     store_ack_timeout_max_ns: int
+    _ack_delay_ns: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ack_delay_ns", longest_delay_ns(self.session_ack))
 
     @classmethod
     def of(cls, settings: SessionSettings) -> "Policy":
@@ -100,7 +104,7 @@ class Policy:
 
     def ack_timeout_ns(self, probe_ns: int) -> int:
         """How long a peer that should have acknowledged may be silent, by the probe time."""
-        adaptive_ns = TIMEOUT_PROBES * probe_ns + longest_delay_ns(self.session_ack)
+        adaptive_ns = TIMEOUT_PROBES * probe_ns + self._ack_delay_ns
         return min(max(adaptive_ns, self.ack_timeout_min_ns), self.ack_timeout_max_ns)
 
     def encode(self) -> bytes:

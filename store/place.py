@@ -4,6 +4,7 @@ Promise: a file that was deleted, renamed or replaced since it was opened is not
 then goes into a file that no name leads to, so nobody would find it again.
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Place:
 
     def __init__(self, paths: Iterable[str]) -> None:
         # Absolute, so that a process may change its working directory.
-        absolute = [Path(path).absolute() for path in paths]
+        absolute = [str(Path(path).absolute()) for path in paths]
         self._files = [(path, _identity(path)) for path in absolute]
 
     def fault(self) -> str | None:
@@ -35,9 +36,9 @@ class Place:
         for path, identity in self._files:
             try:
                 if _identity(path) != identity:
-                    return f"{path.name} in its directory is another file now"
+                    return f"{Path(path).name} in its directory is another file now"
             except OSError as error:
-                return f"{path.name} is not in its directory any more ({error.strerror})"
+                return f"{Path(path).name} is not in its directory any more ({error.strerror})"
         return None
 
     @property
@@ -47,10 +48,10 @@ class Place:
         Raises:
             OSError: one of them is gone.
         """
-        found = [path.stat() for path, _ in self._files]
+        found = [Path(path).stat() for path, _ in self._files]
         return sum(max(0, it.st_size - getattr(it, "st_blocks", it.st_size) * BLOCK_BYTES) for it in found)
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)  # noqa: PTH116 - every commit asks twice, and a Path costs as much as the call
     return found.st_dev, found.st_ino

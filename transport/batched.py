@@ -41,6 +41,7 @@ BURST_MAX = 512
 _SIZE = struct.Struct("@H")  # what UDP_SEGMENT takes
 _GRO_SIZE = struct.Struct("@i")  # what UDP_GRO gives
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_GRO_SIZE.size) if sys.platform != "win32" else 0  # what Windows does not have
+_CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)  # as a number: a flag of Python's is added up for each call
 _TOO_LONG = (errno.EINVAL, errno.EMSGSIZE)
 """A datagram of a run is longer than the path carries in one piece. Alone the system sends it in fragments, if it
 may (``fragmenting``)."""
@@ -65,6 +66,9 @@ def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]
         datagrams: what leaves.
         longest_bytes: of a datagram that may have company.
     """
+    if len(datagrams) == 1:
+        yield datagrams
+        return
     start, end = 0, len(datagrams)
     while start < end:
         size_bytes = len(datagrams[start])
@@ -175,7 +179,7 @@ class BatchedSocket:
             except OSError:  # such as an ICMP answer to something sent earlier
                 self._drops[DropReason.RECEIVE_ERROR] += 1
                 continue
-            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):  # where one datagram ends is not known
+            if flags & _CUT:  # where one datagram ends is not known
                 self._drops[DropReason.RECEIVE_ERROR] += 1
                 continue
             step_bytes = _GRO_SIZE.unpack(ancillary[0][2])[0] if ancillary else size_bytes

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
+from triack.transport.wakeup import Wakeup
 
 __all__ = ["Inbox", "Received", "Trouble", "tell_nobody"]
 
@@ -51,7 +52,7 @@ class Inbox:
         self._items: deque[Received] = deque()
         self._held_bytes = 0
         self._closed = False
-        self._arrived = asyncio.Event()
+        self._arrived = Wakeup()
         self._room = asyncio.Event()
 
     @property

@@ -148,7 +148,7 @@ class TcpEndpoint:
                     address.port,
                     limit=BUFFER_BYTES,
                     ssl=self._tls.client,
-                    happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
+                    **_haste(),
                 )
         except OSError as error:  # TimeoutError and the errors of TLS are such
             self.on_trouble(connection.address, _why_unreachable(address, error))
@@ -301,6 +301,12 @@ class TcpEndpoint:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _haste() -> dict[str, float]:
+    """How a host with several addresses is reached soon; loops that are not asyncio's own, as uvloop's, do it in turn."""
+    own = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+    return {"happy_eyeballs_delay": NEXT_ADDRESS_SECONDS} if own else {}
 
 
 def _why_unreachable(address: Address, error: OSError) -> str:

@@ -134,9 +134,9 @@ def test_the_first_cause_is_the_one_that_is_told() -> None:
 def test_an_ack_rides_after_a_share_of_the_delay(after: float | None, first_ns: int | None) -> None:
     """At once, after three quarters of the timer, or never; and never when nothing is owed."""
     debt = debt_of(AckTrigger(piggyback_after=after))
-    assert not debt.rides(SECOND)
+    assert not debt.leaves_with_packet(SECOND)
     arrive(debt, 1, SECOND)
-    assert [debt.rides(SECOND + at_ns) for at_ns in (0, 374 * MS, 375 * MS, 500 * MS)] == [
+    assert [debt.leaves_with_packet(SECOND + at_ns) for at_ns in (0, 374 * MS, 375 * MS, 500 * MS)] == [
         first_ns is not None and at_ns >= first_ns for at_ns in (0, 374 * MS, 375 * MS, 500 * MS)
     ]
 

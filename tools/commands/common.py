@@ -14,7 +14,7 @@ import click
 
 from triack.base.errors import AddressError, IdentityError, KeyUnreadable
 from triack.base.names import check_name
-from triack.node import operator_log
+from triack.node import event_loop, operator_log
 from triack.node.access import DEFAULT_SUITE, SUITES
 from triack.node.keys import KeyKind, decode_key
 from triack.transport.address import Address
@@ -217,7 +217,7 @@ def name_for(name: str | None, data: Path) -> str:
 
 def run(work: Coroutine[Any, Any, int]) -> int:
     """Run a command to its exit code. SIGINT and SIGTERM cancel it, so that its node is closed in good order."""
-    return asyncio.run(_until_signal(work))
+    return event_loop.run(_until_signal(work))
 
 
 def on_signals(stop: Callable[[int], object]) -> None:

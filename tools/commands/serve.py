@@ -9,6 +9,7 @@ import click
 import triack
 from triack.base.errors import AddressError, TriackError
 from triack.base.names import check_name
+from triack.node import event_loop
 from triack.tools.commands.common import (
     existing_file,
     json_option,
@@ -75,7 +76,7 @@ def serve(
         suite=suite,
         tls=read_tls(tls_cert, tls_key, tls_ca),
     )
-    return asyncio.run(_serve(node, as_json=as_json))
+    return event_loop.run(_serve(node, as_json=as_json))
 
 
 async def _serve(node: triack.Node, *, as_json: bool) -> int:

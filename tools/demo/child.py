@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from triack.base.errors import TriackError
+from triack.node import event_loop
 from triack.tools.commands.common import log_to_stderr
 
 __all__ = ["QUEUE", "RECEIVER", "SENDER", "Report", "run_child", "tell", "tell_regularly"]
@@ -65,7 +66,7 @@ def run_child(work: Callable[[Report, asyncio.Event], Coroutine[Any, Any, None]]
 
     log_to_stderr()
     try:
-        asyncio.run(run())
+        event_loop.run(run())
     except (TriackError, OSError) as error:
         tell({"error": str(error)})
         sys.exit(1)

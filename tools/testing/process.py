@@ -70,6 +70,8 @@ class SimLog:
 class SimWorker:
     """Does the jobs of one node, each in the time that the machine's disk takes."""
 
+    is_about_to_work_here = False
+
     def __init__(self, process: "SimProcess") -> None:
         self._process = process
         self._loop = process.machine.world.loop

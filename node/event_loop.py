@@ -1,0 +1,30 @@
+"""The event loop of what has none of its own: the command line, and ``triack.sync``.
+
+uvloop's where it is installed (the extra ``triack[uvloop]``), and asyncio's otherwise. Whoever awaits Triack brings a
+loop, which may be uvloop's as well: nothing depends on which it is.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from importlib import import_module
+from typing import Any, TypeVar
+
+__all__ = ["new_event_loop", "run"]
+
+T = TypeVar("T")
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A loop that is not yet the current one."""
+    try:
+        uvloop = import_module("uvloop")  # which a plain installation does without
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """As ``asyncio.run``, in such a loop."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(work)

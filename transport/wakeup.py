@@ -1,0 +1,39 @@
+"""What one task waits for, and everybody else sets.
+
+It is ``asyncio.Event`` for a single waiter, without that one's list of waiters: a message that is alone on its way
+makes every task of a node wait for something, and go on, once or twice.
+"""
+
+import asyncio
+
+__all__ = ["Wakeup"]
+
+
+class Wakeup:
+    """Set or clear; one task at a time waits until it is set.
+
+    Attributes:
+        is_set: whether ``wait`` returns at once.
+    """
+
+    __slots__ = ("_sleeper", "is_set")
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._sleeper: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        """Let the one who waits go on, and who comes next not wait at all."""
+        self.is_set = True
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
+
+    def clear(self) -> None:
+        """Who comes next waits."""
+        self.is_set = False
+
+    async def wait(self) -> None:
+        """Wait until it is set. Nothing is lost when that is cancelled."""
+        if not self.is_set:
+            self._sleeper = asyncio.get_running_loop().create_future()
+            await self._sleeper
