@@ -302,6 +302,7 @@ async def test_a_commit() -> None:
 # The life of a node
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 async def test_starting(tmp_path: Path, scheme: str) -> None:
     """A node whose start was cancelled holds nothing, and can be started."""

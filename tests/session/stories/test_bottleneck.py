@@ -122,6 +122,7 @@ def test_a_flow_with_little_to_say_does_not_forget_the_link() -> None:
     assert link.run(SECOND // 5)[0] > 0.75 * RATE_BPS * HEADERS
 
 
+@pytest.mark.slow
 def test_the_same_link_gives_the_same_run() -> None:
     """To the byte: nothing is drawn but from seeds."""
     plan = replace(LINK, loss=0.1)
