@@ -60,7 +60,7 @@ SETTINGS = {
     triack.Quota: set(),
     triack.Reconnect: set(),
     triack.Redelivery: set(),
-    triack.SessionSettings: {"store_trigger", "trigger"},
+    triack.SessionSettings: {"largest_window", "store_trigger", "trigger"},
 }
 
 

@@ -366,6 +366,7 @@ async def test_a_store_whose_rows_contradict_each_other_is_refused(tmp_path: Pat
     Store(tmp_path).close()
 
 
+@pytest.mark.slow
 async def test_kill_and_restart_delivers_everything_that_was_queued(tmp_path: Path) -> None:
     """A sender in a process of its own, killed in the middle: what it reported as queued arrives, once, in order."""
     script = (

@@ -86,6 +86,7 @@ asyncio.run(main())
 SEEN = "import logging; logging.basicConfig(format='%(levelname)s %(name)s %(node)s %(message)s')\n"
 
 
+@pytest.mark.slow
 def test_a_library_is_silent_until_the_application_wants_to_hear() -> None:
     """Neither stream has a word that the program did not print; then the standard ``logging`` has all of it."""
     event = "PeerSilent(address='tcp://127.0.0.1:9', cause='nobody listens at tcp://127.0.0.1:9')\n"

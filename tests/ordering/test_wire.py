@@ -37,6 +37,7 @@ def headers(draw: st.DrawFn) -> SequenceHeader:
     )
 
 
+@pytest.mark.slow
 @given(headers())
 def test_any_header_reads_back(header: SequenceHeader) -> None:
     """Every field survives, and ``header_bytes`` tells how much of the packet is not body."""

@@ -32,19 +32,19 @@ def test_any_two_packets_may_vanish() -> None:
 @pytest.mark.slow
 def test_handshakes_survive_extreme_loss() -> None:
     """30 % in bursts of three each way: half open within 0.5 s, nearly all within 5 s, all within 15 s; 50 %: 60 s."""
-    found = handshakes(200, 0.3)
-    assert found["open"] == 200
+    found = handshakes(100, 0.3)
+    assert found["open"] == 100
     assert found["p50_s"] <= 0.5
     assert found["p99_s"] <= 5
     assert found["max_s"] <= 15
-    worse = handshakes(100, 0.5)
-    assert worse["open"] == 100
+    worse = handshakes(40, 0.5)
+    assert worse["open"] == 40
     assert worse["max_s"] <= 60
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("corrupt", [False, True], ids=["loss", "corruption"])
-@pytest.mark.parametrize("loss", [0.02, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize("loss", [0.02, 0.5])
 def test_transfers_survive_extreme_loss(loss: float, corrupt: bool) -> None:
     """All messages once, in order."""
     assert transfers(loss, 3_000, 100, corrupt=corrupt)["in_order_once"]
@@ -58,8 +58,8 @@ def test_nine_of_ten_packets_may_vanish() -> None:
 
 @pytest.mark.slow
 def test_the_first_message_follows_the_end_of_an_outage() -> None:
-    """Within a second and three round trips, however long it was, both ways and one way."""
-    found = outages([SECOND, 9 * SECOND, 60 * SECOND, 700 * SECOND])
+    """Within a second and three round trips, both ways and one way; an hour of it in tests/queues/test_engine.py."""
+    found = outages([SECOND, 60 * SECOND])
     assert all(0 <= one["first_delivery_ms"] <= 1_060 for one in found), found
 
 

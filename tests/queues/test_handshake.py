@@ -405,6 +405,7 @@ def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None
     assert b.live.drops == {"bad-tag": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_keyed")
 def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
     """Full packets both ways, with the acks of a bad network on them."""

@@ -116,6 +116,7 @@ def test_a_packet_never_holds_ordinals_of_two_blocks() -> None:
     assert found == said
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(is_compiled(), reason="what machine code allocates is not counted")
 def test_a_packet_that_waits_takes_a_third_of_a_kilobyte() -> None:
     """Beside its body, which the disk has; 348 bytes on Python 3.11. A million messages are a hundred thousand."""

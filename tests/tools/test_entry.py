@@ -87,6 +87,7 @@ def test_the_import_is_light() -> None:
     assert min(loaded_by(first_use="")[0] for _ in range(3)) < STARTS
 
 
+@pytest.mark.slow
 def test_a_node_needs_no_library_of_the_command_line() -> None:
     """Nor anything that only one path needs."""
     for first_use in ("triack.open, triack.connect", "triack.sync.open, triack.sync.connect"):

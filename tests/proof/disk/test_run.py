@@ -15,10 +15,10 @@ def test_parts_of_the_proofs_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> 
     lines = [("failing", prove_errors, {}), ("power", prove_power, {}), ("power", prove_power, {"powersafe": False})]
     monkeypatch.setattr(store_proofs, "PROOFS", lines)
     said: list[str] = []
-    found, _ = store_proofs.prove_all(said.append, 2, every=400)
-    whole = prove_errors(every=400)
+    found, _ = store_proofs.prove_all(said.append, 2, every=800)
+    whole = prove_errors(every=800)
     assert found["failing"] == replace(whole, seconds=found["failing"].seconds)
-    parts = [prove_power(every=400), prove_power(every=400, powersafe=False)]
+    parts = [prove_power(every=800), prove_power(every=800, powersafe=False)]
     power = found["power"]
     assert isinstance(power, PowerProof)
     assert (power.moments, power.states) == (sum(p.moments for p in parts), sum(p.states for p in parts))

@@ -8,8 +8,8 @@ from proof.lies.run import RIGHT, Told, found_by, tell, tell_all
 from triack.base.session_log import EVENTS
 from triack.tools.replay.catalogue import CHECKS
 
-LIES = 120
-LOGS = 8
+LIES = 60
+LOGS = 4
 WIDE = 2
 
 

@@ -99,7 +99,7 @@ class Rig:
 @pytest.mark.skipif(is_compiled(), reason="what machine code allocates is not counted")
 def test_an_idle_session_takes_little() -> None:
     """With all that belongs to it: channel, conversation, stream, and what is remembered of the peer."""
-    sessions, before = 256, 64
+    sessions, before = 128, 32
     rig = Rig(before + sessions)
     for number in range(before):
         rig.talk(number + 1)

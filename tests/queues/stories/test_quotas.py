@@ -79,6 +79,7 @@ def test_a_queue_that_is_read_slowly_is_not_sent_a_window_each_time(delivery: De
     assert len(a.log("packet_sent")) < 4 * 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resend_s", [0.2, 30.0])
 def test_what_came_too_early_does_not_all_come_again_at_once(resend_s: float) -> None:
     """A destination that holds one packet, and a link that reorders: a resend tier, or a session, begins slowly."""
@@ -306,7 +307,6 @@ class Squeeze:
 
 @pytest.mark.parametrize("delivery", DURABLE)
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_nothing_is_lost_or_waits_for_ever(seed: int, delivery: Delivery) -> None:
+def test_nothing_is_lost_or_waits_for_ever(delivery: Delivery) -> None:
     """Whatever is withheld, and whoever crashes."""
-    Squeeze(seed, delivery).run()
+    Squeeze(0, delivery).run()

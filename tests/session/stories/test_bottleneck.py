@@ -31,12 +31,11 @@ def goodput(plan: LinkPlan, *controllers: str, warm: int = 2, seconds: int = 5, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize("loss", [0.01, 0.3])
 def test_what_a_link_loses_by_chance_does_not_slow_bbr_down(loss: float) -> None:
     """Nine tenths of what passes, and more; NewReno is far below that from one percent on."""
     assert goodput(replace(LINK, loss=loss), "bbr")[0] > 0.9
-    if loss:
-        assert goodput(replace(LINK, loss=loss), "newreno")[0] < 0.6
+    assert goodput(replace(LINK, loss=loss), "newreno")[0] < 0.6
 
 
 @pytest.mark.slow
@@ -48,24 +47,21 @@ def test_who_is_late_for_the_turn_makes_up_for_it(late_ns: int, least: float) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("trips", "loss"), [(1, 0.05), (4, 0.0)])
-def test_two_flows_share_a_link(trips: int, loss: float) -> None:
-    """Within a factor of two, and fill it, behind a queue of one round trip and of four.
+def test_two_flows_share_a_link() -> None:
+    """Within a factor of two, and fill it, behind a queue of one round trip, with losses.
 
     Whoever took the other's queue for a part of the path learns better when it looks for the shortest round trip, which
     is after five seconds.
     """
-    plan = replace(LINK, loss=loss, queue_bytes=trips * LINK.queue_bytes)
-    shares = goodput(plan, "bbr", "bbr", warm=8, seconds=6)
+    shares = goodput(replace(LINK, loss=0.05), "bbr", "bbr", warm=8, seconds=6)
     assert max(shares) < 2 * min(shares)
     assert sum(shares) > 0.9
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trips", [1, 4])
-def test_bbr_and_newreno_share_a_link(trips: int) -> None:
-    """The same for one of each."""
-    shares = goodput(replace(LINK, queue_bytes=trips * LINK.queue_bytes), "bbr", "newreno", seconds=12)
+def test_bbr_and_newreno_share_a_link() -> None:
+    """The same for one of each, behind a queue of four round trips."""
+    shares = goodput(replace(LINK, queue_bytes=4 * LINK.queue_bytes), "bbr", "newreno", seconds=12)
     assert max(shares) < 2 * min(shares)
     assert sum(shares) > 0.9
 
@@ -126,6 +122,7 @@ def test_a_flow_with_little_to_say_does_not_forget_the_link() -> None:
     assert link.run(SECOND // 5)[0] > 0.75 * RATE_BPS * HEADERS
 
 
+@pytest.mark.slow
 def test_the_same_link_gives_the_same_run() -> None:
     """To the byte: nothing is drawn but from seeds."""
     plan = replace(LINK, loss=0.1)

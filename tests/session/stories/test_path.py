@@ -177,6 +177,7 @@ def test_pieces_that_are_lost_are_repaired_without_those_that_came() -> None:
     assert pair.a.window.resends < 30
 
 
+@pytest.mark.slow
 def test_a_larger_window_of_larger_datagrams_is_not_filled() -> None:
     """In flight are at most MSMQ's 64 of the largest, or the window's number of those of the base."""
     settings = SessionSettings(max_datagram_bytes=WANTED, max_unacked_packet=1_024)

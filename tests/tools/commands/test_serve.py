@@ -48,6 +48,7 @@ def test_it_has_the_queues_that_were_asked_for_and_no_others(tmp_path: Path) -> 
             assert (sent.returncode != 0) == failed, sent.stderr
 
 
+@pytest.mark.slow
 def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     """And the first can still be found."""
     with Server(tmp_path / "a") as server:

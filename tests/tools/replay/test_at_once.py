@@ -42,8 +42,8 @@ def go_on(parts: Parts, dealt: list[tuple[Unit, Record]], kind: str) -> list[Rec
     return [fact for unit, mine in parts.items() if unit[0] == kind for it in mine.values() for fact in it.out.facts]
 
 
-@pytest.mark.parametrize("size", [40, 10_000])
-@pytest.mark.parametrize("block", [7, 2_048])
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "block"), [(40, 7), (10_000, 2_048)])
 def test_what_is_judged_at_once_is_judged_like_the_rest(size: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of whole starts and of starts in many segments; worlds that are out of order say so, and are few."""
     monkeypatch.setattr(at_once, "BLOCK_RECORDS", block)

@@ -148,6 +148,7 @@ def test_a_start_that_is_found_late_is_judged_in_its_place(tmp_path: Path) -> No
     assert follower.verdict().verdict == "pass"
 
 
+@pytest.mark.slow
 def test_what_is_settled_takes_no_memory(tmp_path: Path) -> None:
     """One session after the other: of those that are over some numbers are kept, and of 30 KB of messages nothing."""
     kept = []

@@ -21,14 +21,22 @@ def demo(tmp_path: Path, *options: str) -> dict[str, Any]:
 
 
 def test_every_message_arrives_over_a_bad_network(tmp_path: Path) -> None:
-    result = demo(tmp_path, "--messages", "2000")
-    assert (result["sent"], result["delivered"], result["lost"]) == (2000, 2000, 0)
+    """What is kept has a file of keys for each node, and can be replayed; nothing is put beside it."""
+    kept = tmp_path / "kept"
+    result = demo(tmp_path, "--messages", "1000", "--keep", str(kept))
+    assert (result["sent"], result["delivered"], result["lost"]) == (1000, 1000, 0)
     assert (result["duplicates_delivered"], result["out_of_order"], result["verdict"]) == (0, 0, "pass")
     assert result["relay"]["to_target"]["dropped"] > 0
     assert result["resends"] > 0
     assert result["seconds"] > 0
     assert result["report"] == str(tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size > 0
+    assert len(list(kept.glob("*/identity"))) == 2
+    replayed = triack("replay", kept / "logs", "--engine", "local", "--json")
+    assert replayed.returncode == 0, replayed.stderr
+    again = triack("demo", "--engine", "local", "--keep", kept)
+    said = f"--keep {kept}: the directory is not empty; see triack demo --help"
+    assert (again.returncode, message_of(again)) == (2, said)
 
 
 def test_every_message_arrives_over_tcp(tmp_path: Path) -> None:
@@ -38,22 +46,10 @@ def test_every_message_arrives_over_tcp(tmp_path: Path) -> None:
 
 
 def test_it_runs_without_keys_for_comparison(tmp_path: Path) -> None:
-    """With keys there is a file of them for each node; without, none."""
-    for options, keys in (((), 2), (("--insecure",), 0)):
-        kept = tmp_path / f"{keys} keys"
-        result = demo(tmp_path, "--messages", "200", "--keep", str(kept), *options)
-        assert (result["delivered"], result["verdict"]) == (200, "pass")
-        assert len(list(kept.glob("*/identity"))) == keys
-
-
-def test_what_is_kept_can_be_replayed(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    demo(tmp_path, "--messages", "50", "--loss", "0", "--keep", str(kept))
-    replayed = triack("replay", kept / "logs", "--engine", "local", "--json")
-    assert replayed.returncode == 0, replayed.stderr
-    again = triack("demo", "--engine", "local", "--keep", kept)
-    said = f"--keep {kept}: the directory is not empty; see triack demo --help"
-    assert (again.returncode, message_of(again)) == (2, said)
+    result = demo(tmp_path, "--messages", "50", "--keep", str(kept), "--insecure")
+    assert (result["delivered"], result["verdict"]) == (50, "pass")
+    assert not list(kept.glob("*/identity"))
 
 
 def test_a_demo_that_cannot_finish_gives_up(tmp_path: Path) -> None:

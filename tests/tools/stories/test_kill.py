@@ -10,8 +10,8 @@ import pytest
 
 from tests.tools.processes import SECONDS, Server, numbered, start, text, triack
 
-LINES = 10_000
-KILLS = 5
+LINES = 4_000
+KILLS = 3
 PORTIONS = 20
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ from triack.testing import World
 
 
 @pytest.mark.slow
-@pytest.mark.triack(seeds=5)
+@pytest.mark.triack(seeds=3)
 async def test_services_on_failing_machines(triack_world: World) -> None:
     """Nothing twice, nothing out of order, nothing lost that was committed, and nobody waits for ever."""
     swarm = Swarm(triack_world)
