@@ -304,7 +304,7 @@ class TcpEndpoint:
 
 
 def _haste() -> dict[str, float]:
-    """How a host with several addresses is reached soon; loops that are not asyncio's own try one after the other."""
+    """How a host with several addresses is reached soon; loops that are not asyncio's, as uvloop's, try one by one."""
     own = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
     return {"happy_eyeballs_delay": NEXT_ADDRESS_SECONDS} if own else {}
 

@@ -24,6 +24,10 @@ LIMITED_COUNT = 40
 """Messages of a stream to a queue with a quota: each of them may have to wait for a reader."""
 LIMITED_GAP_NS = 10 * MS
 """Between two looks of that reader."""
+HELD_FEW = 8
+"""Packets: whoever holds no more of those that came too early has no room for the rest of a large message."""
+QUICK_TIER_S = 0.3
+"""What was refused for that is sent again by the tiers, a few packets each time; with 5 s that takes minutes."""
 SLOW_GAP_NS = 300 * MS
 """Between two looks of a reader who is too late for some messages."""
 LATE_NS = 50 * MS
@@ -124,7 +128,15 @@ def _fill(plan: Plan, random: Random) -> Plan:
     streams = tuple(
         replace(stream, count=LIMITED_COUNT) if stream.receiver in limited else stream for stream in plan.streams
     )
+    cramped = {index for index in limited if hosts[index].settings.order.max_held_packets <= HELD_FEW}
+    senders = {stream.sender for stream in streams if stream.receiver in cramped}
+    hosts = tuple(_quick(host) if index in senders else host for index, host in enumerate(hosts))
     return replace(plan, hosts=hosts, streams=streams)
+
+
+def _quick(host: HostPlan) -> HostPlan:
+    order = replace(host.settings.order, seq_resend_13_s=QUICK_TIER_S)
+    return replace(host, settings=replace(host.settings, order=order))
 
 
 def _limited(host: HostPlan, random: Random) -> HostPlan:

@@ -7,7 +7,7 @@ from typing import Any
 from triack.queues.quotas import Limits
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Plan
-from triack.tools.chaos.rarities import SHARE, add_rarities
+from triack.tools.chaos.rarities import HELD_FEW, QUICK_TIER_S, SHARE, add_rarities
 
 KINDS = {"move", "rotate", "revoke", *STRANGE}
 
@@ -62,3 +62,16 @@ def test_the_rest_of_a_plan_does_not_depend_on_them() -> None:
             "timer_slack_ns": 0,
         }
         assert replace(plan.hosts[0], **same) == replace(plain.hosts[0], **same)
+
+
+def test_what_a_cramped_receiver_refuses_comes_again_soon() -> None:
+    """A large message in many packets for a full queue, and room for few that came too early: 222751 was such a one."""
+    senders = [
+        plan.hosts[stream.sender].settings.order
+        for plan in map(draw, range(600))
+        for stream in plan.streams
+        if (receiver := plan.hosts[stream.receiver].settings).limits != Limits()
+        and receiver.order.max_held_packets <= HELD_FEW
+    ]
+    assert len(senders) >= 3
+    assert {order.seq_resend_13_s for order in senders} == {QUICK_TIER_S}
