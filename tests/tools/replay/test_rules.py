@@ -43,7 +43,7 @@ def own_rules() -> dict[str, set[str]]:
                 rules[path] = moves(table)
         for name, kind in inspect.getmembers(module, dataclasses.is_dataclass):
             if kind.__module__ == module.__name__ and is_settings(name, kind):
-                rules[f"{path} {name}"] = {field.name for field in dataclasses.fields(kind)}
+                rules[f"{path} {name}"] = {field.name for field in dataclasses.fields(kind) if field.init}
     return rules
 
 
