@@ -20,7 +20,7 @@ RESEND_LATE_NS: Final = 10_000_000_000
 class Sender:
     """One sequence as its sender knows it."""
 
-    __slots__ = ("acked", "cls", "queued", "removed", "sent", "skipped", "wanted")
+    __slots__ = ("acked", "cls", "passed", "queued", "removed", "sent", "skipped", "wanted")
 
     def __init__(self) -> None:
         self.cls = EXPRESS
@@ -31,6 +31,9 @@ class Sender:
         # Wanted numbers that a session passed over: (the record that did, session, first, last).
         self.skipped: list[tuple[Record, str, Span]] = []
         self.acked = 0
+        # What had left when its destination had no room, by session: no record says of an ack that comes there
+        # whether it is of that sending, which does not count any more, or of a later one.
+        self.passed: defaultdict[str, RangeSet] = defaultdict(RangeSet)
 
 
 class Outgoing:
@@ -158,7 +161,8 @@ class Outgoing:
         for low, high in sender.removed.overlap(first, last) if sender.cls == EXPRESS else ():
             self._at(record, "claims", "given up again", record["sequence"], number=low, last=high)
         # Of a large message some parts may have arrived already, the last one among them.
-        if sender.cls != EXPRESS and not sender.wanted.overlap(first, last):
+        spans = sender.wanted, *sender.passed.values()
+        if sender.cls != EXPRESS and not any(numbers.overlap(first, last) for numbers in spans):
             evidence = "given up, and was not wanted any more"
             self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
         sender.wanted.take(first, last)
@@ -214,6 +218,9 @@ class Outgoing:
         stored = record["event"] == "~stored"
         if (cls == EXPRESS and not stored) or (stored and (cls == RECOVERABLE or not self.is_origin)):
             sender.wanted.take(record["first"], record["last"])
+            for session, numbers in sender.passed.items():
+                if session != record["session"]:
+                    numbers.take(record["first"], record["last"])
         if cls != TRANSACTIONAL or not self.is_origin:
             return
         for first, last in sender.wanted.overlap(record["first"], record["last"]):
@@ -235,8 +242,20 @@ class Outgoing:
 
     def handle_hold(self, record: Record) -> None:
         """The destination has no room, or has some again: what it has not acknowledged in order goes out again."""
-        if self.is_origin and record["class"] == TRANSACTIONAL:
-            self._tiers.handle_held_back(self._sequence(record).wanted)
+        if not self.is_origin:
+            return
+        sender = self._sequence(record)
+        if record["class"] == TRANSACTIONAL:
+            self._tiers.handle_held_back(sender.wanted)
+        elif record["class"] == RECOVERABLE:
+            self._pass_over(sender, record["sequence"])
+
+    def _pass_over(self, sender: Sender, sequence: int) -> None:
+        """What has left counts as not taken, whatever ack of it is on its way."""
+        for session, carried in self._carried.items():
+            for first, last in carried.get(sequence, ()):
+                for low, high in sender.wanted.overlap(first, last):
+                    sender.passed[session].add(low, high)
 
     def handle_scheduled(self, record: Record) -> None:
         """A resend tier ran out."""

@@ -313,6 +313,21 @@ def held_back_for_longer_than_its_tier() -> World:
 
 
 @harmless
+def given_up_although_an_ack_of_it_came() -> World:
+    """Beta had no room and said so; that it had taken this packet before came later, and alpha did not count it."""
+    world = ready()
+    numbers = world.queue("recoverable", 1)
+    arrived = world.send("recoverable", numbers)
+    world.commit("recoverable", numbers)
+    where = place("recoverable")
+    world.alpha.write("hold_received", cls="recoverable", **where, stop=True)
+    world.ack(arrived)
+    world.alpha.write("removed", cls="recoverable", **where, first=1, last=1, count=PER_PACKET, reason="expired")
+    world.hand("recoverable", numbers)
+    return world
+
+
+@harmless
 def sent_again_after_an_idle_end() -> World:
     """Beta refused 1 and 2, and the session ended as idle: the next one carries them again, and no tier does."""
     world = ready()

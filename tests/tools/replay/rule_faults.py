@@ -338,3 +338,21 @@ def probed_after_its_end(world: World) -> Expected:
     world.close("path-lost")
     world.alpha.write("path_size", session=world.session, size=1_452)
     return {("silent_end", -1, -1, -1)}
+
+
+@fault
+def given_up_after_an_ack_that_counts(world: World) -> Expected:
+    """Beta had no room for what had left; the next session carried it again, and its ack came there."""
+    numbers = world.queue("recoverable", 1)
+    world.send("recoverable", numbers)
+    where = place("recoverable")
+    world.alpha.write("hold_received", cls="recoverable", **where, stop=True)
+    world.close("idle")
+    world.alpha.write("hold_received", cls="recoverable", **where, stop=False)
+    world.open()
+    arrived = world.send("recoverable", numbers)
+    world.commit("recoverable", numbers)
+    world.ack(arrived)
+    world.alpha.write("removed", cls="recoverable", **where, first=1, last=1, count=PER_PACKET, reason="expired")
+    world.hand("recoverable", numbers)
+    return {("claims", CLASS_LANES["recoverable"], SEQUENCE, 1)}
