@@ -85,10 +85,11 @@ def name_of(path: Path) -> str:
 
 def as_given(path: Column, given: Iterable[str]) -> Column:
     """Return the name of a file as whoever gave a directory of this machine would write it."""
-    named = path
+    named = []
     for root in given:
         if "://" not in root and Path(root).exists():
             begin = name_of(Path(root).resolve())
             rest = f.substr(path, f.lit(len(begin) + 1))
-            named = f.when(path.startswith(begin), f.concat(f.lit(root), rest)).otherwise(named)
-    return named
+            named.append(f.when(path.startswith(begin), f.concat(f.lit(root), rest)))
+    # Side by side, and not one within the other: a thousand directories are no deep expression.
+    return f.coalesce(*reversed(named), path)

@@ -1,10 +1,14 @@
 """Paths as they are given, as Spark takes them, and as a person reads them."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from triack.base.errors import ReplayError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark")
 
@@ -30,3 +34,20 @@ def test_a_path_without_logs_is_named(tmp_path: Path) -> None:
         require_files([str(tmp_path / "empty")], found)
     with pytest.raises(ReplayError, match=r"^no session log .* in s3a://bucket/logs$"):
         require_files(["s3a://bucket/logs"], [])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_hundreds_of_directories_have_their_names(spark: "SparkSession", tmp_path: Path) -> None:
+    """Each in the way in which it was given."""
+    from pyspark.sql import functions as f
+
+    from triack.tools.replay.spark_files import as_given, name_of
+
+    roots = [tmp_path / f"logs-{number:03d}" for number in range(800)]
+    for root in roots:
+        root.mkdir()
+    files = [(name_of(root / "a.jsonl"),) for root in roots[::799]] + [("s3a://bucket/a.jsonl",)]
+    named = spark.createDataFrame(files, "path string").select(as_given(f.col("path"), map(str, roots)).alias("path"))
+    wanted = {str(roots[0] / "a.jsonl"), str(roots[-1] / "a.jsonl"), "s3a://bucket/a.jsonl"}
+    assert {row["path"] for row in named.collect()} == wanted
