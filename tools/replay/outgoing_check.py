@@ -168,6 +168,10 @@ class Outgoing:
         sender.wanted.take(first, last)
         sender.removed.add(first, last)
         self._tiers.handle_removed(first, last, outstanding=bool(sender.wanted))
+        following = sender.wanted.next(last + 1)
+        if sender.cls == TRANSACTIONAL and following is not None:
+            # It goes out again, as it names another before it.
+            self._tiers.handle_again(following)
 
     def handle_local(self, record: Record) -> None:
         """The node committed its own packets: their queue is here, and nobody acknowledges."""
@@ -271,7 +275,12 @@ class Outgoing:
     def handle_opened(self, record: Record) -> None:
         """A session began to carry packets of the lane."""
         idle, self._idle = self._idle, False
-        if self.is_origin:
+        if not self.is_origin:
+            return
+        failed = self._last_failed
+        if failed is not None and failed["at_ns"] > record["opened_ns"]:
+            self._tiers.handle_taken_over(record["peer"], failed["at_ns"], record["at_ns"])
+        else:
             self._tiers.handle_opened(record["peer"], record["opened_ns"], resumed=idle)
 
     def handle_closed(self, record: Record) -> None:

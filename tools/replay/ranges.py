@@ -99,6 +99,11 @@ class RangeSet:
             at += 1
         return found
 
+    def next(self, number: int) -> int | None:
+        """Return the lowest number of the set from one on, None if there is none."""
+        at = bisect_left(self.lasts, number)
+        return max(number, self.firsts[at]) if at < len(self.lasts) else None
+
     def missing(self, first: int, last: int) -> list[Span]:
         """Return the parts of first to last that are not in the set."""
         if first > last:

@@ -83,6 +83,22 @@ class Tiers:
             self._forget_arrived()
             self._to_send = RangeSet()
 
+    def handle_taken_over(self, peer: str, failed_ns: int, carried_ns: int) -> None:
+        """A session that was open already took the lane over from one that failed, and started the first tier again.
+
+        Args:
+            peer: its other end.
+            failed_ns: when that one failed: before that it did not.
+            carried_ns: when it sent its first packet of the lane.
+        """
+        self._peers.add(peer)
+        self._earliest_ns = max(self._earliest_ns, failed_ns)
+        if self._begun_ns and (self._scheduled is None or self._scheduled["at_ns"] < failed_ns):
+            self._attempt = 0
+            self._begun_ns = carried_ns
+            self._forget_arrived()
+            self._to_send = RangeSet()
+
     def handle_sent(self, record: Record) -> None:
         """Packets left; the first one begins the wait."""
         self._to_send.take(record["number"], record["number"] + record["packets"] - 1)
@@ -125,6 +141,13 @@ class Tiers:
             self._attempt = 0
             self._begin(0)
             self._forget_arrived()
+
+    def handle_again(self, number: int) -> None:
+        """A packet is to be sent again: until then it does not wait for its order ack alone."""
+        arrived = self._arrived
+        if arrived is not None and arrived["first"] <= number <= arrived["last"]:
+            self._forget_arrived()
+        self._to_send.add(number, number)
 
     def handle_held_back(self, numbers: RangeSet) -> None:
         """All of it is to be sent again: until then nothing waits for its order ack alone."""

@@ -121,6 +121,52 @@ def refused_and_given_up() -> World:
 
 
 @harmless
+def sent_again_as_the_one_before_it_is_gone() -> World:
+    """Beta refused 2, so alpha sends 3 again when it can: the ack of its first sending begins no wait."""
+    world = ready()
+    settle(world)
+    numbers = world.queue(TX, 3)
+    arrived = world.send(TX, numbers[:1])
+    world.commit(TX, numbers[:1])
+    world.ack(arrived)
+    arrived = world.send(TX, numbers[1:])
+    world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="queue-full")
+    world.alpha.write("removed", cls=TX, **place(TX), first=2, last=2, count=PER_PACKET, reason="queue-full")
+    world.order_ack(1)
+    world.ack(arrived, store=False)
+    world.clock.tick(10_000 * MS)
+    arrived = world.send(TX, numbers[2:], previous=1)
+    world.commit(TX, numbers[2:])
+    world.ack(arrived)
+    world.order_ack(3)
+    world.hand(TX, numbers[::2])
+    return world
+
+
+@harmless
+def taken_over_by_an_open_session() -> World:
+    """Two sessions are open; when the one that carries the lane fails, the other begins with the first attempt."""
+    world = ready()
+    settle(world)
+    failing, other = world.session, world.open()
+    world.session = failing
+    numbers = world.queue(TX, 1)
+    world.send(TX, numbers, lost=(1,))
+    world.clock.tick(30 * MS)
+    scheduled(world, 1, 30 * MS)
+    world.close("ack-timeout")
+    world.session, world.packets = other, 0
+    arrived = world.send(TX, numbers)
+    world.ack(arrived, store=False)
+    world.clock.tick(30 * MS)
+    scheduled(world, 1, 30 * MS)
+    world.commit(TX, numbers)
+    world.order_ack(1)
+    world.hand(TX, numbers)
+    return world
+
+
+@harmless
 def refused_for_ever() -> World:
     """Packets 2 and 3 are refused by a full queue: the stream goes on past them, and its acks speak of them, too."""
     world = ready()
