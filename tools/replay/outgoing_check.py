@@ -35,6 +35,15 @@ class Sender:
         # whether it is of that sending, which does not count any more, or of a later one.
         self.passed: defaultdict[str, RangeSet] = defaultdict(RangeSet)
 
+    def take_passed(self, first: int, last: int, *, but_of: str = "") -> bool:
+        """Forget that these numbers were passed over, but in one session; return whether any was."""
+        sessions = [session for session in self.passed if session != but_of]
+        taken = [self.passed[session].take(first, last) for session in sessions]
+        for session in sessions:
+            if not self.passed[session]:
+                del self.passed[session]
+        return any(taken)
+
 
 class Outgoing:
     """One node's sending side of one lane.
@@ -161,8 +170,8 @@ class Outgoing:
         for low, high in sender.removed.overlap(first, last) if sender.cls == EXPRESS else ():
             self._at(record, "claims", "given up again", record["sequence"], number=low, last=high)
         # Of a large message some parts may have arrived already, the last one among them.
-        spans = sender.wanted, *sender.passed.values()
-        if sender.cls != EXPRESS and not any(numbers.overlap(first, last) for numbers in spans):
+        passed = sender.take_passed(first, last)
+        if sender.cls != EXPRESS and not passed and not sender.wanted.overlap(first, last):
             evidence = "given up, and was not wanted any more"
             self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
         sender.wanted.take(first, last)
@@ -222,9 +231,7 @@ class Outgoing:
         stored = record["event"] == "~stored"
         if (cls == EXPRESS and not stored) or (stored and (cls == RECOVERABLE or not self.is_origin)):
             sender.wanted.take(record["first"], record["last"])
-            for session, numbers in sender.passed.items():
-                if session != record["session"]:
-                    numbers.take(record["first"], record["last"])
+            sender.take_passed(record["first"], record["last"], but_of=record["session"])
         if cls != TRANSACTIONAL or not self.is_origin:
             return
         for first, last in sender.wanted.overlap(record["first"], record["last"]):

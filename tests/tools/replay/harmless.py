@@ -556,30 +556,27 @@ def closed_by_a_ping_that_nobody_answers() -> World:
     return world
 
 
-@harmless
-def answers_to_probes_of_the_path_are_signs_of_life() -> World:
-    """No ack comes for more than the longest timeout, which is 120 s; the last answer came 52 s before the end."""
+def kept_alive_by(event: str) -> World:
+    """No ack comes for longer than any timeout (120 s); the last sign of life came 52 s before the end."""
     world = ready()
     world.send("express", world.queue("express", 1), lost=(1,))
     for _ in range(3):
         world.clock.tick(50_000 * MS)
-        world.alpha.write("probe_answered", session=world.session)
+        world.alpha.write(event, session=world.session)
     world.clock.tick(50_000 * MS)
     world.close("ack-timeout")
     return world
+
+
+@harmless
+def answers_to_probes_of_the_path_are_signs_of_life() -> World:
+    return kept_alive_by("probe_answered")
 
 
 @harmless
 def pieces_of_large_packets_are_signs_of_life() -> World:
-    """The same, and all that comes are pieces of packets of the peer's, which waits for nothing in the end."""
-    world = ready()
-    world.send("express", world.queue("express", 1), lost=(1,))
-    for _ in range(3):
-        world.clock.tick(50_000 * MS)
-        world.alpha.write("piece_received", session=world.session)
-    world.clock.tick(50_000 * MS)
-    world.close("ack-timeout")
-    return world
+    """They are of packets of the peer's, which waits for nothing in the end."""
+    return kept_alive_by("piece_received")
 
 
 @harmless

@@ -356,3 +356,17 @@ def given_up_after_an_ack_that_counts(world: World) -> Expected:
     world.alpha.write("removed", cls="recoverable", **where, first=1, last=1, count=PER_PACKET, reason="expired")
     world.hand("recoverable", numbers)
     return {("claims", CLASS_LANES["recoverable"], SEQUENCE, 1)}
+
+
+@fault
+def given_up_twice_although_an_ack_of_it_came(world: World) -> Expected:
+    """Whether that ack counted nobody knows; what is given up is not there to be given up again."""
+    numbers = world.queue(KEPT, 1)
+    arrived = world.send(KEPT, numbers)
+    world.commit(KEPT, numbers)
+    world.alpha.write("hold_received", cls=KEPT, **place(KEPT), stop=True)
+    world.ack(arrived)
+    for _ in range(2):
+        world.alpha.write("removed", cls=KEPT, **place(KEPT), first=1, last=1, count=PER_PACKET, reason="expired")
+    world.hand(KEPT, numbers)
+    return {("claims", KEPT_LANE, SEQUENCE, 1)}
