@@ -50,6 +50,9 @@ class Consumer:
         self._hands = Hands(port, mailbox, self._arrived.set, redelivery)
         self._finalizer = weakref.finalize(self, self._hands.empty_at_home)
 
+    def __repr__(self) -> str:
+        return f"<Consumer of queue {self._mailbox.name} of node {self._port.name}>"
+
     def __aiter__(self) -> Self:
         return self
 

@@ -169,6 +169,10 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
 
+    def __repr__(self) -> str:
+        at = f" at {self.address}" if self._life.state is LifeState.OPEN and self.address else ""
+        return f"<Node {self.name}{at}, {self._life.state.value}>"
+
     # ---- life
 
     async def start(self) -> Self:

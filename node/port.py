@@ -97,6 +97,7 @@ class Port:
         state: what the store keeps under names: the node's own is left to the engine.
 
     Attributes:
+        name: as given.
         turn: messages sent since others were let run.
         enrolling: its enrolments.
     """
@@ -117,7 +118,7 @@ class Port:
         self.check_alive = life.check_alive
         self.wake = driver.wake
         self.turn = 0
-        self._name = name
+        self.name = name
         self._engine = engine
         self._driver = driver
         self._clock = platform.monotonic_ns
@@ -238,7 +239,7 @@ class Port:
 
     def _check_taken(self, destination: str, outgoing: OutgoingQueue) -> None:
         if outgoing.durable and self._engine.inbox.admission.store_low:
-            raise NoRoom(f"send to {destination}: the disk of node {self._name} has less room than its reserve")
+            raise NoRoom(f"send to {destination}: the disk of node {self.name} has less room than its reserve")
         self._check_refused(destination, outgoing)
 
     def _check_refused(self, destination: str, outgoing: OutgoingQueue) -> None:
@@ -251,7 +252,7 @@ class Port:
         wait_ms = self._engine.outbox.keys.full_for_ms(self._wall_ms())
         if wait_ms:
             raise TooManyKeys(
-                f"send to {destination}: node {self._name} keeps as many keys as it may; the eldest is over in "
+                f"send to {destination}: node {self.name} keeps as many keys as it may; the eldest is over in "
                 f"{wait_ms / 1_000:.0f} s"
             )
 
@@ -389,7 +390,7 @@ class Port:
                     await self._driver.next_round()
                     self.check_alive()
         except TimeoutError:
-            raise WaitTimeout(f"{self._left()} on the way from node {self._name} after {timeout} s") from None
+            raise WaitTimeout(f"{self._left()} on the way from node {self.name} after {timeout} s") from None
         halted = next((outgoing.stages.halted for outgoing in self._engine.outbox.queues if outgoing.busy), None)
         if halted is not None:
             raise type(halted)(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
@@ -408,11 +409,11 @@ class Port:
         if queue in mailboxes:
             return mailboxes[queue]
         if self._fixed_queues:
-            raise QueueNotFound(f"queue {queue} does not exist on node {self._name}{_or(queue, mailboxes)}")
+            raise QueueNotFound(f"queue {queue} does not exist on node {self.name}{_or(queue, mailboxes)}")
         made = self._engine.make_queue(check_name(queue))
         meant = nearest(queue, [name for name in mailboxes if name != queue])
         if meant is not None:
-            operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self._name, queue=queue)
+            operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self.name, queue=queue)
         return made
 
     def reply_queue(self) -> Mailbox:
@@ -515,7 +516,7 @@ class Port:
     def tell_everyone(self) -> None:
         """Whoever still waits for something of the node is told that it has ended."""
         # Who asked for a commit after the last one was begun gets this instead.
-        self._engine.stop(NodeClosed(f"node {self._name} was closed"), self._clock())
+        self._engine.stop(NodeClosed(f"node {self.name} was closed"), self._clock())
         for outgoing in self._engine.outbox.queues:
             outgoing.stages.fail_all("node closed")
         for mailbox in self._engine.inbox.mailboxes.values():
@@ -526,4 +527,4 @@ class Port:
 def _or(name: str, known: Iterable[str]) -> str:
     """What else there is, for whoever asked for what is not there."""
     meant = nearest(name, known)
-    return f"; did you mean {meant}?" if meant else f"; there is {', '.join(sorted(known)) or 'none'}"
+    return f"; did you mean {meant}?" if meant else f"; there is {', '.join(sorted(known)) or 'none yet'}"

@@ -93,6 +93,9 @@ class Receipt(MessageWaits):
         self._ordinal = ordinal
         self._accepted = accepted
 
+    def __repr__(self) -> str:
+        return f"<Receipt of message {self.id} to {self._outgoing.destination}, {self._outgoing.delivery.label}>"
+
     @property
     def id(self) -> str:
         """Names the message for ever, as ``Message.id`` does where it arrives."""
@@ -129,8 +132,7 @@ class Receipt(MessageWaits):
         try:
             return await asyncio.wait_for(future, timeout)
         except TimeoutError:
-            destination = f"{outgoing.peer}/{outgoing.queue}" if outgoing.peer else outgoing.queue
-            raise WaitTimeout(f"message to {destination} not {stage.name.lower()} after {timeout} s") from None
+            raise WaitTimeout(f"message to {outgoing.destination} not {stage.name.lower()} after {timeout} s") from None
         finally:
             port.forget_stage(outgoing, ticket, waiter)
 
@@ -140,11 +142,11 @@ class Receipt(MessageWaits):
         error = self._port.halted(outgoing)
         if error is not None and reason == str(error):
             raise type(error)(
-                f"message to {outgoing.peer}/{outgoing.queue} not sent: {reason}",
+                f"message to {outgoing.destination} not sent: {reason}",
                 peer=error.peer,
                 rolled_back=error.rolled_back,
             )
-        raise DeliveryFailed(f"message to {outgoing.peer}/{outgoing.queue} not delivered: {reason}", reason=reason)
+        raise DeliveryFailed(f"message to {outgoing.destination} not delivered: {reason}", reason=reason)
 
 
 def accept(port: Port, prepared: Prepared) -> Receipt:

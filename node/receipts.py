@@ -28,6 +28,9 @@ class Receipts(Waits, Sequence[Receipt]):
         self._rows = rows
         self._count = sum(row.messages for row in rows)
 
+    def __repr__(self) -> str:
+        return f"<Receipts of {self._count} messages to {self._outgoing.destination}>"
+
     def __len__(self) -> int:
         return self._count
 
@@ -65,9 +68,8 @@ class Receipts(Waits, Sequence[Receipt]):
             async with asyncio.timeout(timeout):
                 await self._all_reached(stage)
         except TimeoutError:
-            destination = f"{outgoing.peer}/{outgoing.queue}" if outgoing.peer else outgoing.queue
             raise WaitTimeout(
-                f"{self._count} messages to {destination} not all {stage.name.lower()} after {timeout} s"
+                f"{self._count} messages to {outgoing.destination} not all {stage.name.lower()} after {timeout} s"
             ) from None
 
     async def _all_reached(self, stage: Stage) -> None:

@@ -108,7 +108,7 @@ class Steering:
         on_the_way: dict[str, list[OutgoingQueue]] = {}
         for outgoing in sorted(self._engine.outbox.queues, key=lambda it: it.lane):
             if outgoing.peer:
-                on_the_way.setdefault(f"{outgoing.peer}/{outgoing.queue}", []).append(outgoing)
+                on_the_way.setdefault(outgoing.destination, []).append(outgoing)
         found = on_the_way.get(self._canonical(queue))
         if found is not None:
             return found
@@ -164,7 +164,7 @@ class Steering:
     def _way_to(self, destination: str) -> OutgoingQueue:
         # It went there before, by whatever name, and need not be among the peers that are known now.
         for known in self._engine.outbox.queues:
-            if known.peer and f"{known.peer}/{known.queue}" == destination:
+            if known.peer and known.destination == destination:
                 return self._engine.outgoing_queue(known.peer, known.queue, Delivery.TRANSACTIONAL)
         return self._port.outgoing_queue(destination, Delivery.TRANSACTIONAL)
 

@@ -46,6 +46,9 @@ class Transaction:
         self._listed_bytes = 0
         self._ended = False
 
+    def __repr__(self) -> str:
+        return f"<Transaction of node {self._port.name}, {'ended' if self._ended else 'open'}>"
+
     async def send(
         self,
         destination: str,

@@ -137,7 +137,7 @@ def sights_on_the_way(outgoing: OutgoingQueue, origin: bytes, after: Position) -
             if position > after:
                 yield Sight(
                     position=position,
-                    queue=f"{outgoing.peer}/{outgoing.queue}",
+                    queue=outgoing.destination,
                     origin=origin,
                     number=first.number,
                     index=index,

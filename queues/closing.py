@@ -68,7 +68,7 @@ def left_behind(engine: "Engine", *, durable: bool) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for outgoing in engine.outbox.queues:
         if outgoing.busy and outgoing.durable is durable:
-            counts[f"{outgoing.peer}/{outgoing.queue}"] += outgoing.messages
+            counts[outgoing.destination] += outgoing.messages
     return dict(counts)
 
 

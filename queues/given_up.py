@@ -57,7 +57,7 @@ class GivenUp:
         definite = rejected and (self.outgoing.durable or sends == 1)
         return {
             "dead_reason": self.reason,
-            "dead_destination": f"{self.outgoing.peer}/{self.outgoing.queue}",
+            "dead_destination": self.outgoing.destination,
             "dead_attempts": sends,
             "dead_maybe_delivered": (sends > 0 or self._is_recovered) and not definite,
         }

@@ -239,6 +239,11 @@ class OutgoingQueue:
         return self._expiries[0][0] if self._expiries else None
 
     @property
+    def destination(self) -> str:
+        """Where it leads, as who sends writes it: ``peer/queue``, or the name of a queue of this node."""
+        return f"{self.peer}/{self.queue}" if self.peer else self.queue
+
+    @property
     def unacknowledged(self) -> int:
         """Packets that were made and are not freed yet; what is still to be packed counts as one."""
         return bool(self.pending) + self.committing + len(self.sequence.entries)

@@ -462,3 +462,16 @@ async def test_drain_waits_for_everything_that_was_sent(tmp_path: Path) -> None:
             await a.drain(timeout=0)
     with pytest.raises(triack.NodeClosed):
         await a.drain()
+
+
+async def test_a_node_shows_its_name_its_address_and_its_state() -> None:
+    """So do what it lends: consumers and transactions."""
+    node = make("b", scheme="udp")
+    assert repr(node) == "<Node b, new>"
+    async with node:
+        assert repr(node) == f"<Node b at {node.address}, open>"
+        assert repr(node.receive("orders")) == "<Consumer of queue orders of node b>"
+        async with node.transaction() as transaction:
+            assert repr(transaction) == "<Transaction of node b, open>"
+        assert repr(transaction) == "<Transaction of node b, ended>"
+    assert repr(node) == "<Node b, closed>"

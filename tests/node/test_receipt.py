@@ -295,3 +295,11 @@ async def test_the_switches_of_hornetq() -> None:
         no_wait = a.send_nowait(f"{b.address}/q", b"x")
         with pytest.raises(triack.WaitTimeout):
             await no_wait.stored(timeout=0)
+
+
+async def test_a_receipt_shows_its_message_and_where_it_goes(alone: triack.Node) -> None:
+    """In a log or at a prompt; a queue of the node itself has no peer to name."""
+    receipt = await alone.send(NOWHERE, b"x")
+    assert repr(receipt) == f"<Receipt of message {receipt.id} to {NOWHERE}, transactional>"
+    near = await alone.send("orders", b"x", delivery=triack.EXPRESS)
+    assert repr(near) == f"<Receipt of message {near.id} to orders, express>"

@@ -57,3 +57,9 @@ async def test_a_wait_ends_with_the_node() -> None:
     await node.close()
     with pytest.raises(triack.NodeClosed):
         await receipts.ordered(WAIT)
+
+
+async def test_receipts_show_how_many_and_where_they_go() -> None:
+    """Without the messages themselves, which may be a million."""
+    async with make("a") as a:
+        assert repr(await a.send_many("orders", [b"x", b"y"])) == "<Receipts of 2 messages to orders>"
