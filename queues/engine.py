@@ -559,7 +559,7 @@ class Engine:
     def drain(self, now_ns: int) -> None:
         """Take nothing new; let the sessions finish what they have."""
         self.draining = True
-        self.inbox.request_all()
+        self.inbox.order_acks.request_all()
         self.inbox.send_order_acks(self._transmitter.route, now_ns)
         for conversation in list(self.handshakes.conversations.values()):
             self._transmitter.fill(conversation, self._giving, now_ns)
