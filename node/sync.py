@@ -16,8 +16,10 @@ from triack.base.errors import NodeClosed
 from triack.node.access import DEFAULT_SUITE
 from triack.node.acknowledgements import Acknowledgements, Every
 from triack.node.consumer import BATCH_MESSAGES, AckMode, Consumer
-from triack.node.control.client import Client, ClientConsumer, ClientInvitation, ClientTransaction, connect_to
+from triack.node.control.client import Client, ClientInvitation, connect_to
+from triack.node.control.client_consumer import ClientConsumer
 from triack.node.control.client_receipts import ClientReceipts
+from triack.node.control.client_transaction import ClientTransaction
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.event_loop import new_event_loop
 from triack.node.message import Holder, Message

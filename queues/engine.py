@@ -478,7 +478,7 @@ class Engine:
         effects += self.news.take()
         if news := (*self.inbox.admission.take_news(), *self.outbox.links.resuming.take_news()):
             effects += [Tell(event) for event in news]
-        if detected := self.handshakes.take_detected():
+        if detected := self.handshakes.halted.take_detected():
             effects += [TellRollback(error) for error in detected]
         vouches, releases = self.handshakes.take_vouching()
         effects += vouches
@@ -551,15 +551,14 @@ class Engine:
     @property
     def rollbacks(self) -> dict[str, str]:
         """Peers that this node speaks to no more: node id in hex, and whose store it is (own, peer, unknown)."""
-        halted = self.handshakes.halted
-        return {node_id.hex(): peer.error.rolled_back for node_id, peer in halted.items()}
+        return self.handshakes.halted.sides
 
     # ---- closing
 
     def drain(self, now_ns: int) -> None:
         """Take nothing new; let the sessions finish what they have."""
         self.draining = True
-        self.inbox.request_all()
+        self.inbox.order_acks.request_all()
         self.inbox.send_order_acks(self._transmitter.route, now_ns)
         for conversation in list(self.handshakes.conversations.values()):
             self._transmitter.fill(conversation, self._giving, now_ns)

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channel, Channels, Header, Kind
-from triack.base.errors import ProtocolError, RollbackDetected
+from triack.base.errors import ProtocolError
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.queues.calling import WaitsFor
 from triack.queues.conversations import Conversations
 from triack.queues.effects import Release, Vouch
+from triack.queues.halted_peers import HaltedPeers
 from triack.queues.history import History, Peers, covers
 from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.link import Conversation, Link
@@ -41,24 +42,13 @@ from triack.session.states import CloseReason, State
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["HALTED_MAX", "Handshakes"]
+__all__ = ["Handshakes"]
 
-HALTED_MAX = 1_024
-"""Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
-the same."""
 SESSIONS_OF_ONE_MAX = 8
 """Open sessions of one peer: it needs one, two when both ends connect at once, and some while it moves or restarts."""
 
 _IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
 """What belongs to a conversation that there is."""
-_SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
-
-
-class Halted(NamedTuple):
-    """A peer that is spoken to no more, and why."""
-
-    rolled_back: RolledBack
-    error: RollbackDetected
 
 
 class Connect(NamedTuple):
@@ -93,7 +83,7 @@ class Handshakes:
         awake: the conversations that have something to do.
         history: of this node's store.
         peers: what is remembered of others.
-        halted: peers that are spoken to no more, by node id.
+        halted: peers that are spoken to no more.
     """
 
     def __init__(
@@ -115,7 +105,7 @@ class Handshakes:
         self._index = Conversations()
         self.history = History(content)
         self.peers = Peers(content.peers.values(), content.addresses)
-        self.halted: dict[bytes, Halted] = {}
+        self.halted = HaltedPeers(content.node_id, directory, drops, record)
         self._node_id = content.node_id
         self._own_introduction = partial(Introduction, content.node_id, name, address, survives=settings.survives)
         self._settings = settings
@@ -128,10 +118,7 @@ class Handshakes:
         self._record = record
         self._report = report
         self.awake: dict[Conversation, None] = {}
-        self._leading: dict[bytes, dict[Link, None]] = {}
-        self._accused: set[str] = set()
         self._replies: list[tuple[str, bytes]] = []
-        self._detected: list[RollbackDetected] = []
 
     @property
     def conversations(self) -> dict[int, Conversation]:
@@ -201,14 +188,14 @@ class Handshakes:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         self._check_owner(peer.node_id, conversation.channel.peer)
         if conversation.link is not None:
-            self._lead(conversation.link, peer.node_id)
+            self.halted.lead(conversation.link, peer.node_id)
         if peer.rolled_back:
             self._halt(peer, conversation.peer_name, peer.rolled_back.turned, now_ns, told=True)
             session.close(CloseReason.ROLLBACK)
         elif peer.node_id in self.halted or not self._is_true(peer):
             self._halt(peer, conversation.peer_name, RolledBack.SENDER, now_ns)
             start = HistoryPoint(peer.point.start, 0)
-            self._connect_again(conversation, peer.node_id, start, self.halted[peer.node_id].rolled_back)
+            self._connect_again(conversation, peer.node_id, start, self.halted.rolled_back(peer.node_id))
         elif self._has_enough(peer):
             conversation.peer = peer
             session.handle_hello(hello, now_ns)
@@ -281,7 +268,7 @@ class Handshakes:
             self._halt(peer, connect.name, RolledBack.SENDER, now_ns)
             self._refuse(connect, RolledBack.SENDER, now_ns)
         if peer.node_id in self.halted:
-            self._refuse(connect, self.halted[peer.node_id].rolled_back, now_ns)
+            self._refuse(connect, self.halted.rolled_back(peer.node_id), now_ns)
         conversation = self._index.accepted(peer.node_id, hello.session_id)
         if conversation is not None:
             self._answer_again(conversation, connect, now_ns)
@@ -492,7 +479,7 @@ class Handshakes:
         self._serve(link, conversation)
 
     def _serve(self, link: Link, conversation: Conversation) -> None:
-        self._lead(link, conversation.peer_id)
+        self.halted.lead(link, conversation.peer_id)
         link.conversation = conversation
         conversation.link = link
 
@@ -574,55 +561,10 @@ class Handshakes:
 
     def _halt(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int, *, told: bool = False) -> None:
         """Speak to a peer no more, but to tell it, unless it told us."""
-        node_id = peer.node_id
-        if node_id == self._node_id:
-            rolled_back = RolledBack.SENDER
-        links = list(self._leading.get(node_id, ()))
-        if node_id not in self.halted:
-            # A peer can invent nodes, but its quarrel is told once.
-            if not links and (name in self._accused or len(self.halted) >= HALTED_MAX):
-                self._drops[DropReason.HALTED_OVERFLOW] += 1
-                return
-            if self._directory.named(name) is not None:
-                self._accused.add(name)
-            halted = self.halted[node_id] = Halted(rolled_back, self._explain(peer, name, rolled_back))
-            self._detected.append(halted.error)
-            self._record(
-                "rollback_detected",
-                now_ns,
-                peer=node_id.hex(),
-                peer_name=name,
-                rolled_back=halted.error.rolled_back,
-            )
-            for conversation in self._index.of_node(node_id):
+        if self.halted.add(peer, name, rolled_back, now_ns):
+            for conversation in self._index.of_node(peer.node_id):
                 self._close(conversation, CloseReason.ROLLBACK, now_ns)
-        for link in links:
-            link.halt(self.halted[node_id].error, told=told)
-
-    def _explain(self, peer: Introduction, name: str, rolled_back: RolledBack) -> RollbackDetected:
-        side = _SIDES[rolled_back]
-        other = f"node {name} ({peer.node_id.hex()})" if name else f"node {peer.node_id.hex()}"
-        if peer.node_id == self._node_id:
-            what = "another process runs on a copy of this node's store"
-        elif side == "own":
-            what = f"{other} depends on what this node's store does not have: it is an older copy, or runs twice"
-        elif side == "peer":
-            what = f"the store of {other} does not have what this node depends on: it is an older copy, or runs twice"
-        else:
-            what = f"{other} says that its store or this node's is an older copy, or runs twice"
-        return RollbackDetected(what, peer=peer.node_id.hex(), rolled_back=side)
-
-    def _lead(self, link: Link, node_id: bytes) -> None:
-        """It has turned out to which node a link leads."""
-        if link.peer_id != node_id:
-            before = self._leading.get(link.peer_id, {})
-            before.pop(link, None)
-            if not before:
-                self._leading.pop(link.peer_id, None)
-            self._leading.setdefault(node_id, {})[link] = None
-            link.peer_id = node_id
-            halted = self.halted.get(node_id)
-            link.halt(None if halted is None else halted.error, told=False)
+        self.halted.stop_links(peer.node_id, told=told)
 
     # ---- outputs
 
@@ -634,8 +576,3 @@ class Handshakes:
     def take_vouching(self) -> tuple[list[Vouch], list[Release]]:
         """Streams that have an open conversation now, and those that have none any more."""
         return self._index.vouching.take()
-
-    def take_detected(self) -> list[RollbackDetected]:
-        """Rollbacks found since the last call, one for each peer."""
-        detected, self._detected = self._detected, []
-        return detected

@@ -1,4 +1,4 @@
-"""What arrives: incoming streams, the queues they fill, and the order acks they owe.
+"""What arrives: incoming streams, and the queues they fill.
 
 A packet becomes visible to the application, store-acknowledged and order-acknowledged only when the commit has
 returned that holds it together with its stream's new position.
@@ -17,9 +17,9 @@ from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, DropReason, RejectReason
 from triack.base.units import MS
 from triack.ordering.incoming import Outcome
-from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.ordering.wire import SequenceHeader, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
-from triack.queues.arrival_records import Record, record_accepted, record_order_ack, record_recovered, record_rejected
+from triack.queues.arrival_records import Record, record_accepted, record_recovered, record_rejected
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.expiry import Expiry
@@ -30,6 +30,7 @@ from triack.queues.incoming_transfer import STREAM_BYTES, Arrival, IncomingTrans
 from triack.queues.line import Cache
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
+from triack.queues.owed_acks import OwedAcks
 from triack.queues.packing import (
     MAX_PROPERTIES_BYTES,
     NO_DEAD_LETTER,
@@ -65,6 +66,7 @@ class Inbox:
         admission: who may put what into them, and when.
         expiry: what nobody received in time.
         positions: how far the ordered streams are.
+        order_acks: those that are owed.
     """
 
     def __init__(
@@ -83,10 +85,6 @@ class Inbox:
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
         self._transfers: dict[bytes, dict[int, IncomingTransfer]] = {}
-        self._owing: dict[IncomingTransfer, None] = {}
-        self._unasked: dict[bytes, dict[IncomingTransfer, None]] = {}
-        self._due: dict[IncomingTransfer, None] = {}
-        self._deadlines = Deadlines[IncomingTransfer]()
         self._notices = Notices(
             drops,
             disk=Account(settings.limits.peer_quota_bytes, settings.limits.node_quota_bytes),
@@ -104,6 +102,7 @@ class Inbox:
         )
         self.expiry = Expiry(self._notices, self.dead_letter, record)
         self.positions = Positions(record)
+        self.order_acks = OwedAcks(drops, record)
         self._fetching: Mailbox | None = None
         self._declared = queues or []
         self.dead_letters: Counter[str] = Counter()
@@ -294,7 +293,7 @@ class Inbox:
                 return False
             mailbox.drop_unfinished(header.origin, header.lane, header.previous)
         elif transfer.sequence.handle_run(header, packets, now_ns, asks=run.asks):
-            self._owe(transfer)
+            self.order_acks.owe(transfer)
         else:
             return False
         transfer.via = conversation
@@ -328,7 +327,7 @@ class Inbox:
         if transfer.ordered:
             # What came before it is all that there is to acknowledge for a while.
             transfer.sequence.ack.handle_packet(now_ns, asks=header.asks)
-            self._owe(transfer)
+            self.order_acks.owe(transfer)
         if not admission.stop(transfer, arrival[0], (arrival[1],)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
         return True
@@ -358,7 +357,7 @@ class Inbox:
         self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, group: GroupCommit
     ) -> None:
         outcome, accepted = transfer.sequence.handle_packet(header, arrival, now_ns)
-        self._owe(transfer)
+        self.order_acks.owe(transfer)
         for item, its_arrival in accepted:
             self._take(transfer, item, its_arrival, now_ns, group)
         if outcome in (Outcome.ACCEPTED, Outcome.HELD):
@@ -486,10 +485,7 @@ class Inbox:
     def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str) -> None:
         conversation, packet = arrival
         control = Control(encode_reject(header, reason), (packet,))
-        self._control(conversation, (header.lane, header.number), control)
-
-    def _control(self, conversation: Conversation, key: tuple[int, int], control: Control) -> None:
-        if not conversation.put_control(key, control):
+        if not conversation.put_control((header.lane, header.number), control):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     # ---- after the commit
@@ -501,7 +497,7 @@ class Inbox:
             transfer.handle_committed(row)
             if transfer.ordered:
                 self.positions.handle_committed(transfer)
-                self._owe(transfer)
+                self.order_acks.owe(transfer)
         record_accepted(self._record, group.arrivals.accepted, now_ns)
         for mailbox, packets, head in group.arrivals.queued:
             self.admission.waiting.add(packets[0].origin, -sum([packet.size_bytes for packet in packets]))
@@ -513,43 +509,20 @@ class Inbox:
             conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
 
-    # ---- order acks
-
-    def _owe(self, transfer: IncomingTransfer) -> None:
-        """Something has happened for which an order ack is owed, now or later."""
-        self._owing[transfer] = None
-        if not transfer.sequence.ack.due:
-            self._unasked.setdefault(transfer.origin, {})[transfer] = None
-        if transfer.owes_ack:
-            self._due[transfer] = None
-        self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
-
-    def handle_request(self, peer_id: bytes) -> None:
-        """A peer wants every order ack that is owed to it. To ask again and again costs nothing."""
-        for transfer in self._unasked.pop(peer_id, ()):
-            if transfer in self._owing:
-                transfer.sequence.ack.handle_request()
-                self._owe(transfer)
+    # ---- what comes with time, and order acks
 
     def handle_session_opened(self, peer_id: bytes) -> None:
         """What was said on older sessions may have been lost with them: a peer is told all of it again."""
-        for transfer in self._transfers.get(peer_id, {}).values():
-            # One from before a restart has no way back until a packet shows where its origin is.
-            if transfer.ordered and transfer.via is not None and transfer.sequence.position[1]:
-                transfer.sequence.ack.handle_request()
-                self._owe(transfer)
+        self.order_acks.handle_session_opened(self._transfers.get(peer_id, {}).values())
 
-    def request_all(self) -> None:
-        """Owed order acks leave now: the node is about to close."""
-        for transfer in self._owing:
-            transfer.sequence.ack.handle_request()
-            self._owe(transfer)
+    def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
+        """Hand every due order ack to a conversation; before that, tell streams for which there is room again."""
+        self.admission.go()
+        self.order_acks.send(route, now_ns)
 
     def handle_timer(self, now_ns: int) -> None:
         """Let order acks become due whose wait has ended, messages expire, and others come again."""
-        for transfer in self._deadlines.poll_due(now_ns):
-            transfer.sequence.ack.handle_timer(now_ns)
-            self._owe(transfer)
+        self.order_acks.handle_timer(now_ns)
         now_ms = self._wall_ms(now_ns)
         self.expiry.handle_timer(now_ms)
         for mailbox in self._notices.resuming.poll_due(now_ms):
@@ -557,51 +530,19 @@ class Inbox:
 
     def next_deadline(self) -> int | None:
         """When the next order ack becomes due, a message expires or a wait ends, or None."""
-        earliest_ns = self._deadlines.earliest()
+        earliest_ns = self.order_acks.next_deadline()
         for at_ms in (self._notices.resuming.earliest(), self.expiry.next_deadline_ms()):
             if at_ms is not None:
                 at_ns = at_ms * MS - self._wall_offset_ns
                 earliest_ns = at_ns if earliest_ns is None else min(earliest_ns, at_ns)
         return earliest_ns
 
-    @property
-    def owing(self) -> list[IncomingTransfer]:
-        """The streams for which an order ack is owed, now or later."""
-        return list(self._owing)
-
     def refresh_deadlines(self) -> None:
         """Set every deadline again, for searches that change them and for whom their order decides nothing."""
-        self._deadlines = Deadlines()
-        for transfer in self._owing:
-            self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
+        self.order_acks.refresh_deadlines()
         self._notices.resuming = Deadlines()
         for mailbox in self.mailboxes.values():
             mailbox.set_resume(0)
-
-    def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
-        """Hand every due order ack to a conversation with its origin's side.
-
-        Without one it waits until a session opens, which asks for all of them. Before that, streams for which there is
-        room again are told so.
-        """
-        self.admission.go()
-        due, self._due = self._due, {}
-        for transfer in due:
-            conversation = route(transfer) if transfer.owes_ack else None
-            if conversation is None:
-                continue
-            self._send_order_ack(transfer, conversation, now_ns)
-            sequence = transfer.sequence
-            # What is accepted but not committed yet is owed still, and said when that commit has returned.
-            if sequence.committed == sequence.position:
-                sequence.ack.handle_sent()
-                del self._owing[transfer]
-
-    def _send_order_ack(self, transfer: IncomingTransfer, conversation: Conversation, now_ns: int) -> None:
-        sequence, number = transfer.acked = transfer.claimable
-        control = Control(encode_order_ack(transfer.origin, transfer.lane, sequence, number))
-        self._control(conversation, (transfer.lane, 0), control)
-        record_order_ack(self._record, transfer, conversation.peer_id, now_ns)
 
     # ---- handing out
 

@@ -270,7 +270,7 @@ class Reports:
         self._outbox.handle_store_acks(covered, self._jobs.group)
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
-        self._inbox.handle_request(conversation.peer_id)
+        self._inbox.order_acks.handle_request(conversation.peer_id)
 
     def _on_quiet(self, conversation: Conversation, _event: events.PeerQuiet, _now_ns: int) -> None:
         link = conversation.link

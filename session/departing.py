@@ -1,4 +1,4 @@
-"""Which packets of a session leave now, which of them ask for an ack, and when to ask again.
+"""Which packets of a session leave now, and which of them ask for an ack.
 
 Promise: probes leave at once, everything else as the congestion window and the pacer allow; and nobody stands still
 waiting for an ack that the peer need not send yet.
@@ -12,13 +12,10 @@ from itertools import takewhile
 from triack.session.answering import Answering
 from triack.session.frames import PACKET_HEADER_BYTES, Ask
 from triack.session.pacing import NetworkShare, RunRoom
-from triack.session.policy import TIMEOUT_PROBES
 from triack.session.probing import Probing
 from triack.session.rtt import RoundTrip
 from triack.session.sending import PacketState, SendWindow, SessionPacket
-from triack.session.session_ack import PATIENCE_NS
 from triack.session.sizing import Sizing
-from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
 __all__ = ["Departing"]
@@ -112,47 +109,6 @@ class Departing:
         asks = Ask.AT_ONCE if at_once else last.asks
         self._probing.last_asked = asks
         return asks
-
-    def arm_probe(self, store_wait: StoreWait, timeout_ns: int, now_ns: int) -> None:
-        """Say when to ask again for what is awaited; several times before the ack timeout.
-
-        Args:
-            store_wait: what waits for store acks.
-            timeout_ns: the ack timeout.
-            now_ns: the clock.
-        """
-        if self._window.in_flight:
-            first_ns = self._rtt.probe_ns
-            if not self._probing.last_asked and not self.peer_acks:
-                first_ns += self._answering.terms.delay_ns
-            elif self._probing.last_asked == Ask.WITH_STORE:
-                first_ns += PATIENCE_NS
-        elif store_wait:
-            first_ns = store_wait.probe_ns
-            if not self._probing.last_asked:
-                first_ns += self._answering.store_terms.delay_ns
-        elif self.is_asking:
-            first_ns = self._rtt.probe_ns
-        else:
-            self._timers.stop(Timer.PROBE)
-            return
-        # Several probes must fit into the silence that closes the session.
-        self._timers.start(Timer.PROBE, now_ns + self._probing.wait_ns(first_ns, timeout_ns // TIMEOUT_PROBES))
-
-    def handle_pinged(self, store_wait: StoreWait, timeout_ns: int, now_ns: int) -> None:
-        """A ping leaves: it must be answered before the ack timeout, as a packet must be acknowledged."""
-        self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + timeout_ns)
-        self.await_quiet(timeout_ns, now_ns)
-        self.arm_probe(store_wait, timeout_ns, now_ns)
-
-    def await_quiet(self, timeout_ns: int, since_ns: int) -> None:
-        """Something came then, or asked: see again whether the peer is quiet."""
-        self._timers.start(Timer.QUIET, since_ns + self._probing.quiet_ns(timeout_ns))
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a ping has not been answered, and no packet waits for an ack."""
-        return self._timers.runs(Timer.ACK_LIMIT) and not self._window.awaits_ack
 
     @property
     def stands_still(self) -> bool:

@@ -15,11 +15,11 @@ the introductions and the marks, means nothing to it. It is put together from ma
     policy        what both ends agree on                        answering     which acks leave with which datagram
     sending       the window, and what counts as lost            session_ack   what arrived
     departing     which packets leave now                        composing     in which datagrams, with what
-    probing       asking for acks that do not come               store_ack     what is on our disk
-    bbr           how much the network takes, and how fast       store_wait    what is not yet on the peer's
-    pacing        how fast it takes it                           idle          when there was nothing for too long
-    sizing        how large datagrams are, and for that          pieces        packets that are larger
-    path_mtu      what the path carries
+    awaiting      what the peer owes, and until when             store_ack     what is on our disk
+    probing       asking for acks that do not come               store_wait    what is not yet on the peer's
+    bbr           how much the network takes, and how fast       idle          when there was nothing for too long
+    pacing        how fast it takes it                           pieces        packets that are larger
+    sizing        how large datagrams are, and for that          path_mtu      what the path carries
     rtt           how long it takes                              timers        every timer, by name
 """
 
@@ -27,12 +27,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from triack.base.checks import DATAGRAM_MAX_BYTES
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
 from triack.session import frames as wire
 from triack.session.answering import Answering
+from triack.session.awaiting import Awaiting
 from triack.session.composing import Composing
 from triack.session.departing import Departing
 from triack.session.events import (
@@ -61,7 +62,6 @@ from triack.session.sending import SPAN_WINDOWS, SendWindow, SessionPacket
 from triack.session.settings import SessionSettings
 from triack.session.sizing import Sizing, base_bytes
 from triack.session.states import AS_HEARD, UNTOLD, CloseReason, Move, State, next_state
-from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
 __all__ = ["Session"]
@@ -119,7 +119,6 @@ class Session:
         self.window = SendWindow(largest, self.rtt, None if share is None else share.window, follows=auto)
         self._opening = Opening(replace(own, policy=self.policy), peer)
         self.answering = Answering(largest, self.policy, SPAN_WINDOWS * largest)
-        self._store_wait = StoreWait(self.policy)
         self._probing = Probing(is_stream=scheme == "tcp")
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._timers = Timers()
@@ -136,6 +135,9 @@ class Session:
         )
         self._departing = Departing(
             self.window, share, self._probing, self.answering, self.rtt, self._timers, self.sizing
+        )
+        self._awaiting = Awaiting(
+            self.policy, self.window, self._departing, self._probing, self.answering, self.rtt, self._timers
         )
         self._composing = Composing(
             self.window, self._departing, self.answering, self._probing, self.sizing, self.take_counter
@@ -256,7 +258,7 @@ class Session:
             self.answering.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
             # It is open here, so that nobody gives it up sooner than any open session.
-            limit_ns = max(in_ns(self._settings.connect_timeout_s), self._ack_timeout_ns)
+            limit_ns = max(in_ns(self._settings.connect_timeout_s), self._awaiting.timeout_ns)
             self._timers.start(Timer.CONNECT_LIMIT, now_ns + limit_ns)
         elif self.state is State.ACCEPTING:
             self._opening.handle_connect(peer)
@@ -277,7 +279,9 @@ class Session:
         if self.state is State.ACCEPTING:
             # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
             self._open(Move.CONFIRMED, now_ns)
-        self._hear(now_ns)
+        if self._opening.unconfirmed:
+            self._confirm()
+        self._awaiting.handle_heard(now_ns)
         for frame in frames:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
             if self.is_closed:
@@ -314,10 +318,8 @@ class Session:
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
-        self._store_wait.forget(numbers)
-        if not self._store_wait:
-            self._timers.stop(Timer.STORE_ACK_LIMIT)
-            self._close_if_drained()
+        self._awaiting.handle_freed(numbers)
+        self._close_if_drained()
 
     def handle_timer(self, now_ns: int) -> None:
         """Let every timer that has run out do its work."""
@@ -371,7 +373,7 @@ class Session:
         if transmit.ack or transmit.store_ack:
             self.answering.arm(self._timers)
         if transmit.ping and not self._opening.unconfirmed:
-            self._departing.handle_pinged(self._store_wait, self._ack_timeout_ns, now_ns)
+            self._awaiting.handle_pinged(now_ns)
         if transmit.packet is not None:
             self._handle_departed([transmit.packet], now_ns)
         return transmit
@@ -379,20 +381,13 @@ class Session:
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         self.idle.handle_packet(now_ns)
         self.sizing.handle_departed(now_ns)
-        durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1]
-        if durable:
-            self._store_wait.add(durable)
-            if not self._timers.runs(Timer.STORE_ACK_LIMIT):
-                self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
-        if not self._timers.runs(Timer.ACK_LIMIT):
-            self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
-        self._arm_probe(now_ns)
+        self._awaiting.handle_departed(run, now_ns)
 
     # ---- receiving
 
     def _take_peer(self, peer: Hello) -> None:
         self.peer = replace(peer, introduction=b"", sent_at_ns=0)
-        self.policy = self.policy.agreed(peer.policy)
+        self.policy = self._awaiting.policy = self.policy.agreed(peer.policy)
         self.window.peer_window = peer.policy.window
         self.sizing.agree(peer.max_datagram_bytes)
 
@@ -405,20 +400,11 @@ class Session:
         self._events.append(SessionOpened())
         self._events += map(WindowChanged, self.window.changes())
 
-    def _hear(self, now_ns: int) -> None:
+    def _confirm(self) -> None:
         """The peer has spoken on the session, so that it is open at both ends."""
-        if self._opening.unconfirmed:
-            self._opening.unconfirmed = False
-            self._timers.stop(Timer.CONNECT_RESEND)
-            self._timers.stop(Timer.CONNECT_LIMIT)
-        # Any sign of life counts: only a peer that is silent is given up.
-        self._probing.heard_at_ns = now_ns
-        if self._departing.is_asking:
-            self._timers.stop(Timer.ACK_LIMIT)
-            self._probing.handle_answer()
-            self._arm_probe(now_ns)
-        elif self._timers.runs(Timer.ACK_LIMIT):
-            self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
+        self._opening.unconfirmed = False
+        self._timers.stop(Timer.CONNECT_RESEND)
+        self._timers.stop(Timer.CONNECT_LIMIT)
 
     def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
@@ -441,7 +427,9 @@ class Session:
         self.sizing.handle_probed(frame, now_ns)
 
     def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
-        self._hear(now_ns)
+        if self._opening.unconfirmed:
+            self._confirm()
+        self._awaiting.handle_heard(now_ns)
         self.peer_mark = max(self.peer_mark, run.mark)
         self.idle.handle_packet(now_ns)
         self._events.append(self.answering.handle_run(run, counter, now_ns))
@@ -462,13 +450,12 @@ class Session:
             self._probing.handle_barren()
         self._detect_losses(now_ns, acked)
         if acked or not self._timers.runs(Timer.PROBE):
-            self._arm_probe(now_ns)
+            self._awaiting.arm_probe(now_ns)
         if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
             # A window that has become smaller is closed by what the peer need not acknowledge yet.
             self._probing.ping_due = True
         if acked and not window.awaits_ack:
-            self._timers.stop(Timer.ACK_LIMIT)
-            self._departing.await_quiet(self._ack_timeout_ns, now_ns)
+            self._awaiting.handle_all_acked(now_ns)
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
         self._events += map(WindowChanged, window.changes())
 
@@ -478,12 +465,7 @@ class Session:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
         self.peer_mark = max(self.peer_mark, frame.mark)
-        stored = self._store_wait.handle_ack(frame.cumulative, frame.ranges, now_ns)
-        if not self._store_wait:
-            self._timers.stop(Timer.STORE_ACK_LIMIT)
-        elif stored:
-            self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
-        self._events.append(PacketsStored(stored))
+        self._events.append(PacketsStored(self._awaiting.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
 
     def _on_ping(self, _frame: wire.PingFrame, _counter: int, _now_ns: int) -> None:
         self.answering.session_ack.debt.handle_request()
@@ -505,13 +487,6 @@ class Session:
 
     # ---- timers
 
-    @property
-    def _ack_timeout_ns(self) -> int:
-        return self.policy.ack_timeout_ns(self.rtt.probe_ns)
-
-    def _arm_probe(self, now_ns: int) -> None:
-        self._departing.arm_probe(self._store_wait, self._ack_timeout_ns, now_ns)
-
     def _on_connect_resend(self, now_ns: int) -> None:
         if self.state is State.CONNECTING:
             self._opening.repeat()
@@ -529,8 +504,9 @@ class Session:
 
     def _on_probe(self, now_ns: int) -> None:
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
-        if not self._probing.handle_timer(oldest, awaits=bool(self._store_wait) or self._departing.is_asking):
-            self._arm_probe(now_ns)
+        awaits = bool(self._awaiting.store_wait) or self._awaiting.is_asking
+        if not self._probing.handle_timer(oldest, awaits=awaits):
+            self._awaiting.arm_probe(now_ns)
         elif self._probing.is_persistent and self.window.congestion is not None:
             self.window.congestion.handle_persistent_congestion()
             self.sizing.handle_silence()
@@ -539,21 +515,15 @@ class Session:
         self.close(CloseReason.ACK_TIMEOUT)
 
     def _on_quiet(self, now_ns: int) -> None:
-        # Who waits for an ack asks for it already.
-        waits = self._timers.runs(Timer.ACK_LIMIT) or self._store_wait
-        since_ns = now_ns if waits else self._probing.heard_at_ns
-        if now_ns < since_ns + self._probing.quiet_ns(self._ack_timeout_ns):
-            self._departing.await_quiet(self._ack_timeout_ns, since_ns)
-        else:
-            self._probing.handle_quiet()
+        if self._awaiting.handle_quiet(now_ns):
             self._events.append(PeerQuiet())
 
     def _on_store_ack_limit(self, _now_ns: int) -> None:
-        if self._store_wait:
+        if self._awaiting.store_wait:
             self.close(CloseReason.STORE_ACK_TIMEOUT)
 
     def _on_cleanup(self, now_ns: int) -> None:
-        waits = self.window.unacked or self._store_wait or self.state is not State.OPEN
+        waits = self.window.unacked or self._awaiting.store_wait or self.state is not State.OPEN
         if self.idle.is_over(now_ns) and not waits:
             self.close(CloseReason.IDLE)
         else:
@@ -569,7 +539,7 @@ class Session:
         self.close(CloseReason.LOCAL_STOP)
 
     def _close_if_drained(self) -> None:
-        if self.state is State.DRAINING and not self.window.unacked and not self._store_wait:
+        if self.state is State.DRAINING and not self.window.unacked and not self._awaiting.store_wait:
             self.close(CloseReason.DRAINED)
 
     # ---- for searches that keep the clock still
@@ -612,14 +582,14 @@ class Session:
         self._timers.normalize(waits_ns, now_ns)
         self.rtt.reset()
         self._counter = counter
-        for part in (self._opening, self._probing, self.answering, self.window, self._store_wait):
+        for part in (self._opening, self._probing, self.answering, self.window, self._awaiting.store_wait):
             part.normalize()
 
     def forget_order(self) -> None:
         """Forget in which order packets were sent; where nothing is echoed, nothing follows from it."""
         self._counter = 0
         self.window.forget_order()
-        self._store_wait.forget_order()
+        self._awaiting.store_wait.forget_order()
 
 
 _HANDLERS: dict[type, Callable[..., None]] = {

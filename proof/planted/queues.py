@@ -26,6 +26,7 @@ from triack.queues.link import Conversation
 from triack.queues.mailbox import Mailbox, QueuedPacket, Run
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.owed_acks import OwedAcks
 from triack.queues.packing import Unpacked
 from triack.queues.resuming import Resuming
 
@@ -226,13 +227,13 @@ def _history(patch: Patch) -> None:
 
 @BUGS.by_search("an order ack is said only once", RECEIVER_DIES, "still waits")
 def _said_once(patch: Patch) -> None:
-    send = Inbox._send_order_ack
+    send = OwedAcks._send
 
-    def once(self: Inbox, transfer: IncomingTransfer, conversation: Conversation, now_ns: int) -> None:
+    def once(self: OwedAcks, transfer: IncomingTransfer, conversation: Conversation, now_ns: int) -> None:
         if transfer.acked != transfer.sequence.committed:
             send(self, transfer, conversation, now_ns)
 
-    patch.setattr(Inbox, "_send_order_ack", once)
+    patch.setattr(OwedAcks, "_send", once)
 
 
 @BUGS.by_seeds("what has expired is handed out before the timer comes")

@@ -11,7 +11,7 @@ from triack.base.datagram import Header
 from triack.queues.handshake import Handshakes
 from triack.queues.link import Link
 from triack.session import session
-from triack.session.departing import Departing
+from triack.session.awaiting import Awaiting
 from triack.session.path_mtu import PathMtu, SizeProbe
 from triack.session.policy import Policy
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
@@ -130,7 +130,7 @@ def _unasked(patch: Patch) -> None:
 
 @BUGS.by_search("a ping need not be answered", DIED, "still waits")
 def _unanswered(patch: Patch) -> None:
-    patch.setattr(Departing, "handle_pinged", lambda self, store_wait, timeout_ns, now_ns: None)
+    patch.setattr(Awaiting, "handle_pinged", lambda self, now_ns: None)
 
 
 @BUGS.by_search("a session is open as soon as the connect comes", PLAIN, "without hearing")

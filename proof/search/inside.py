@@ -49,7 +49,7 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
     for connection, conversation in conversations(engine).items():
         for timer in conversation.session.timers:
             yield ("session", connection, timer.name)
-    for transfer in engine.inbox.owing:
+    for transfer in engine.inbox.order_acks.streams:
         if transfer.sequence.ack.state is AckState.OWED:
             yield ("order ack", transfer.lane, "idle")
     for outgoing in engine.outbox.queues:
@@ -68,7 +68,7 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
     if kind == "session":
         conversations(engine)[owner].session.expire(Timer[name], now_ns)
     elif kind == "order ack":
-        for transfer in engine.inbox.owing:
+        for transfer in engine.inbox.order_acks.streams:
             if transfer.lane == owner:
                 transfer.sequence.ack.expire()
     elif kind == "resend":
@@ -89,7 +89,7 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
 def _rejuvenate(engine: Engine, now_ns: int) -> None:
     for conversation in conversations(engine).values():
         conversation.session.refresh(now_ns)
-    for transfer in engine.inbox.owing:
+    for transfer in engine.inbox.order_acks.streams:
         transfer.sequence.ack.refresh(now_ns)
 
 

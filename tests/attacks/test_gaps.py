@@ -53,7 +53,7 @@ def test_packets_of_one_byte_count_for_the_memory_that_they_take() -> None:
         for number in range(2, 102):
             evil.frames(evil.message(number, lane=lane))
     world.run(SECOND)
-    held = sum(transfer.sequence.held for transfer in node.live.inbox.owing)
+    held = sum(transfer.sequence.held for transfer in node.live.inbox.order_acks.streams)
     assert 0 < held <= 65 * 1024 // HELD_BYTES
     still_works(world, node)
 

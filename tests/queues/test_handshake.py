@@ -15,7 +15,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.queues import handshake
+from triack.queues import halted_peers
 from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.settings import NodeSettings
 from triack.session.frames import Hello
@@ -302,7 +302,7 @@ def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
 
 def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """All are refused; so many are remembered and reported, and a real one that our link leads to besides."""
-    monkeypatch.setattr(handshake, "HALTED_MAX", 10)
+    monkeypatch.setattr(halted_peers, "HALTED_MAX", 10)
     world, a, b = pair()
     deliver(world, b, a, 1)
     copy = b.copy_store()

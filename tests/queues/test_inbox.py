@@ -1,92 +1,20 @@
-"""What arrives: order acks that speak of what is durable, and only of what has changed."""
+"""What arrives: the queues that it fills, and what is refused."""
 
 import pytest
 
 from tests.queues.hostile import Hostile
-from tests.queues.world import PlainWorld, SimNode, World, numbered
+from tests.queues.world import PlainWorld, World, numbered
 from tests.spies import watch
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason, RejectReason
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings
 from triack.queues import link
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import DEAD_LETTER_QUEUE
-from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.mailbox import Mailbox
 from triack.queues.session_settings import largest_window
 from triack.queues.settings import NodeSettings
-from triack.queues.stages import Stage
 from triack.session.settings import SessionSettings
-
-SLOW = NodeSettings(order=OrderSettings(order_ack_idle_s=2.0))
-"""Time to see what happens before an order ack is due."""
-
-
-def acked(node: SimNode) -> list[int]:
-    """The numbers of which order acks have spoken."""
-    return [record["number"] for record in node.log("order_ack_sent")]
-
-
-# Order acks.
-
-
-def test_a_position_that_is_half_on_disk_is_acknowledged_twice() -> None:
-    """What is durable at once, since somebody waits for it; the rest, which nobody asked for, after its commit."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", SLOW)
-    a.send(b, "q", b"warm")
-    world.run(5 * SECOND)
-    b.commit_ns = 200 * MS
-    a.watch(a.send(b, "q", b"1"), Stage.ORDERED)
-    world.run(50 * MS)
-    a.send(b, "q", b"2")
-    world.run(50 * MS)
-    assert acked(b) == [1]
-    world.run(150 * MS)
-    assert acked(b) == [1, 2]
-    world.run(200 * MS)
-    assert acked(b) == [1, 2, 3]
-
-
-def test_an_order_ack_without_a_way_leaves_when_a_session_opens() -> None:
-    """At once, and not because its packet comes again."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", SLOW)
-    b.tell_no_positions()
-    a.send(b, "q", b"1")
-    assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
-    world.cut(a, b)
-    b.live.handle_path_lost(a.address, world.now_ns)
-    b.drain()
-    world.run(5 * SECOND // 2)
-    assert acked(b) == []
-    world.heal()
-    b.send(a, "back", b"x")
-    assert world.run(10 * SECOND, lambda: len(b.log("session_opened")) == 2)
-    world.run(MS)
-    assert acked(b) == [1]
-    assert b.log("order_ack_sent")[0]["at_ns"] == b.log("session_opened")[1]["at_ns"]
-    told = [record["event"] for record in b.log("session_opened", "packet_received", "order_ack_sent")]
-    assert told.index("order_ack_sent") > 1
-
-
-@pytest.mark.plain
-def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of fifty has something new: no other is asked what it owes, nor when."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
-    for number in range(50):
-        a.send(b, f"q{number}", b"x")
-    assert world.run(10 * SECOND, lambda: not a.busy)
-    world.run(5 * SECOND)
-    looked = watch(monkeypatch, IncomingTransfer, "owes_ack")
-    world.run(10 * SECOND)
-    assert looked == []
-    a.send(b, "q7", b"y")
-    assert world.run(10 * SECOND, lambda: not a.busy)
-    assert {transfer.queue for transfer in looked} == {"q7"}
-    assert len(looked) < 10
 
 
 @pytest.mark.plain

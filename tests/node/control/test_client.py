@@ -1,7 +1,6 @@
 """Another process uses a node: over a real socket, but in the same loop: processes are in stories."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,6 @@ from tests.node.nodes import SOON, WAIT, make, quick, until
 from tests.tools.commands.serving import serving
 from triack.node.control.client import Client
 from triack.node.control.frames import Link
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
-    async with make("a", tmp_path / "a", "udp", settings=quick(max_redeliveries=1)) as node:
-        yield node
-
-
-@pytest.fixture
-async def client(node: triack.Node, tmp_path: Path) -> AsyncIterator[Client]:
-    async with triack.connect(tmp_path / "a") as client:
-        yield client
 
 
 async def test_a_client_knows_its_node(node: triack.Node, client: Client) -> None:
@@ -57,64 +44,6 @@ async def test_a_key_counts_for_the_node_whoever_sends(node: triack.Node, client
     assert await client.queue_lengths() == {"dead-letter": 0, "q": 1}
 
 
-async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.Node, client: Client) -> None:
-    await node.send("q", b"x" * 100_000, label="l", headers={"a": "b"}, time_to_be_received=60)
-    async with client.receive("q", ack="manual") as reader:
-        first = await reader.get(WAIT)
-        first.reject()
-        again = await reader.get(WAIT)
-        here = node.stats().queues["q"]
-        again.ack()
-        again.reject()
-        await client.flush()
-    assert (first.body, first.label, first.headers, first.queue) == (b"x" * 100_000, "l", {"a": "b"}, "q")
-    assert (again.id, again.sent_at, again.properties) == (first.id, first.sent_at, first.properties)
-    assert ((first.redelivered, first.failures), (again.redelivered, again.failures)) == ((False, 0), (True, 1))
-    assert (here.messages, node.stats().queues["q"].messages) == (1, 0)
-
-
-async def test_readers_acknowledge_as_those_of_a_node_do(node: triack.Node, client: Client, tmp_path: Path) -> None:
-    """With the next message, and with a good end of the block; a bad one is a failure, a lost connection is none."""
-    for number in range(4):
-        await node.send("q", b"%d" % number)
-    async with client.receive("q") as reader:
-        assert [(await reader.get(WAIT)).body for _ in range(2)] == [b"0", b"1"]
-    await client.flush()
-    assert node.queue_lengths()["q"] == 2
-
-    async def fail() -> None:
-        async with client.receive("q") as reader:
-            await reader.get(WAIT)
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        await fail()
-    async with triack.connect(tmp_path / "a") as other:
-        lost = await anext(other.receive("q"))
-        assert (lost.body, lost.failures) == (b"2", 1)
-    message = await node.receive("q").get(WAIT)
-    assert (message.body, message.failures, message.redelivered) == (b"2", 1, True)
-
-
-async def test_a_wait_that_is_given_up_takes_no_message_along(node: triack.Node, client: Client) -> None:
-    """Cancelled or timed out: what comes later is for others."""
-    reader = client.receive("q")
-    with pytest.raises(triack.WaitTimeout, match=r"no message in queue q after 0\.01 s"):
-        await reader.get(0.01)
-    for _ in range(20):
-        waiting = asyncio.create_task(reader.get())
-        await asyncio.sleep(0.005)
-        node.send_nowait("q", b"x")
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        async with node.receive("q", ack="manual") as other:
-            message = waiting.result() if not waiting.cancelled() else await other.get(WAIT)
-            message.ack()
-        await client.flush()
-        assert node.queue_lengths()["q"] == 0
-
-
 async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path: Path) -> None:
     """One process asks, another answers; what is cancelled here is cancelled there."""
     async with triack.connect(tmp_path / "a") as other:
@@ -135,36 +64,6 @@ async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path
         await until(lambda: node.stats().drops.get("late-answer") == 1)
         with pytest.raises(triack.RequestTimeout, match="no answer to a request to nobody after"):
             await client.request("nobody", b"3", timeout=0.05)
-
-
-async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client) -> None:
-    await node.send("orders", b"12 valves")
-
-    async def fail() -> None:
-        async with client.transaction() as tx:
-            assert (await tx.receive("orders", WAIT)).body == b"12 valves"
-            await tx.send("invoices", b"never")
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        await fail()
-    async with client.transaction() as tx:
-        message = await tx.receive("orders", WAIT)
-        await tx.send("invoices", b"for " + message.body, correlation_id=message.id)
-        await tx.remember("last", message.body)
-        with pytest.raises(triack.UsageError, match="acknowledged by its commit"):
-            message.ack()
-        (receipt,) = await tx.commit()
-    with pytest.raises(triack.NodeClosed):
-        await tx.send("invoices", b"late")
-    assert message.failures == 1
-    assert {name: it.messages for name, it in node.stats().queues.items()} == {
-        "dead-letter": 0,
-        "invoices": 1,
-        "orders": 0,
-    }
-    assert (await client.recall("last"), await client.recall("first")) == (b"12 valves", None)
-    assert (await node.receive("invoices").get(WAIT)).id == receipt.id
 
 
 async def test_a_client_that_goes_leaves_nothing_half_done(node: triack.Node, client: Client, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,6 @@ from tests.node.nodes import WAIT, make, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
 from triack.node.control.client import Client
 from triack.node.node import port_of
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
-    async with make("a", tmp_path / "a", "udp", settings=quick()) as node:
-        yield node
-
-
-@pytest.fixture
-async def client(node: triack.Node, tmp_path: Path) -> AsyncIterator[Client]:
-    async with triack.connect(tmp_path / "a") as client:
-        yield client
 
 
 def watched(node: triack.Node, to: str) -> int:

@@ -1,0 +1,93 @@
+"""Who reads a queue of a node in another process."""
+
+import contextlib
+from dataclasses import asdict
+from types import TracebackType
+from typing import Any, Self
+
+from triack.base.checks import check_most, check_timeout
+from triack.base.errors import NodeClosed
+from triack.node.consumer import BATCH_MESSAGES
+from triack.node.control.client_messages import ClientHolder, message_of
+from triack.node.control.client_receipts import Caller
+from triack.node.control.frames import Header, cut
+from triack.node.message import Message
+from triack.queues.redelivery import Redelivery
+
+__all__ = ["ClientConsumer"]
+
+
+class ClientConsumer:
+    """An async iterator over the messages of one queue of the node; also an async context manager. See ``Consumer``."""
+
+    def __init__(self, client: Caller, queue: str, redelivery: Redelivery | None, *, auto: bool) -> None:
+        self._client = client
+        self._queue = queue
+        self._redelivery = None if redelivery is None else asdict(redelivery)
+        self._auto = auto
+        self._number: int | None = None
+        self._closed = False
+        self._last: list[Message] = []
+        self._first_of_last = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        return await self.get()
+
+    async def get(self, timeout: float | None = None) -> Message:
+        """The next message; see ``Consumer.get``."""
+        header, content = await self._ask("get", timeout)
+        return self._take(header["message"], [header], [content])[0]
+
+    async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """The next messages, in order; see ``Consumer.get_many``."""
+        check_most(self._queue, most)
+        header, content = await self._ask("get_many", timeout, most=most)
+        return self._take(header["message"], header["about"], cut(content, header["sizes"]))
+
+    async def _ask(self, do: str, timeout: float | None, **fields: Any) -> tuple[Header, bytes]:
+        check_timeout(f"receive from {self._queue}", timeout)
+        if self._closed:
+            raise NodeClosed(f"receive from {self._queue}: the consumer is closed")
+        if self._number is None:
+            begun, _ = await self._client.call("read", queue=self._queue, redelivery=self._redelivery)
+            self._number = begun["reader"]
+        self._acknowledge_last()
+        return await self._client.call(do, reader=self._number, timeout=timeout, **fields)
+
+    def _take(self, first: int, headers: list[Header], contents: list[bytes]) -> list[Message]:
+        messages = [
+            message_of(header, content, ClientHolder(self._client, number))
+            for number, (header, content) in enumerate(zip(headers, contents, strict=True), first)
+        ]
+        if self._auto:
+            self._first_of_last, self._last = first, messages
+        return messages
+
+    def _acknowledge_last(self) -> None:
+        last, self._last = self._last, []
+        if last:
+            self._client.post("ack", message=self._first_of_last, count=len(last))
+
+    async def close(self) -> None:
+        """Give back what is unacknowledged and take no more. A second call does nothing."""
+        self._closed = True
+        number, self._number = self._number, None
+        if number is not None:
+            with contextlib.suppress(NodeClosed):
+                await self._client.call("close", reader=number)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._acknowledge_last()
+        else:
+            for message in self._last:
+                message.reject(failed=issubclass(kind, Exception))
+        await self.close()

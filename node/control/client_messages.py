@@ -1,0 +1,89 @@
+"""Messages on their way between a node and a process that uses it: what is said of them, and what they are made of.
+
+A body goes in a frame, as it is; several share one up to a limit. What came from the node is a message like any other,
+but for who answers for it: the process at the other end.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from triack.base.delivery import Delivery
+from triack.base.errors import UsageError
+from triack.node.consumer import BATCH_MESSAGES
+from triack.node.control.client_receipts import Caller
+from triack.node.control.frames import Header
+from triack.node.message import Holder, Message
+from triack.node.outgoing_message import as_bytes, check_size
+from triack.queues.mailbox import Lease, QueuedPacket
+from triack.queues.packing import MAX_BODY_BYTES
+
+__all__ = ["ClientHolder", "frames_of", "message_of", "name_of"]
+
+
+class ClientHolder:
+    """Answers for one message that the node has handed to this process; ``number`` is None when it is done already."""
+
+    def __init__(self, client: Caller, number: int | None) -> None:
+        self._client = client
+        self._number = number
+
+    def acknowledge(self, _lease: Lease) -> None:
+        """It is done."""
+        self._settle("ack")
+
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """It comes again."""
+        self._settle("reject", failed=failed, delay_ms=delay_ms)
+
+    def _settle(self, op: str, **fields: Any) -> None:
+        number, self._number = self._number, None
+        if number is not None:
+            self._client.post(op, message=number, **fields)
+
+
+def name_of(destination: object, delivery: object) -> str:
+    """What a delivery class is called on the way. Raises UsageError when one of the two is of a wrong type."""
+    if not isinstance(destination, str) or not isinstance(delivery, Delivery):
+        raise UsageError(
+            f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
+        )
+    return delivery.name
+
+
+def frames_of(destination: str, bodies: Iterable[bytes]) -> list[tuple[bytes, list[int]]]:
+    """A list of bodies as what goes into one frame each, with the sizes; at least one. Raises as ``as_bytes``."""
+    frames: list[list[bytes]] = [[]]
+    size_bytes = 0
+    for body in [as_bytes(destination, body) for body in bodies]:
+        check_size(destination, body)
+        if len(frames[-1]) == BATCH_MESSAGES or size_bytes + len(body) > MAX_BODY_BYTES:
+            frames.append([])
+            size_bytes = 0
+        frames[-1].append(body)
+        size_bytes += len(body)
+    return [(b"".join(frame), [len(body) for body in frame]) for frame in frames]
+
+
+def message_of(header: Header, content: bytes, holder: Holder) -> Message:
+    """A message as if it had come out of a queue of this process."""
+    packet = QueuedPacket(
+        keys=[],
+        origin=bytes.fromhex(header["origin"]),
+        lane=0,
+        sequence=0,
+        number=0,
+        delivery=Delivery.TRANSACTIONAL,
+        count=1,
+        size_bytes=len(content),
+        pieces=[content],
+        failures={0: header["failures"]},
+    )
+    return Message(
+        packet.open().bodies[0],
+        str(header["queue"]),
+        packet,
+        0,
+        bool(header["redelivered"]),
+        holder,
+        lambda _origin: str(header["sender"]),
+    )

@@ -1,0 +1,127 @@
+"""A transaction of a node in another process."""
+
+import asyncio
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from triack.base.checks import check_most, check_timeout
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import NodeClosed, UsageError
+from triack.node.consumer import BATCH_MESSAGES
+from triack.node.control.client_messages import frames_of, message_of, name_of
+from triack.node.control.client_receipts import Caller, ClientReceipt
+from triack.node.control.frames import Header, cut
+from triack.node.message import Message, way_back
+from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
+from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed
+
+__all__ = ["ClientTransaction"]
+
+
+class ClientTransaction:
+    """A transaction of the node: leaving the block commits, an exception rolls back. See ``Transaction``."""
+
+    def __init__(self, client: Caller) -> None:
+        self._client = client
+        self._number: int | None = None
+        self._listed_bytes = 0
+        self._ended = False
+
+    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        if self._ended:
+            raise NodeClosed("this transaction has ended")
+        if self._number is None:
+            self._number = (await self._client.call("begin"))[0]["transaction"]
+        return await self._client.call(do, body, transaction=self._number, **fields)
+
+    async def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send with the commit; see ``Transaction.send``."""
+        name = _durable_name_of(destination, delivery)
+        body = as_bytes(destination, body)
+        check_size(destination, body)
+        await self._call("tx_send", body, destination=destination, delivery=name, properties=properties)
+
+    async def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send a list with the commit, in order; see ``Transaction.send_many``."""
+        name = _durable_name_of(destination, delivery)
+        frames = frames_of(destination, bodies)
+        self._listed_bytes = add_listed(destination, self._listed_bytes, [one for _, sizes in frames for one in sizes])
+        for body, sizes in frames:
+            await self._call(
+                "tx_send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
+            )
+
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Answer a message with the commit; see ``Transaction.reply``."""
+        destination, answering = way_back(message, properties)
+        await self.send(destination, body, delivery=delivery, **answering)
+
+    async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """Take messages with the commit, in order; see ``Transaction.receive_many``."""
+        check_most(queue, most)
+        check_timeout(f"receive from {queue}", timeout)
+        header, content = await self._call("tx_receive_many", queue=queue, most=most, timeout=timeout)
+        contents = zip(header["about"], cut(content, header["sizes"]), strict=True)
+        return [message_of(about, one, ONLY_THE_TRANSACTION) for about, one in contents]
+
+    async def receive(self, queue: str, timeout: float | None = None) -> Message:
+        """Take a message with the commit; see ``Transaction.receive``."""
+        check_timeout(f"receive from {queue}", timeout)
+        header, content = await self._call("tx_receive", queue=queue, timeout=timeout)
+        return message_of(header, content, ONLY_THE_TRANSACTION)
+
+    async def remember(self, key: str, value: bytes | None) -> None:
+        """Keep a value of the application's own with the commit; None removes it."""
+        await self._call("tx_remember", value or b"", key=key, forget=value is None)
+
+    async def commit(self) -> list[ClientReceipt]:
+        """Make it all durable; see ``Transaction.commit``."""
+        header, _ = await self._call("commit")
+        self._ended = True
+        return [ClientReceipt(self._client, receipt) for receipt in header["receipts"]]
+
+    async def rollback(self, *, failed: bool = True) -> None:
+        """Send nothing, and put back what was received. A second call does nothing."""
+        if not self._ended and self._number is not None:
+            await self._call("rollback", failed=failed)
+        self._ended = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            await asyncio.shield(self.rollback(failed=issubclass(kind, Exception)))
+        elif not self._ended:
+            await self.commit()
+
+
+def _durable_name_of(destination: str, delivery: Delivery) -> str:
+    name = name_of(destination, delivery)
+    if delivery not in DURABLE:
+        raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
+    return name

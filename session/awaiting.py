@@ -1,0 +1,156 @@
+"""What is awaited of the peer: session acks, store acks, answers to pings. When to ask for them again, and until when.
+
+Promise: whatever is awaited, the peer is asked for it several times before its silence closes the session, and any sign
+of life puts that off; store acks have a limit of their own, as a disk may hang in a peer that answers. What is asked,
+and how often, is ``probing``.
+"""
+
+from triack.base.delivery import DURABLE
+from triack.base.ranges import Range
+from triack.session.answering import Answering
+from triack.session.departing import Departing
+from triack.session.frames import Ask
+from triack.session.policy import TIMEOUT_PROBES, Policy
+from triack.session.probing import Probing
+from triack.session.rtt import RoundTrip
+from triack.session.sending import SendWindow, SessionPacket
+from triack.session.session_ack import PATIENCE_NS
+from triack.session.store_wait import StoreWait
+from triack.session.timers import Timer, Timers
+
+__all__ = ["Awaiting"]
+
+
+class Awaiting:
+    """The waits of one end of a session, but for its opening.
+
+    Args:
+        policy: has the timeouts.
+        window: has what waits for session acks.
+        departing: knows what the peer acknowledges without being asked.
+        probing: asks.
+        answering: knows how long the peer may hold acks back.
+        rtt: of the session.
+        timers: of the session.
+
+    Attributes:
+        policy: what is in force. Whoever agrees on another says so here.
+        store_wait: what is not on the peer's disk.
+    """
+
+    __slots__ = ("_answering", "_departing", "_probing", "_rtt", "_timers", "_window", "policy", "store_wait")
+
+    def __init__(
+        self,
+        policy: Policy,
+        window: SendWindow,
+        departing: Departing,
+        probing: Probing,
+        answering: Answering,
+        rtt: RoundTrip,
+        timers: Timers,
+    ) -> None:
+        self.policy = policy
+        self.store_wait = StoreWait(policy)
+        self._window = window
+        self._departing = departing
+        self._probing = probing
+        self._answering = answering
+        self._rtt = rtt
+        self._timers = timers
+
+    @property
+    def timeout_ns(self) -> int:
+        """How long a peer may be silent that owes something: the ack timeout."""
+        return self.policy.ack_timeout_ns(self._rtt.probe_ns)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a ping has not been answered, and no packet waits for an ack."""
+        return self._timers.runs(Timer.ACK_LIMIT) and not self._window.awaits_ack
+
+    # ---- what begins a wait
+
+    def handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
+        """Packets leave."""
+        durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1]
+        if durable:
+            self.store_wait.add(durable)
+            if not self._timers.runs(Timer.STORE_ACK_LIMIT):
+                self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self.store_wait.timeout_ns)
+        if not self._timers.runs(Timer.ACK_LIMIT):
+            self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
+        self.arm_probe(now_ns)
+
+    def handle_pinged(self, now_ns: int) -> None:
+        """A ping leaves: it must be answered before the ack timeout, as a packet must be acknowledged."""
+        self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
+        self.await_quiet(now_ns)
+        self.arm_probe(now_ns)
+
+    def arm_probe(self, now_ns: int) -> None:
+        """Say when to ask again for what is awaited; several times before the ack timeout."""
+        if self._window.in_flight:
+            first_ns = self._rtt.probe_ns
+            if not self._probing.last_asked and not self._departing.peer_acks:
+                first_ns += self._answering.terms.delay_ns
+            elif self._probing.last_asked == Ask.WITH_STORE:
+                first_ns += PATIENCE_NS
+        elif self.store_wait:
+            first_ns = self.store_wait.probe_ns
+            if not self._probing.last_asked:
+                first_ns += self._answering.store_terms.delay_ns
+        elif self.is_asking:
+            first_ns = self._rtt.probe_ns
+        else:
+            self._timers.stop(Timer.PROBE)
+            return
+        # Several probes must fit into the silence that closes the session.
+        self._timers.start(Timer.PROBE, now_ns + self._probing.wait_ns(first_ns, self.timeout_ns // TIMEOUT_PROBES))
+
+    def await_quiet(self, since_ns: int) -> None:
+        """Something came then, or asked: see again whether the peer is quiet."""
+        self._timers.start(Timer.QUIET, since_ns + self._probing.quiet_ns(self.timeout_ns))
+
+    # ---- what ends one
+
+    def handle_heard(self, now_ns: int) -> None:
+        """Anything has come. Any sign of life counts: only a peer that is silent is given up."""
+        self._probing.heard_at_ns = now_ns
+        if self.is_asking:
+            self._timers.stop(Timer.ACK_LIMIT)
+            self._probing.handle_answer()
+            self.arm_probe(now_ns)
+        elif self._timers.runs(Timer.ACK_LIMIT):
+            self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
+
+    def handle_all_acked(self, now_ns: int) -> None:
+        """Nothing waits for a session ack any more."""
+        self._timers.stop(Timer.ACK_LIMIT)
+        self.await_quiet(now_ns)
+
+    def handle_store_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
+        """Take a store ack. Returns the packets that it newly covers."""
+        stored = self.store_wait.handle_ack(cumulative, ranges, now_ns)
+        if not self.store_wait:
+            self._timers.stop(Timer.STORE_ACK_LIMIT)
+        elif stored:
+            self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self.store_wait.timeout_ns)
+        return stored
+
+    def handle_freed(self, numbers: list[int]) -> None:
+        """Nobody wants store acks any more for these packets."""
+        self.store_wait.forget(numbers)
+        if not self.store_wait:
+            self._timers.stop(Timer.STORE_ACK_LIMIT)
+
+    def handle_quiet(self, now_ns: int) -> bool:
+        """It is time to see whether the peer is quiet. Returns whether it is, and the owner is to be told."""
+        # Who waits for an ack asks for it already.
+        waits = self._timers.runs(Timer.ACK_LIMIT) or self.store_wait
+        since_ns = now_ns if waits else self._probing.heard_at_ns
+        if now_ns < since_ns + self._probing.quiet_ns(self.timeout_ns):
+            self.await_quiet(since_ns)
+            return False
+        self._probing.handle_quiet()
+        return True

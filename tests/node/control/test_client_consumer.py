@@ -1,0 +1,68 @@
+"""Who reads a queue of a node over its control socket."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT
+from triack.node.control.client import Client
+
+
+async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.Node, client: Client) -> None:
+    await node.send("q", b"x" * 100_000, label="l", headers={"a": "b"}, time_to_be_received=60)
+    async with client.receive("q", ack="manual") as reader:
+        first = await reader.get(WAIT)
+        first.reject()
+        again = await reader.get(WAIT)
+        here = node.stats().queues["q"]
+        again.ack()
+        again.reject()
+        await client.flush()
+    assert (first.body, first.label, first.headers, first.queue) == (b"x" * 100_000, "l", {"a": "b"}, "q")
+    assert (again.id, again.sent_at, again.properties) == (first.id, first.sent_at, first.properties)
+    assert ((first.redelivered, first.failures), (again.redelivered, again.failures)) == ((False, 0), (True, 1))
+    assert (here.messages, node.stats().queues["q"].messages) == (1, 0)
+
+
+async def test_readers_acknowledge_as_those_of_a_node_do(node: triack.Node, client: Client, tmp_path: Path) -> None:
+    """With the next message, and with a good end of the block; a bad one is a failure, a lost connection is none."""
+    for number in range(4):
+        await node.send("q", b"%d" % number)
+    async with client.receive("q") as reader:
+        assert [(await reader.get(WAIT)).body for _ in range(2)] == [b"0", b"1"]
+    await client.flush()
+    assert node.queue_lengths()["q"] == 2
+
+    async def fail() -> None:
+        async with client.receive("q") as reader:
+            await reader.get(WAIT)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
+    async with triack.connect(tmp_path / "a") as other:
+        lost = await anext(other.receive("q"))
+        assert (lost.body, lost.failures) == (b"2", 1)
+    message = await node.receive("q").get(WAIT)
+    assert (message.body, message.failures, message.redelivered) == (b"2", 1, True)
+
+
+async def test_a_wait_that_is_given_up_takes_no_message_along(node: triack.Node, client: Client) -> None:
+    """Cancelled or timed out: what comes later is for others."""
+    reader = client.receive("q")
+    with pytest.raises(triack.WaitTimeout, match=r"no message in queue q after 0\.01 s"):
+        await reader.get(0.01)
+    for _ in range(20):
+        waiting = asyncio.create_task(reader.get())
+        await asyncio.sleep(0.005)
+        node.send_nowait("q", b"x")
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        async with node.receive("q", ack="manual") as other:
+            message = waiting.result() if not waiting.cancelled() else await other.get(WAIT)
+            message.ack()
+        await client.flush()
+        assert node.queue_lengths()["q"] == 0

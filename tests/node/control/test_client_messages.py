@@ -1,0 +1,66 @@
+"""Messages on their way between a node and a process that uses it."""
+
+from typing import Any
+
+import pytest
+
+import triack
+from triack.node.consumer import BATCH_MESSAGES
+from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
+from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
+
+
+class Told:
+    """A client that remembers what it told the node."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, dict[str, Any]]] = []
+
+    async def call(self, do: str, body: bytes = b"", **fields: Any) -> Any:
+        raise AssertionError((do, body, fields))
+
+    def post(self, op: str, **fields: Any) -> None:
+        self.said.append((op, fields))
+
+
+def arrived(client: Told) -> triack.Message:
+    header = {
+        "origin": "ab" * 16,
+        "queue": "q",
+        "redelivered": True,
+        "failures": 2,
+        "sender": "shop",
+    }
+    return message_of(header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, 3))
+
+
+def test_bodies_share_a_frame_up_to_its_limits() -> None:
+    """A body of the largest size has one to itself, and a batch fills one; no bodies are one empty frame."""
+    large = b"x" * MAX_BODY_BYTES
+    assert frames_of("q", [b"1", large, b"22", b""]) == [(b"1", [1]), (large, [MAX_BODY_BYTES]), (b"22", [2, 0])]
+    assert [len(sizes) for _, sizes in frames_of("q", [b"x"] * (BATCH_MESSAGES + 1))] == [BATCH_MESSAGES, 1]
+    assert frames_of("q", []) == [(b"", [])]
+    with pytest.raises(triack.UsageError, match="a body is bytes"):
+        frames_of("q", [b"x", "text"])  # type: ignore[list-item]
+
+
+def test_a_message_is_what_it_is_at_the_node() -> None:
+    message = arrived(Told())
+    assert (message.body, message.label, message.queue, message.sender) == (b"12 valves", "l", "q", "shop")
+    assert (message.redelivered, message.failures) == (True, 2)
+    assert message.id.startswith("ab" * 16)
+
+
+def test_what_becomes_of_a_message_is_told_once() -> None:
+    client = Told()
+    message = arrived(client)
+    message.reject(failed=False, delay=1.5)
+    message.ack()
+    assert client.said == [("reject", {"message": 3, "failed": False, "delay_ms": 1_500})]
+
+
+def test_wrong_types_are_refused_before_anything_is_sent() -> None:
+    assert name_of("q", triack.EXPRESS) == "EXPRESS"
+    for destination, delivery in ((5, triack.EXPRESS), ("q", "EXPRESS")):
+        with pytest.raises(triack.UsageError, match="a destination is text, a class is"):
+            name_of(destination, delivery)
