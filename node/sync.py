@@ -145,6 +145,9 @@ class _Face(Generic[N]):
         self._make: Callable[[], N] = make
         self._made: tuple[_Loop, N] | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {'not open' if self._made is None else repr(self._made[1])}>"
+
     @property
     def _parts(self) -> tuple[_Loop, N]:
         if self._made is None:
@@ -429,6 +432,9 @@ class _SyncWaits(Generic[W]):
         self._loop = loop
         self._receipt = receipt
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._receipt!r}>"
+
     def queued(self, timeout: float | None = None) -> None:
         """Wait until the node has the message for good."""
         self.reached(Stage.QUEUED, timeout)
@@ -509,6 +515,9 @@ class SyncConsumer:
         self._loop = loop
         self._consumer = consumer
 
+    def __repr__(self) -> str:
+        return f"<SyncConsumer: {self._consumer!r}>"
+
     def __iter__(self) -> Self:
         return self
 
@@ -543,6 +552,9 @@ class SyncTransaction:
     def __init__(self, loop: _Loop, transaction: Transaction | ClientTransaction) -> None:
         self._loop = loop
         self._transaction = transaction
+
+    def __repr__(self) -> str:
+        return f"<SyncTransaction: {self._transaction!r}>"
 
     def send(
         self,

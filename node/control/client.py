@@ -60,6 +60,9 @@ class Client(ClientAcknowledging):
         self._welcome: Header = {}
         self._handlers: set[asyncio.Task[None]] = set()
 
+    def __repr__(self) -> str:
+        return f"<Client of node {self.name}>" if self.name else f"<Client of the node of {self._data}, not connected>"
+
     # ---- life
 
     async def start(self) -> Self:

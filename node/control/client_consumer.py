@@ -30,6 +30,9 @@ class ClientConsumer:
         self._last: list[Message] = []
         self._first_of_last = 0
 
+    def __repr__(self) -> str:
+        return f"<ClientConsumer of queue {self._queue}>"
+
     def __aiter__(self) -> Self:
         return self
 

@@ -38,6 +38,9 @@ class ClientReceipt(MessageWaits):
         self._place = header.get("number") if at is None else header["numbers"][at]
         self._at = at
 
+    def __repr__(self) -> str:
+        return f"<ClientReceipt of message {self._id}>"
+
     @property
     def number(self) -> int | None:
         """Its number in the outgoing queue; see ``Receipt.number``."""

@@ -28,6 +28,9 @@ class ClientTransaction:
         self._listed_bytes = 0
         self._ended = False
 
+    def __repr__(self) -> str:
+        return f"<ClientTransaction, {'ended' if self._ended else 'open'}>"
+
     async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
         if self._ended:
             raise NodeClosed("this transaction has ended")

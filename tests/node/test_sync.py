@@ -249,3 +249,17 @@ def test_a_call_waits_for_the_stage_that_it_names(tmp_path: Path) -> None:
         assert b.queue_lengths()["q"] == 6
         with pytest.raises(triack.WaitTimeout):
             a.send("udp://127.0.0.1:9/q", b"x", until="received", timeout=0.1)
+
+
+def test_what_is_shown_is_what_is_inside() -> None:
+    """A node, and what it lends, each with the name of its face."""
+    node = open_node("a")
+    assert repr(node) == "<SyncNode: not open>"
+    with node:
+        assert repr(node) == "<SyncNode: <Node a, open>>"
+        receipt = node.send("q", b"x")
+        assert repr(receipt) == f"<SyncReceipt: <Receipt of message {receipt.id} to q, transactional>>"
+        with node.receive("q") as reader:
+            assert repr(reader) == "<SyncConsumer: <Consumer of queue q of node a>>"
+        with node.transaction() as transaction:
+            assert repr(transaction) == "<SyncTransaction: <Transaction of node a, open>>"

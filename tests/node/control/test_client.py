@@ -177,3 +177,16 @@ async def test_peers_are_the_nodes(tmp_path: Path) -> None:
         with pytest.raises(triack.UsageError, match="no such peer"):
             await to_b.revoke("bee")
         assert b.key == await to_b.key()
+
+
+async def test_a_client_says_whose_it_is(node: triack.Node, client: Client, tmp_path: Path) -> None:
+    """At a prompt; so do what it lends, and one that is not connected."""
+    receipt = await client.send("q", b"x")
+    shown = [client, receipt, client.receive("q"), client.transaction(), triack.connect(tmp_path / "b")]
+    assert [repr(one) for one in shown] == [
+        f"<Client of node {node.name}>",
+        f"<ClientReceipt of message {receipt.id}>",
+        "<ClientConsumer of queue q>",
+        "<ClientTransaction, open>",
+        f"<Client of the node of {tmp_path / 'b'}, not connected>",
+    ]
