@@ -41,7 +41,8 @@ from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.store.store import STORE_FILE, Store, check_unused
+from triack.store.folder import STORE_FILE, check_unused
+from triack.store.store import Store
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
 
