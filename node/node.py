@@ -183,7 +183,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             StoreInUse: another process has the data directory.
             StoreDamaged, StoreError, StoreFailed: the store cannot be used; the message names path and cause.
             IdentityError: its key or its peers cannot be read, or others than their owner may.
-        TransportError: the address cannot be listened on.
+            TransportError: the address cannot be listened on.
         """
         self._life.move(LifeState.STARTING)
         try:
