@@ -6,14 +6,19 @@ __all__ = ["DURABLE", "FREED_BY", "LABELS", "Ack", "Delivery"]
 
 
 class Delivery(IntEnum):
-    """How much a message is worth. The value is the code on the wire."""
+    """How much a message is worth: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
+
+    Attributes:
+        EXPRESS: in memory at both ends; arrives at most once, and is lost when either process ends.
+        RECOVERABLE: on disk at both ends; arrives exactly once, in any order.
+        TRANSACTIONAL: on disk at both ends; arrives exactly once and in order, with the transaction that sent it.
+
+    The value is the code on the wire.
+    """
 
     EXPRESS = 0
-    """In memory at both ends; lost when either process ends."""
     RECOVERABLE = 1
-    """On disk at both ends; arrives once, in any order."""
     TRANSACTIONAL = 2
-    """On disk at both ends, exactly once, in order, atomic with the transaction that sent it."""
 
     @property
     def label(self) -> str:

@@ -106,7 +106,10 @@ class QueueFull(TriackError):
 
 
 class TooManyKeys(TriackError):
-    """A node keeps as many keys of messages as it may; the message was not accepted, and is when the eldest is over."""
+    """A node keeps as many keys of messages as it may; the message was not accepted.
+
+    Sent again it is, as soon as the oldest of them has run out (``KeySettings.lifetime_s``).
+    """
 
 
 class NoRoom(TriackError):

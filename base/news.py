@@ -130,7 +130,7 @@ class StoreLow:
     """The disk has less room than the reserve, or enough of it again. While it is low nothing new is accepted for it.
 
     Attributes:
-        is_low: which of the two.
+        is_low: True when it has less room than the reserve, False when it has enough again.
         room_bytes: how much more the disk takes.
     """
 

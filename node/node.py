@@ -41,7 +41,8 @@ from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.store.store import STORE_FILE, Store, check_unused
+from triack.store.folder import STORE_FILE, check_unused
+from triack.store.store import Store
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
 
@@ -186,7 +187,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             StoreInUse: another process has the data directory.
             StoreDamaged, StoreError, StoreFailed: the store cannot be used; the message names path and cause.
             IdentityError: its key or its peers cannot be read, or others than their owner may.
-        TransportError: the address cannot be listened on.
+            TransportError: the address cannot be listened on.
         """
         self._life.move(LifeState.STARTING)
         try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from triack.base.errors import IdentityError
-from triack.store.store import make_folder, sync_folder
+from triack.store.folder import make_folder, sync_folder
 
 if sys.platform != "win32":
     import fcntl

@@ -16,17 +16,7 @@ __all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_stage", "stage_t
 
 
 class Waits(ABC):
-    """A handle on how far a message has come, or a list of them.
-
-    Each wait takes ``timeout`` in seconds (None: no limit) and raises:
-
-    - WaitTimeout: not yet; the message is still on its way, and waiting again is fine;
-    - DeliveryFailed: never; the message is in the dead-letter queue with the reason;
-    - RollbackDetected: not as long as this process runs; the message stays queued;
-    - GapDetected: the same, as another node answers for the peer, and ``Reconnect(gap="error")`` is set;
-    - UsageError: the delivery class has no such stage;
-    - NodeClosed, StoreFailed: this node ended before. What was queued is sent when it is opened again.
-    """
+    """How far a message has come, or a list of them; what the waits take and raise is said by ``Receipt``."""
 
     __slots__ = ()
 
@@ -52,12 +42,7 @@ class Waits(ABC):
 
     @abstractmethod
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
-        """Wait for a stage given as a value; the class says what is raised.
-
-        Args:
-            stage: how far the message is to come: a ``Stage``, or its name, such as ``ordered``.
-            timeout: seconds to wait, None for no limit.
-        """
+        """Wait for a stage given as a value; see ``Receipt``."""
 
 
 class MessageWaits(Waits):
@@ -73,14 +58,21 @@ class MessageWaits(Waits):
     @property
     @abstractmethod
     def number(self) -> int | None:
-        """Its place in its outgoing queue, from 1 at the start of the node, as an ``AckEvent`` has it.
-
-        None for a message that was accepted with its key before that, and had come to its end.
-        """
+        """Its place in its outgoing queue; see ``Receipt``."""
 
 
 class Receipt(MessageWaits):
-    """One message that was accepted for sending. It costs nothing until one of its stages is awaited."""
+    """One message that was accepted for sending. It costs nothing until one of its stages is awaited.
+
+    Each wait takes ``timeout`` in seconds (None: no limit) and raises:
+
+    - WaitTimeout: not yet; the message is still on its way, and waiting again is fine;
+    - DeliveryFailed: never; the message is in the dead-letter queue with the reason;
+    - RollbackDetected: not as long as this process runs; the message stays queued;
+    - GapDetected: the same, as another node answers for the peer, and ``Reconnect(gap="error")`` is set;
+    - UsageError: the delivery class has no such stage;
+    - NodeClosed, StoreFailed: this node ended before. What was queued is sent when it is opened again.
+    """
 
     __slots__ = ("_accepted", "_ordinal", "_outgoing", "_port", "_ticket")
 
@@ -103,11 +95,19 @@ class Receipt(MessageWaits):
 
     @property
     def number(self) -> int | None:
-        """Its place in its outgoing queue; see ``MessageWaits``."""
+        """Its place in its outgoing queue, from 1 at the start of the node, as an ``AckEvent`` has it.
+
+        None for a message that was accepted with its key before that, and had come to its end.
+        """
         return None if self._ticket is None else self._ticket + 1
 
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
-        """Wait for a stage given as a value; see ``Waits``."""
+        """Wait for a stage given as a value.
+
+        Args:
+            stage: how far the message is to come: a ``Stage``, or its name, such as ``ordered``.
+            timeout: seconds to wait, None for no limit.
+        """
         outgoing, port = self._outgoing, self._port
         stage = check_stage(stage, outgoing.delivery, timeout)
         port.check_alive()

@@ -15,7 +15,7 @@ __all__ = ["Receipts"]
 
 
 class Receipts(Waits, Sequence[Receipt]):
-    """Messages that were accepted for sending as a list. Each wait is for all of them.
+    """Messages that were accepted for sending as a list. Each wait is for all of them; see ``Receipt``.
 
     A sequence of receipts besides, one for each message, which are made when they are asked for: ``receipts[3].id``.
     """
@@ -54,7 +54,7 @@ class Receipts(Waits, Sequence[Receipt]):
         return Receipt(self._port, self._outgoing, row.ticket + index, row.ordinal + index)
 
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
-        """Wait until every message has reached a stage given as a value; see ``Waits``.
+        """Wait until every message has reached a stage given as a value; see ``Receipt``.
 
         When some will never, DeliveryFailed is about the first of them, and ``receipts[i]`` tells for each.
         """

@@ -66,7 +66,7 @@ class AckStats:
 
     Attributes:
         packets: after so many; None: no number of them.
-        bytes: after so many of them; None: no number.
+        bytes: after so many bytes of packets; None: no number of them.
         delay_s: so long after the first packet that is not acknowledged.
         piggyback_s: along with other packets when so much of the delay has passed; None: never.
     """

@@ -607,11 +607,11 @@ class SyncTransaction:
 
         self._loop.wait(remember())
 
-    def commit(self) -> list[SyncReceipt]:
-        """Make it all durable. Returns a receipt for each message sent, in order."""
+    def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[SyncReceipt]:
+        """Make it all durable; see ``Transaction.commit``. Returns a receipt for each message sent, in order."""
 
         async def commit() -> list[MessageWaits]:
-            return [*await self._transaction.commit()]
+            return [*await self._transaction.commit(until=until, timeout=timeout)]
 
         return [SyncReceipt(self._loop, receipt) for receipt in self._loop.wait(commit())]
 

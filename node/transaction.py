@@ -1,7 +1,7 @@
 """Transactions: receive from queues of this node and send to any queues, all of it or none."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -12,7 +12,7 @@ from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
-from triack.node.receipt import Receipt, accept, check_stage
+from triack.node.receipt import Receipt, Waits, accept, check_stage
 from triack.node.receipts import Receipts
 from triack.queues.accepted_keys import OWN_STATE
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -20,7 +20,7 @@ from triack.queues.queued_packet import bits_of
 from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, as_stage
 
-__all__ = ["LISTS_BYTES", "ONLY_THE_TRANSACTION", "Transaction", "add_listed"]
+__all__ = ["LISTS_BYTES", "ONLY_THE_TRANSACTION", "Transaction", "add_listed", "all_reached"]
 
 LISTS_BYTES = 4 * 1024 * 1024
 """What the lists of one transaction hold: a commit takes all of it in one go, while nothing else runs. By default an
@@ -240,7 +240,7 @@ class Transaction:
             port.remember(key, value)
         await port.commit()
         if until is not None:
-            await _all_reached(receipts, until, timeout)
+            await all_reached(receipts, until, timeout)
         return receipts
 
     def rollback(self, *, failed: bool = True) -> None:
@@ -271,7 +271,8 @@ class Transaction:
             await self.commit()
 
 
-async def _all_reached(receipts: list[Receipt], stage: Stage | str, timeout: float | None) -> None:
+async def all_reached(receipts: Sequence[Waits], stage: Stage | str, timeout: float | None) -> None:
+    """Wait until all that a transaction sent has come so far. Raises as the waits of ``Receipt`` do."""
     try:
         async with asyncio.timeout(timeout):
             for receipt in receipts:

@@ -82,7 +82,7 @@ class Rejections:
         at = bisect_left(self._spans, (header.number + 1,)) - 1
         return self._spans[at].reason if at >= 0 and header.number <= self._spans[at].last else None
 
-    def settle(self, sequence: int, first: int, last: int) -> bool:
+    def forget_unwanted(self, sequence: int, first: int, last: int) -> bool:
         """Forget these numbers, as their origin wants them no more. Returns whether anything was forgotten."""
         if not self._spans or sequence < self._sequence or (sequence == self._sequence and first > last):
             return False

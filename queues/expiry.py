@@ -39,20 +39,20 @@ class Expiry:
 
     Args:
         notices: what the queues tell, and with it when their packets end.
-        bury: moves a message to the dead-letter queue with the next commit: queue, message, reason, now, commit.
+        dead_letter: moves a message to the dead-letter queue with the next commit: queue, message, reason, now, commit.
         record: writes to the session log.
     """
 
-    __slots__ = ("_bury", "_expired", "_notices", "_record")
+    __slots__ = ("_dead_letter", "_expired", "_notices", "_record")
 
     def __init__(
         self,
         notices: Notices,
-        bury: Callable[[Mailbox, Lease, str, int, GroupCommit], None],
+        dead_letter: Callable[[Mailbox, Lease, str, int, GroupCommit], None],
         record: Callable[..., None],
     ) -> None:
         self._notices = notices
-        self._bury = bury
+        self._dead_letter = dead_letter
         self._record = record
         self._expired: deque[tuple[Mailbox, QueuedPacket, list[int]]] = deque()
 
@@ -93,7 +93,7 @@ class Expiry:
                     break
                 packet.pieces = [read.bodies[key] for key in packet.keys]
 
-    def bury(self, now_ns: int, group: GroupCommit) -> None:
+    def dead_letter_expired(self, now_ns: int, group: GroupCommit) -> None:
         """Make the next of them dead letters, with this commit."""
         letters = 0
         while self._expired and self._expired[0][1].pieces and letters < LETTERS_MAX:
@@ -105,4 +105,4 @@ class Expiry:
                 del fields["redelivered"]
                 self._record("expired", now_ns, **fields, receive_by_ms=packet.receive_by_ms)
             for lease in leases:
-                self._bury(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, now_ns, group)
+                self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, now_ns, group)

@@ -263,7 +263,7 @@ class Inbox:
             self._tell_rejected((conversation, packet), header, transfer)
             return
         transfer.via = conversation
-        if transfer.settle(header) and delivery in DURABLE:
+        if transfer.forget_unwanted(header) and delivery in DURABLE:
             group.arrivals.accepted.setdefault(transfer, [])
         if not self._holds_back(transfer, (conversation, packet), header, now_ns):
             handle = self._handle_ordered if transfer.ordered else self._handle_unordered

@@ -154,7 +154,7 @@ class IncomingTransfer:
         all_committed = sequence.committed == sequence.position
         return sequence.ack.due and claimable[1] > 0 and (all_committed or claimable > self.acked)
 
-    def settle(self, header: SequenceHeader) -> bool:
+    def forget_unwanted(self, header: SequenceHeader) -> bool:
         """See from a packet what its origin wants no more, and forget that it was refused.
 
         Returns:
@@ -163,7 +163,7 @@ class IncomingTransfer:
         # An ordered stream names the packet before that is still wanted; another one all that is not.
         first = header.previous + 1 if self.ordered else 0
         last = header.number - 1 if self.ordered else header.previous
-        return bool(self.rejections) and self.rejections.settle(header.sequence, first, last)
+        return bool(self.rejections) and self.rejections.forget_unwanted(header.sequence, first, last)
 
     def handle_committed(self, row: PositionRow) -> None:
         """Its state, as ``row`` made it, is on the disk."""

@@ -221,7 +221,7 @@ class Conversation:
         """Which start of the other node's store it is, 0 while unknown."""
         return self.peer.point.start if self.peer is not None else 0
 
-    def settle(self) -> None:
+    def keep_essence(self) -> None:
         """It is open, and what both nodes have said of themselves was looked at: of that a little is kept."""
         self.own = self.own.essence
         if self.peer is not None:

@@ -23,7 +23,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.incoming_run import IncomingRun
 from triack.queues.line import CACHE_BYTES, Cache, Line
 from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
-from triack.queues.partials import Partial, Partials, Stream
+from triack.queues.partials import Partial, Partials, StreamKey
 from triack.queues.queued_packet import Lease, QueuedPacket, bits_of, indices_of, merge
 from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
@@ -252,7 +252,7 @@ class Mailbox:
         """Drop unfinished messages of which nobody sends a packet any more, all being numbered up to ``floor``."""
         self._drop_partials((origin, lane), self.partials.unsent((origin, lane), floor))
 
-    def _drop_partials(self, stream: Stream, ordinals: list[int]) -> None:
+    def _drop_partials(self, stream: StreamKey, ordinals: list[int]) -> None:
         """Their rows are orphans: nothing will ever read them, so the next commit removes them."""
         for ordinal in ordinals:
             partial = self.partials.pop(stream, ordinal)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from triack.queues.queued_packet import QueuedPacket
 
-__all__ = ["Partial", "Partials", "Stream"]
+__all__ = ["Partial", "Partials", "StreamKey"]
 
-Stream = tuple[bytes, int]
+StreamKey = tuple[bytes, int]
 """Who sends, and its number there."""
 
 
@@ -52,9 +52,9 @@ class Partials:
     __slots__ = ("_by_stream",)
 
     def __init__(self) -> None:
-        self._by_stream: dict[Stream, dict[int, Partial]] = {}
+        self._by_stream: dict[StreamKey, dict[int, Partial]] = {}
 
-    def of(self, stream: Stream) -> dict[int, Partial]:
+    def of(self, stream: StreamKey) -> dict[int, Partial]:
         """Those of a stream. Only to be looked at."""
         return self._by_stream.get(stream, {})
 
@@ -63,7 +63,7 @@ class Partials:
         partials = self._by_stream.setdefault((packet.origin, packet.lane), {})
         partials[ordinal] = Partial(total_bytes, packet.number)
 
-    def pop(self, stream: Stream, ordinal: int) -> Partial:
+    def pop(self, stream: StreamKey, ordinal: int) -> Partial:
         """It is whole, or given up."""
         partials = self._by_stream[stream]
         partial = partials.pop(ordinal)
@@ -79,13 +79,13 @@ class Partials:
         """Whether a message was begun by a packet of a higher number, and more of it is to come."""
         return any(partial.begun_by > number for partial in self.of((origin, lane)).values())
 
-    def overtaken(self, stream: Stream, ordinal: int | None) -> list[int]:
+    def overtaken(self, stream: StreamKey, ordinal: int | None) -> list[int]:
         """Those that are dead when something else follows in an ordered stream, such as this one: their rest expired.
 
         One that has no row yet is younger: its packets wait for their commit.
         """
         return [other for other, partial in self.of(stream).items() if other != ordinal and partial.rows]
 
-    def unsent(self, stream: Stream, floor: int) -> list[int]:
+    def unsent(self, stream: StreamKey, floor: int) -> list[int]:
         """Those of which nobody sends a packet any more, all being numbered up to ``floor``."""
         return [ordinal for ordinal, partial in self.of(stream).items() if 0 < partial.last_number <= floor]

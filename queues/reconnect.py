@@ -33,12 +33,12 @@ class Reconnect:
         most_s: the longest wait.
         unanswered_most_s: the longest after an attempt that nobody answered: it was a wait itself, of
             ``connect_timeout_s``, and a peer that comes back must not wait for ours.
+        jitter: that share of each wait is drawn, so that nodes that lost the same peer do not come back in step.
         after_session_lost: what becomes of what was sent and not acknowledged when its session is lost, its peer being
             silent, gone, begun anew or ending it: ``resend`` it on the next session, or ``hand back``: its receipt
             fails as ``session-lost``, it is a dead letter that may have been delivered, and is sent no more.
         gap: what happens when another node answers for a peer, one that has nothing of what was acknowledged: ``warn``
             tells of it, counts it and goes on; ``error`` sends nothing there, and whoever waits gets ``GapDetected``.
-        jitter: that share of each wait is drawn, so that nodes that lost the same peer do not come back in step.
     """
 
     first_s: float = 0.1

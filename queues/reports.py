@@ -134,7 +134,7 @@ class Reports:
         if session.initiator:
             self._take_positions(conversation, now_ns)
         self._inbox.handle_session_opened(conversation.peer_id)
-        conversation.settle()
+        conversation.keep_essence()
 
     def _take_positions(self, conversation: Conversation, now_ns: int) -> None:
         """The acceptor has said how far it is: as order acks say it, and before anything is sent again."""

@@ -48,7 +48,7 @@ class NodeSettings:
         blocking: how far messages have come when ``send`` returns.
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
             last commits, or leave the store damaged) or ``nothing`` (it is in memory). What peers are told is stored
-            here is as safe as that, and they are told so (``LinkStats``).
+            here is as safe as that, and they are told so (``SessionStats.survives``).
     """
 
     session: SessionSettings = field(default_factory=SessionSettings)

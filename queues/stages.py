@@ -15,16 +15,19 @@ __all__ = ["STAGES", "Stage", "StageTracker", "Waiter", "as_stage"]
 
 
 class Stage(IntEnum):
-    """How far a message has come."""
+    """How far a message has come.
+
+    Attributes:
+        QUEUED: accepted here, and on this node's disk unless it is express.
+        RECEIVED: session ack: it arrived at the next hop. The last stage of express messages.
+        STORED: store ack: it is on the next hop's disk. The last stage of recoverable messages.
+        ORDERED: order ack: accepted once, in order, and on disk at its destination.
+    """
 
     QUEUED = 0
-    """Accepted here, and on this node's disk unless it is express."""
     RECEIVED = 1
-    """Session ack: it arrived at the next hop."""
     STORED = 2
-    """Store ack: it is on the next hop's disk."""
     ORDERED = 3
-    """Order ack: accepted once, in order, and on disk at its destination."""
 
 
 STAGES: dict[Delivery, Stage] = {

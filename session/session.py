@@ -314,7 +314,7 @@ class Session:
         """The peer knows of these received packets that no commit will ever hold them: acks may pass them."""
         for number in numbers:
             self.answering.store_ack.handle_not_durable(number)
-        self.answering.session_ack.handle_settled(numbers)
+        self.answering.session_ack.handle_rejections_known(numbers)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""

@@ -97,7 +97,7 @@ class SessionAck:
         elif len(self._refused) < WITHHELD_MAX:
             self._refused.add(number)
 
-    def handle_settled(self, numbers: Collection[int]) -> None:
+    def handle_rejections_known(self, numbers: Collection[int]) -> None:
         """Their sender has the rejections."""
         settled = self._refused.intersection(numbers)
         if settled and len(as_ranges(sorted(self._refused))) > REFUSED_RANGES_MAX:

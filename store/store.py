@@ -18,7 +18,6 @@ Neighbouring packets of one commit are one row (``runs``). SQLite comes with ``a
 WAL bug that version 3.51.3 mended.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -35,9 +34,10 @@ from triack.base.commit import (
     Read,
     StoreContent,
 )
-from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved, UsageError
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
 from triack.store.ballast import Ballast, free_bytes
 from triack.store.brief import is_brief
+from triack.store.folder import STORE_FILE, make_folder, make_private
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
 from triack.store.runs import (
@@ -52,10 +52,8 @@ from triack.store.runs import (
 )
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page, sync_directory
 
-__all__ = ["STORE_FILE", "Store", "check_unused", "make_folder", "sync_folder"]
+__all__ = ["Store"]
 
-STORE_FILE = "store.db"
-"""The name that backups, and whoever looks into a data directory, know."""
 SCHEMA_VERSION = 8
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
 until when it is to be read, since version 6 the store keeps where peers say that they are, since version 5 streams by
@@ -133,7 +131,7 @@ class Store:
         if folder is not None and vfs is None:
             make_folder(folder)
             self._ballast.release()
-            _make_private(folder / STORE_FILE)
+            make_private(folder / STORE_FILE)
         with self._opening():
             self._db = apsw.Connection(self.path, vfs=vfs)
         try:
@@ -542,65 +540,6 @@ class Store:
         except (apsw.Error, *UNREADABLE) as cause:
             self._failure = StoreFailed(f"{operation} store {self.path}: {_explain(cause)}")
             raise self._failure from cause
-
-
-def make_folder(folder: Path) -> None:
-    """Make a data directory, and those above it, readable to their owner alone.
-
-    A name in a directory is durable when that directory is synced.
-
-    Raises:
-        StoreError: with the path and the cause.
-    """
-    try:
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        for path in reversed(missing):
-            path.mkdir(mode=0o700, exist_ok=True)
-            sync_folder(path.parent)
-    except OSError as cause:
-        raise StoreError(f"make data directory {folder}: {cause.strerror}") from cause
-    if not folder.is_dir():
-        raise StoreError(f"open data directory {folder}: not a directory")
-    if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise StoreError(f"open data directory {folder}: not writable")
-
-
-def check_unused(folder: Path) -> None:
-    """Make sure that a node which is to keep nothing on the disk leaves nothing there unread.
-
-    Raises:
-        UsageError: there is a store in the directory.
-    """
-    if (folder / STORE_FILE).exists():
-        raise UsageError(
-            f"open data directory {folder}: a node whose store survives nothing would leave out what is in "
-            f"{folder / STORE_FILE}; give it another directory, or its store back"
-        )
-
-
-def _make_private(path: Path) -> None:
-    """Make a file of its owner alone; SQLite makes those beside it in its likeness. One that is there stays as it is.
-
-    Raises:
-        StoreError: with the path and the cause.
-    """
-    try:
-        # Not to open what is there: to close it would take the lock of whoever has it open in this process.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        return
-    except OSError as cause:
-        raise StoreError(f"make {path}: {cause.strerror}") from cause
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a directory durable. Raises OSError."""
-    if os.name == "posix":
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 def _explain(cause: Exception) -> str:

@@ -23,7 +23,7 @@ from triack.node.control import handover
 from triack.node.control.client_acknowledgements import ClientAcknowledging
 from triack.node.control.client_consumer import ClientConsumer
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
-from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, settled
+from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
 from triack.node.control.client_transaction import ClientTransaction
 from triack.node.control.frames import VERSION, Header, Link, cut
 from triack.node.enrolling import EnrolledPeer
@@ -202,7 +202,7 @@ class Client(ClientAcknowledging):
         body = as_bytes(destination, body)
         check_size(destination, body)
         header, _ = await self.call("send", body, destination=destination, delivery=name, properties=properties)
-        return await settled(ClientReceipt(self, header), until, timeout)
+        return await when_reached(ClientReceipt(self, header), until, timeout)
 
     async def send_many(
         self,
@@ -223,7 +223,7 @@ class Client(ClientAcknowledging):
                 "send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
             )
             headers.append(header)
-        return await settled(ClientReceipts(self, headers), until, timeout)
+        return await when_reached(ClientReceipts(self, headers), until, timeout)
 
     async def request(
         self,

@@ -11,7 +11,7 @@ from triack.node.control.frames import Header
 from triack.node.receipt import MessageWaits, Waits, check_stage
 from triack.queues.stages import Stage
 
-__all__ = ["Caller", "ClientReceipt", "ClientReceipts", "check_until", "settled"]
+__all__ = ["Caller", "ClientReceipt", "ClientReceipts", "check_until", "when_reached"]
 
 _R = TypeVar("_R", bound=Waits)
 
@@ -100,7 +100,7 @@ def check_until(until: Stage | str | None, delivery: Delivery, timeout: float | 
         check_stage(until, delivery, timeout)
 
 
-async def settled(receipt: _R, until: Stage | str | None, timeout: float | None) -> _R:
+async def when_reached(receipt: _R, until: Stage | str | None, timeout: float | None) -> _R:
     """The same, as soon as its messages have come that far; None: at once."""
     if until is not None:
         await receipt.reached(until, timeout)

@@ -10,11 +10,12 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError
 from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_messages import frames_of, message_of, name_of
-from triack.node.control.client_receipts import Caller, ClientReceipt
+from triack.node.control.client_receipts import Caller, ClientReceipt, check_until
 from triack.node.control.frames import Header, cut
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
-from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed
+from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed, all_reached
+from triack.queues.stages import Stage
 
 __all__ = ["ClientTransaction"]
 
@@ -25,6 +26,7 @@ class ClientTransaction:
     def __init__(self, client: Caller) -> None:
         self._client = client
         self._number: int | None = None
+        self._classes: set[Delivery] = set()
         self._listed_bytes = 0
         self._ended = False
 
@@ -51,6 +53,7 @@ class ClientTransaction:
         body = as_bytes(destination, body)
         check_size(destination, body)
         await self._call("tx_send", body, destination=destination, delivery=name, properties=properties)
+        self._classes.add(delivery)
 
     async def send_many(
         self,
@@ -64,6 +67,7 @@ class ClientTransaction:
         name = _durable_name_of(destination, delivery)
         frames = frames_of(destination, bodies)
         self._listed_bytes = add_listed(destination, self._listed_bytes, [one for _, sizes in frames for one in sizes])
+        self._classes.add(delivery)
         for body, sizes in frames:
             await self._call(
                 "tx_send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
@@ -99,11 +103,16 @@ class ClientTransaction:
         """Keep a value of the application's own with the commit; None removes it."""
         await self._call("tx_remember", value or b"", key=key, forget=value is None)
 
-    async def commit(self) -> list[ClientReceipt]:
+    async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[ClientReceipt]:
         """Make it all durable; see ``Transaction.commit``."""
+        for delivery in self._classes:
+            check_until(until, delivery, timeout)
         header, _ = await self._call("commit")
         self._ended = True
-        return [ClientReceipt(self._client, receipt) for receipt in header["receipts"]]
+        receipts = [ClientReceipt(self._client, receipt) for receipt in header["receipts"]]
+        if until is not None:
+            await all_reached(receipts, until, timeout)
+        return receipts
 
     async def rollback(self, *, failed: bool = True) -> None:
         """Send nothing, and put back what was received. A second call does nothing."""

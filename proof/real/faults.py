@@ -22,7 +22,7 @@ import triack
 from proof.real.children import Child, Work, read_reports
 from proof.real.ledger import BIG_BYTES, QUEUE, TAKE_BEHIND, keep, write
 from proof.real.nodes import HANG_S, body, queue_numbers, quick
-from triack.store.store import STORE_FILE
+from triack.store.folder import STORE_FILE
 
 __all__ = ["EVERY_FAULT", "Fault", "Faults", "Outcome", "inject", "missing", "sweep"]
 

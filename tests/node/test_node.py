@@ -18,7 +18,8 @@ from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
 from tests.queues.hostile import batch
 from triack.base.commit import Commit, MessageRow, key_of
 from triack.queues.stages import Stage
-from triack.store.store import STORE_FILE, Store
+from triack.store.folder import STORE_FILE
+from triack.store.store import Store
 
 # Opening.
 

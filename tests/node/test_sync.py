@@ -83,8 +83,8 @@ def test_send_receive_and_transactions(tmp_path: Path) -> None:
             fail()
         tx = b.transaction()
         tx.send("invoices", b"second")
-        (receipt,) = tx.commit()
-        receipt.reached("ordered", WAIT)
+        (receipt,) = tx.commit(until="ordered", timeout=WAIT)
+        receipt.reached("ordered", 0)
         tx.rollback()
         assert b.stats().queues["invoices"].messages == 2
         assert b.node_id in receipt.id

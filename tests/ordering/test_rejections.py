@@ -33,11 +33,11 @@ def test_neighbours_with_one_reason_are_one_run() -> None:
 def test_what_its_origin_wants_no_more_is_forgotten() -> None:
     """A part of a run, too; numbers outside are remembered."""
     found = refuse(1, 2, 3, 4, 5, 8)
-    assert not found.settle(1, 6, 7)
-    assert not found.settle(1, 4, 3)
-    assert found.settle(1, 2, 3)
+    assert not found.forget_unwanted(1, 6, 7)
+    assert not found.forget_unwanted(1, 4, 3)
+    assert found.forget_unwanted(1, 2, 3)
     assert found.spans == [(1, 1, "no"), (4, 5, "no"), (8, 8, "no")]
-    assert found.settle(1, 0, 9)
+    assert found.forget_unwanted(1, 0, 9)
     assert not found
     assert found.lowest is None
 
@@ -45,9 +45,9 @@ def test_what_its_origin_wants_no_more_is_forgotten() -> None:
 def test_another_sequence_begins_anew() -> None:
     """What was refused of an older one will never be asked for."""
     found = refuse(1, 2)
-    assert not found.settle(0, 0, 9)
+    assert not found.forget_unwanted(0, 0, 9)
     assert found.reason_of(make_header(1, 0, 2)) is None
-    assert found.settle(2, 5, 4)
+    assert found.forget_unwanted(2, 5, 4)
     assert not found
     found = refuse(1, 2)
     found.add(make_header(7, 6, 2), "no")
@@ -69,7 +69,7 @@ def test_it_says_what_a_dictionary_says(refused: list[tuple[int, str]], first: i
         if number not in model:
             model[number] = reason
             found.add(make_header(number, 0), reason)
-    found.settle(1, first, last)
+    found.forget_unwanted(1, first, last)
     left = {number: reason for number, reason in model.items() if not first <= number <= last}
     for again in (found, Rejections.decode(found.encode())):
         assert {n: again.reason_of(make_header(n, 0)) for n in range(1, 41)} == {n: left.get(n) for n in range(1, 41)}

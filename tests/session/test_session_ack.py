@@ -59,10 +59,10 @@ def test_what_is_refused_is_named_until_its_sender_knows() -> None:
     ack.handle_refused(2)
     ack.handle_refused(3)
     assert (ack.told[0].cumulative, ack.told[0].ranges, ack.told[1]) == (3, [(5, 5)], [(2, 3)])
-    ack.handle_settled((2,))
-    ack.handle_settled((9,))
+    ack.handle_rejections_known((2,))
+    ack.handle_rejections_known((9,))
     assert ack.told[1] == [(3, 3)]
-    ack.handle_settled((3,))
+    ack.handle_rejections_known((3,))
     assert ack.told == (ack.received, [])
 
 
@@ -76,7 +76,7 @@ def test_an_ack_stops_before_what_it_has_no_room_to_name() -> None:
     received, refused = ack.told
     assert (received.cumulative, received.ranges) == (32, [])
     assert refused == [(number, number) for number in range(1, 33, 2)]
-    ack.handle_settled((1,))
+    ack.handle_rejections_known((1,))
     assert ack.debt.due
     assert (ack.told[0].cumulative, ack.told[1][-1]) == (34, (33, 33))
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from triack.base.commit import HEAD_BYTES, Commit, MessageRow, OutgoingRow, Read, key_of
 from triack.base.errors import StoreDamaged
+from triack.store.folder import STORE_FILE
 from triack.store.runs import RUN_BYTES, RUN_PACKETS, RUN_PACKETS_MIN, bits_in, every_bit, fold_messages, fold_outgoing
-from triack.store.store import STORE_FILE, Store
+from triack.store.store import Store
 
 ORIGIN = b"o" * 16
 

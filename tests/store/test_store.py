@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copy, copytree, rmtree
-from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
@@ -24,10 +23,11 @@ from triack.base.commit import (
     StoreContent,
 )
 from triack.base.delivery import Delivery
-from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
+from triack.base.errors import StoreDamaged, StoreFailed, StoreInUse, StoreMoved
 from triack.queues.packing import pack
 from triack.store.ballast import BALLAST_FILE
-from triack.store.store import STORE_FILE, Store
+from triack.store.folder import STORE_FILE
+from triack.store.store import Store
 
 LOG_FILE = f"{STORE_FILE}-wal"
 ORIGIN = b"o" * 16
@@ -274,28 +274,6 @@ def test_what_a_store_writes_is_its_owners_alone_in_any_folder(tmp_path: Path) -
     assert set(names.values()) == {0o600}
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    """A file is in the way."""
-    (tmp_path / "data").write_text("in the way")
-    with pytest.raises(StoreError, match="data"):
-        Store(tmp_path / "data")
-
-
-def test_a_folder_that_cannot_be_written_is_named() -> None:
-    """Not even by this user; root, who may write everywhere, tries as nobody."""
-    with TemporaryDirectory() as folder:
-        Path(folder).chmod(0o555)
-        as_root = os.geteuid() == 0
-        if as_root:
-            os.seteuid(65_534)
-        try:
-            with pytest.raises(StoreError, match=f"{folder}: not writable"):
-                Store(Path(folder))
-        finally:
-            if as_root:
-                os.seteuid(0)
-
-
 def edit(folder: Path, *statements: str) -> None:
     """Change the file of a closed store behind its back."""
     database = apsw.Connection(str(folder / STORE_FILE))
@@ -477,22 +455,6 @@ def test_a_log_keeps_the_size_that_an_earlier_start_gave_it(tmp_path: Path) -> N
     store = Store(tmp_path)
     assert len(store.load(b"n" * 16, 3).queues) == 39
     store.close()
-
-
-def test_the_names_of_new_directories_are_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each in the one above it, or the store could vanish with its directory."""
-    synced = []
-    sync = os.fsync
-
-    def note(opened: int) -> None:
-        synced.append(Path(f"/proc/self/fd/{opened}").readlink())
-        sync(opened)
-
-    monkeypatch.setattr(os, "fsync", note)
-    Store(tmp_path / "a" / "b").close()
-    assert synced == [tmp_path, tmp_path / "a"]
-    Store(tmp_path / "a" / "b").close()
-    assert len(synced) == 2
 
 
 DISK_FULL_SCRIPT = """

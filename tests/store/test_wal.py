@@ -13,7 +13,8 @@ from proof.disk.reference import FOLDER, NODE_ID, open_store, see
 from tests.proof.disk.lives import DATABASE, LOG, started, state
 from triack.base.commit import Commit, MessageRow, PeerRow
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
-from triack.store.store import STORE_FILE, Store
+from triack.store.folder import STORE_FILE
+from triack.store.store import Store
 from triack.tools.sim.disk import Disk, Kept, ProcessCrashed
 
 

@@ -372,6 +372,17 @@ def test_version_and_help() -> None:
     assert "--header NAME=VALUE" in triack("send", "-h").stdout.decode()
 
 
+@pytest.mark.parametrize("group", ["queue", "trust", "enrol", "policy", "log"])
+def test_no_line_of_a_list_of_commands_is_cut_short(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a screen of 80 columns a command is said in one line, with its end."""
+    with pytest.raises(SystemExit):
+        main([group, "-h"])
+    listed = capsys.readouterr().out.partition("Commands:")[2].splitlines()
+    assert len(listed) > 1
+    assert [line for line in listed if line and not line.endswith(".")] == []
+    assert [line for line in listed if line.endswith("...")] == []
+
+
 def test_an_address_that_does_not_answer_is_named(tmp_path: Path) -> None:
     """The message waits, and the operator learns why, once."""
     sent = triack("send", "tcp://127.0.0.1:9/q", "--data", tmp_path, "--insecure", "--timeout", "1", stdin=b"1\n")

@@ -84,7 +84,7 @@ def join(
     tls_ca: Path | None,
     data: Path,
 ) -> int:
-    """Come with a CODE to the node that listens at URL: udp://host:port or tcp://host:port.
+    """Come to another node with a CODE. It listens at URL: udp://host:port or tcp://host:port.
 
     It is done by the process that runs the node of that data directory, which has a name, addresses and settings of its
     own; if none does, by this command, and the key is made if there is none yet.

@@ -81,7 +81,7 @@ def list_queues(*, data: Path, as_json: bool) -> int:
 @json_option
 @existing_data_option
 def show(*, data: Path, name: str, as_json: bool) -> int:
-    """Show how much waits in a queue and, of dead letters, how many are there for which reason."""
+    """Show how much waits in a queue. Of dead letters, also how many are there for which reason."""
 
     async def work(node: Host) -> int:
         shown: dict[str, Any] = {"queue": name, "waiting": 0, "delayed": 0, "bytes": 0, "oldest_s": None}
@@ -144,7 +144,7 @@ def browse(*, data: Path, name: str, count: int | None, as_json: bool) -> int:
 )
 @existing_data_option
 def export(*, data: Path, name: str, path: Path | None) -> int:
-    """Write the messages that wait in a queue as JSON, whole, one a line. They stay where they are."""
+    """Write the messages that wait in a queue as JSON. Whole, one a line; they stay where they are."""
 
     async def work(node: Host) -> int:
         with click.open_file("-", "w") if path is None else path.open("x", encoding="utf-8") as out:
@@ -162,7 +162,7 @@ def export(*, data: Path, name: str, path: Path | None) -> int:
 @_all_option
 @existing_data_option
 def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
-    """Send dead letters again, to their destinations or to the queues in which they failed."""
+    """Send dead letters again. They go to their destinations, or to the queues in which they failed."""
     if name != "dead-letter":
         raise click.UsageError(f"requeue {name}: only dead letters have been anywhere; use `triack queue move`")
     wanted = _wanted(ids, everything=everything)
@@ -177,7 +177,7 @@ def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) ->
 @_all_option
 @existing_data_option
 def move(*, data: Path, name: str, destination: str, ids: tuple[str, ...], everything: bool) -> int:
-    """Move messages from a queue of the node to DEST: another of its queues, or one elsewhere."""
+    """Move messages of a queue of the node to DEST. That is another of its queues, or one elsewhere."""
     wanted = _wanted(ids, everything=everything)
     return run(_with_node(data, lambda node: _steer("moved", ids, node.move(name, destination, wanted))))
 

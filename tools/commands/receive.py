@@ -20,7 +20,7 @@ from triack.node.control import handover
 from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.tasks import first_of
-from triack.store.store import STORE_FILE
+from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import (
     json_option,
     name_for,

@@ -84,7 +84,7 @@ def remove(*, name: str, keys: tuple[bytes, ...], addresses: tuple[str, ...], da
 @trust.command("list")
 @existing_data_option
 def show(*, data: Path) -> None:
-    """Print all peers: their names, keys, addresses, and the queues that they may send to."""
+    """Print all peers. Below each name: its keys, its addresses, and the queues that it may send to."""
     for peer in TrustFile(PrivateFiles(data)).load():
         click.echo(peer.name)
         for key in peer.keys:
@@ -98,5 +98,5 @@ def show(*, data: Path) -> None:
 
 @trust.command("psk")
 def make_psk() -> None:
-    """Print a new secret, for the --psk of two peers that trust each other."""
+    """Print a new secret. It is for the --psk of two peers that trust each other."""
     click.echo(encode_key(KeyKind.SHARED, os.urandom(len(NO_PSK))))

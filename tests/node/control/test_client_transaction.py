@@ -3,7 +3,7 @@
 import pytest
 
 import triack
-from tests.node.nodes import WAIT
+from tests.node.nodes import WAIT, make
 from triack.node.control.client import Client
 
 
@@ -52,3 +52,22 @@ async def test_a_transaction_that_nobody_used_asks_the_node_nothing(node: triack
     with pytest.raises(triack.NodeClosed, match="has ended"):
         await tx.receive("q", 0)
     assert "q" not in node.queue_lengths()
+
+
+async def test_a_commit_waits_for_a_stage_that_all_it_sent_can_reach(node: triack.Node, client: Client) -> None:
+    """What has no such stage is said before anything happens, and the transaction goes on."""
+    async with make("b", scheme="udp") as b:
+        tx = client.transaction()
+        await tx.send(f"{b.address}/q", b"1")
+        await tx.send_many(f"{b.address}/r", [b"2"], delivery=triack.RECOVERABLE)
+        with pytest.raises(triack.UsageError, match="recoverable messages have no such stage"):
+            await tx.commit(until="ordered")
+        assert [one.messages for one in node.stats().outgoing] == [0, 0]
+        first, second = await tx.commit(until="stored", timeout=WAIT)
+        assert b.queue_lengths() == {"dead-letter": 0, "q": 1, "r": 1}
+        await second.stored(0)
+        await first.ordered(WAIT)
+    tx = client.transaction()
+    await tx.send("udp://127.0.0.1:9/q", b"x")
+    with pytest.raises(triack.WaitTimeout, match=r"1 messages of a transaction not all received after 0\.05 s"):
+        await tx.commit(until=triack.Stage.RECEIVED, timeout=0.05)

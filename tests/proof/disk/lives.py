@@ -2,7 +2,8 @@
 
 from proof.disk.reference import FOLDER, open_store, see
 from triack.base.commit import Commit
-from triack.store.store import STORE_FILE, Store
+from triack.store.folder import STORE_FILE
+from triack.store.store import Store
 from triack.tools.sim.disk import Disk
 
 DATABASE = f"{FOLDER}/{STORE_FILE}"
