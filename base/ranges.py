@@ -1,6 +1,7 @@
 """Sets of numbers kept as a cumulative number and the ranges above it."""
 
 from bisect import bisect_left, bisect_right
+from itertools import islice
 
 __all__ = ["NumberSet", "Range", "as_ranges"]
 
@@ -116,9 +117,13 @@ class NumberSet:
 def as_ranges(numbers: list[int]) -> list[Range]:
     """Fold ascending numbers into inclusive ranges."""
     ranges: list[Range] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
+    if not numbers:
+        return ranges
+    first = last = numbers[0]
+    for number in islice(numbers, 1, None):
+        if number != last + 1:
+            ranges.append((first, last))
+            first = number
+        last = number
+    ranges.append((first, last))
     return ranges

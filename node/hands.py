@@ -9,56 +9,62 @@ from collections.abc import Callable
 from triack.node.message import Message
 from triack.node.port import Port
 from triack.queues.mailbox import Lease, Mailbox, Run
-from triack.queues.queued_packet import bits_of, indices_of
+from triack.queues.queued_packet import QueuedPacket, bits_of, indices_of
 from triack.queues.redelivery import Redelivery, Return
 
 __all__ = ["Hands", "Held"]
 
 
 class Held:
-    """What one reader has drawn from one run; it answers for these messages.
+    """What one reader has drawn from one run, or from several as a list; it answers for these messages.
 
-    A message that comes again is drawn from another run, so it is another one than before.
+    A message that comes again is drawn another time, so it is another one than before.
 
     Attributes:
-        run: from which more may be drawn.
-        bits: bit i is set while message i of its packet is held.
+        bits: by packet; bit i is set while message i is held.
     """
 
-    __slots__ = ("_bodies", "_hands", "bits", "run")
+    __slots__ = ("_hands", "_run", "bits")
 
-    def __init__(self, hands: "Hands", run: Run) -> None:
-        self.run = run
-        self.bits = 0
+    def __init__(self, hands: "Hands", run: Run | None = None) -> None:
+        self.bits: dict[QueuedPacket, int] = {}
         self._hands = hands
-        self._bodies = run.packet.open().bodies
+        self._run = run
+
+    def draws_from(self, run: Run) -> bool:
+        """Whether it is that run from which more may be drawn."""
+        return self._run is run
+
+    def end(self) -> None:
+        """Nothing more is drawn by it; it goes on to answer for what it has."""
+        self._run = None
 
     def draw(self) -> Message | None:
         """The next message of the run; None when the queue must be asked again."""
-        run = self.run
-        index = run.draw()
-        if index < 0:
+        run, hands, bits = self._run, self._hands, self.bits
+        index = -1 if run is None else run.draw()
+        if run is None or index < 0:
             return None
-        self.bits |= 1 << index
-        return Message(
-            self._bodies[index], self._hands.queue, run.packet, index, run.redelivered, self, self._hands.name_of
-        )
+        packet = run.packet
+        bits[packet] = bits.get(packet, 0) | 1 << index
+        body = packet.open().bodies[index]
+        return Message(body, hands.queue, packet, index, run.redelivered, self, hands.name_of)
 
-    def take(self, drawn: range) -> list[Message]:
-        """Messages that were drawn from the run."""
-        run, queue, name_of = self.run, self._hands.queue, self._hands.name_of
-        packet, redelivered = run.packet, run.redelivered
-        self.bits |= bits_of(drawn)
-        bodies = self._bodies if len(drawn) == len(self._bodies) else self._bodies[drawn.start : drawn.stop]
-        return [
-            Message(body, queue, packet, index, redelivered, self, name_of)
-            for index, body in zip(drawn, bodies, strict=True)
-        ]
+    def take(self, drawn: list[tuple[Run, range]]) -> list[Message]:
+        """Messages that were drawn from runs."""
+        queue, name_of, bits = self._hands.queue, self._hands.name_of, self.bits
+        messages: list[Message] = []
+        for run, indices in drawn:
+            packet, redelivered = run.packet, run.redelivered
+            bodies = packet.open().bodies
+            bits[packet] = bits.get(packet, 0) | bits_of(indices)
+            messages += [Message(bodies[index], queue, packet, index, redelivered, self, name_of) for index in indices]
+        return messages
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done."""
         if self._let_go(lease):
-            self._hands.acknowledge(self, 1 << lease.index)
+            self._hands.acknowledge([(lease.packet, 1 << lease.index)])
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
         """A message comes again."""
@@ -67,12 +73,15 @@ class Held:
 
     def _let_go(self, lease: Lease) -> bool:
         """Whether it was still held."""
-        bit = 1 << lease.index
-        held = bool(self.bits & bit)
-        self.bits &= ~bit
-        if not self.bits:
+        bits, bit = self.bits.get(lease.packet, 0), 1 << lease.index
+        if not bits & bit:
+            return False
+        if bits == bit:
+            del self.bits[lease.packet]
             self._hands.forget(self)
-        return held
+        else:
+            self.bits[lease.packet] = bits & ~bit
+        return True
 
 
 class Hands:
@@ -108,41 +117,44 @@ class Hands:
 
     def hold(self, run: Run) -> Held:
         """Draw from this run from now on."""
-        before = self._open
-        if before is not None and before.run is run:
-            return before
-        if before is not None and before.bits:
-            self._older[before] = None
-        self._open = Held(self, run)
+        if self._open is None or not self._open.draws_from(run):
+            self._begin(Held(self, run))
+        assert self._open is not None
         return self._open
+
+    def _begin(self, held: Held) -> None:
+        before, self._open = self._open, held
+        if before is not None:
+            before.end()
+            if before.bits:
+                self._older[before] = None
 
     def draw(self, most: int, most_bytes: int) -> list[Message]:
         """The next messages of the queue, in order; none when there are none now. See ``Engine.draw_runs``."""
-        messages: list[Message] = []
-        for run, drawn in self._port.draw_runs(self._mailbox, most, most_bytes):
-            messages += self.hold(run).take(drawn)
-        return messages
+        drawn = self._port.draw_runs(self._mailbox, most, most_bytes)
+        if not drawn:
+            return []
+        held = Held(self)
+        self._begin(held)
+        return held.take(drawn)
 
-    def acknowledge(self, held: Held, bits: int) -> None:
-        """Messages that were just let go are done."""
-        self._port.acknowledge(self._mailbox, [(held.run.packet, bits)])
+    def acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages of packets that were just let go are done, message i if bit i is set."""
+        self._port.acknowledge(self._mailbox, done)
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None) -> None:
         """A message that was just let go comes again."""
         self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery))
 
     def forget(self, held: Held) -> None:
-        """Nothing of it is held any more."""
-        self._older.pop(held, None)
+        """Messages of it were let go: it is to be remembered no more once none is left."""
+        if not held.bits:
+            self._older.pop(held, None)
 
     def acknowledge_all(self) -> None:
         """All that is held is done."""
-        held = self._open
-        if self._older:
-            self._port.acknowledge(self._mailbox, [(older.run.packet, bits) for older, bits in self._take_all()])
-        elif held is not None and held.bits:
-            bits, held.bits = held.bits, 0
-            self.acknowledge(held, bits)
+        if done := self._take_all():
+            self.acknowledge(done)
 
     def give_back_all(self, *, failed: bool) -> None:
         """All that is held comes again."""
@@ -150,14 +162,15 @@ class Hands:
 
     def _leases(self) -> list[tuple[Mailbox, Lease]]:
         """What is held, message by message, and is not any more."""
-        return [(self._mailbox, held.run.lease(index)) for held, bits in self._take_all() for index in indices_of(bits)]
+        leases = [Lease(packet, index, True) for packet, bits in self._take_all() for index in indices_of(bits)]
+        return [(self._mailbox, lease) for lease in leases]
 
-    def _take_all(self) -> list[tuple[Held, int]]:
+    def _take_all(self) -> list[tuple[QueuedPacket, int]]:
         """What is held, in order, and is not any more."""
         every = [*self._older, *([] if self._open is None else [self._open])]
-        taken = [(held, held.bits) for held in every]
+        taken = [one for held in every for one in held.bits.items()]
         for held in every:
-            held.bits = 0
+            held.bits.clear()
         self._older.clear()
         return taken
 

@@ -120,7 +120,7 @@ class Message:
     @property
     def failures(self) -> int:
         """How often it was given back as failed."""
-        return self._packet.failures.get(self._index, 0)
+        return self._packet.failures_of(self._index)
 
     @property
     def properties(self) -> dict[str, Any]:

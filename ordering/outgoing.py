@@ -112,6 +112,7 @@ AFTER_SESSION_ACK: dict[Ack, EntryEvent] = {
 
 _WAITING_FOR_ACKS = (EntryState.WAITING_SESSION_ACK, EntryState.WAITING_STORE_ACK, EntryState.WAITING_ORDER_ACK)
 _ENDED = (EntryState.GIVEN_UP, EntryState.REJECTED)
+_COVERED = (EntryState.DONE, EntryState.KEPT, EntryState.REJECTED)
 
 
 @dataclass(slots=True)
@@ -237,28 +238,19 @@ class OutgoingSequence:
             What that frees.
         """
         waits, frees = AFTER_SESSION_ACK.get(FREED_BY[self.delivery]), FREED_BY[self.delivery] is Ack.SESSION
-        freed: list[Entry] = []
-        for entry in entries:
-            if entry.state is EntryState.REJECTED:
-                continue
+        taken = [entry for entry in entries if entry.state is not EntryState.REJECTED]
+        for entry in taken:
             entry.received = True
             if waits is not None:
                 _move(entry, waits)
-            if frees:
-                freed += self._free(entry)
-        return freed
+        return self._free(taken) if frees else []
 
     def handle_store_ack(self, entries: Iterable[Entry]) -> list[Entry]:
         """The next hop has these packets on disk, or passes one that it refused. Returns what that frees."""
-        frees = FREED_BY[self.delivery] is Ack.STORE
-        freed: list[Entry] = []
-        for entry in entries:
-            if entry.state is EntryState.REJECTED:
-                continue
+        stored = [entry for entry in entries if entry.state is not EntryState.REJECTED]
+        for entry in stored:
             entry.received = entry.stored = True
-            if frees:
-                freed += self._free(entry)
-        return freed
+        return self._free(stored) if FREED_BY[self.delivery] is Ack.STORE else []
 
     def handle_order_ack(self, sequence: int, number: int, now_ns: int) -> list[Entry]:
         """The destination has everything up to ``number``. Returns what that frees, in order."""
@@ -272,10 +264,9 @@ class OutgoingSequence:
                 covered.append(candidate)
         # One of a message that was given up is covered by each such ack until all of its message is.
         progress = any(entry.state is not EntryState.GIVEN_UP for entry in covered)
-        freed: list[Entry] = []
         for entry in covered:
             entry.received = entry.stored = True
-            freed += self._free(entry)
+        freed = self._free(covered)
         if progress:
             self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
         return freed
@@ -458,20 +449,21 @@ class OutgoingSequence:
             return self.entries[number + 1]
         return next((entry for entry in self.entries.values() if entry.number > number), None)
 
-    def _free(self, entry: Entry) -> list[Entry]:
-        """The ack that frees its class covers a packet. Returns what leaves: all of its message, or nothing yet."""
-        if entry.state in (EntryState.DONE, EntryState.KEPT, EntryState.REJECTED):
-            return []
-        self.start.handle_taken()
-        whole = entry.whole
-        if whole is None:
-            freed = [entry]
-        else:
+    def _free(self, entries: list[Entry]) -> list[Entry]:
+        """The ack that frees their class covers packets. Returns what leaves: of each message all packets, or none."""
+        fresh = [entry for entry in entries if entry.state not in _COVERED]
+        self.start.handle_taken(len(fresh))
+        freed: list[Entry] = []
+        for entry in fresh:
+            whole = entry.whole
+            if whole is None:
+                freed.append(entry)
+                continue
             whole.unacked.discard(entry.number)
             if whole.unacked:
                 _move(entry, EntryEvent.ACKED)
-                return []
-            freed = whole.entries
+            else:
+                freed += whole.entries
         for done in freed:
             self._drop(done)
         return freed

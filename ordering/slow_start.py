@@ -39,11 +39,11 @@ class SlowStart:
         if self.credit:
             self.credit -= 1
 
-    def handle_taken(self) -> None:
-        """A packet was taken, or is out of the way otherwise."""
-        self._taken += 1
+    def handle_taken(self, packets: int = 1) -> None:
+        """Packets were taken, or are out of the way otherwise."""
+        self._taken += packets
         if self.credit is not None:
-            self.credit += 2
+            self.credit += 2 * packets
             if self.credit >= FULL_SPEED:
                 self.credit = None
 

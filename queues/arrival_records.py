@@ -5,7 +5,7 @@ from collections.abc import Callable
 from triack.base.commit import PositionRow
 from triack.base.delivery import Delivery
 from triack.ordering.wire import SequenceHeader
-from triack.queues.group_commit import fold
+from triack.queues.group_commit import AcceptedRun, fold
 from triack.queues.incoming_transfer import IncomingTransfer
 
 __all__ = ["Record", "record_accepted", "record_order_ack", "record_recovered", "record_rejected"]
@@ -42,7 +42,7 @@ def record_rejected(record: Record, header: SequenceHeader, delivery: Delivery, 
     )
 
 
-def record_accepted(record: Record, accepted: dict[IncomingTransfer, list[tuple[int, int, int]]], now_ns: int) -> None:
+def record_accepted(record: Record, accepted: dict[IncomingTransfer, list[AcceptedRun]], now_ns: int) -> None:
     """Packets are in the queues for good."""
     for transfer, numbers in accepted.items():
         for sequence, first, last, count in fold(numbers, bridge=transfer.ordered):

@@ -4,7 +4,7 @@ A page is found first, in one step of the engine; what only the disk has of it i
 may happen to the queue. So a page shows what waited when it was begun.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -100,7 +100,7 @@ class Sight:
     attempts: int
     size_bytes: int
     table: str
-    keys: list[int]
+    keys: Sequence[int]
     pieces: list[bytes] = field(repr=False)
     wait_until_ms: int | None = None
 
@@ -116,7 +116,7 @@ def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]
             number=packet.number,
             index=index,
             delivery=Delivery(packet.delivery),
-            attempts=packet.failures.get(index, 0),
+            attempts=packet.failures_of(index),
             size_bytes=packet.size_bytes,
             table="messages",
             keys=packet.keys,

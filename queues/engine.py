@@ -273,7 +273,8 @@ class Engine:
             indices = run.draw_many(most)
             drawn.append((run, indices))
             most -= len(indices)
-            most_bytes -= sum(map(len, run.packet.open().bodies[indices.start : indices.stop]))
+            bodies = run.packet.open().bodies
+            most_bytes -= sum(map(len, bodies[indices.start : indices.stop]))
         return drawn
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:

@@ -15,8 +15,10 @@ from triack.queues.link import Conversation
 from triack.queues.mailbox import Mailbox, QueuedPacket
 from triack.queues.outgoing_queue import OutgoingQueue
 
-__all__ = ["REFUSED", "Arrivals", "Departures", "GroupCommit"]
+__all__ = ["REFUSED", "AcceptedRun", "Arrivals", "Departures", "GroupCommit"]
 
+AcceptedRun = tuple[int, int, int, int]
+"""Packets of a stream that follow each other: sequence, first number, last number, and how many messages they hold."""
 REFUSED = -1
 """In place of a count of messages, none of which will ever be here."""
 
@@ -39,15 +41,15 @@ class Arrivals:
     """What has arrived, for the inbox.
 
     Attributes:
-        accepted: numbers of each stream that the commit holds, as (sequence, number, messages): acknowledge them. One
-            that was refused has ``REFUSED`` for its messages.
+        accepted: packets of each stream that the commit holds: acknowledge them. One that was refused is by itself, and
+            has ``REFUSED`` for its messages.
         queued: packets for queues of this node that it holds: hand them out. Either one, with the first bytes of its
             body, or neighbouring batches, with None.
         stored: received packets by conversation whose content or position it holds: store-acknowledge them.
         refused: received packets whose rejections are on the disk with it: tell their origins.
     """
 
-    accepted: dict[IncomingTransfer, list[tuple[int, int, int]]] = field(default_factory=dict)
+    accepted: dict[IncomingTransfer, list[AcceptedRun]] = field(default_factory=dict)
     queued: list[tuple[Mailbox, list[QueuedPacket], bytes | None]] = field(default_factory=list)
     stored: dict[Conversation, list[int]] = field(default_factory=dict)
     refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
@@ -88,19 +90,19 @@ class GroupCommit:
         )
 
 
-def fold(numbers: list[tuple[int, int, int]], *, bridge: bool) -> list[tuple[int, int, int, int]]:
-    """(sequence, number, count) into (sequence, first, last, count).
+def fold(numbers: list[AcceptedRun], *, bridge: bool) -> list[AcceptedRun]:
+    """Join what follows each other.
 
     ``bridge`` lets a run pass expired numbers; none passes a refused one.
     """
-    runs: list[tuple[int, int, int, int]] = []
+    runs: list[AcceptedRun] = []
     ends = True
-    for sequence, number, count in numbers if bridge else sorted(numbers):
+    for sequence, first, last, count in numbers if bridge else sorted(numbers):
         if count == REFUSED:
             ends = True
-        elif not ends and runs[-1][0] == sequence and (bridge or runs[-1][2] + 1 == number):
-            runs[-1] = (sequence, runs[-1][1], number, runs[-1][3] + count)
+        elif not ends and runs[-1][0] == sequence and (bridge or runs[-1][2] + 1 == first):
+            runs[-1] = (sequence, runs[-1][1], last, runs[-1][3] + count)
         else:
-            runs.append((sequence, number, number, count))
+            runs.append((sequence, first, last, count))
             ends = False
     return runs

@@ -61,8 +61,10 @@ def _follows(before: Run, after: Run) -> bool:
     return (
         after.first == 0
         and other.number == one.number + 1
+        and other.lane == one.lane
+        and other.sequence == one.sequence
         and other.origin == one.origin
-        and (other.lane, other.sequence, after.redelivered) == (one.lane, one.sequence, before.redelivered)
+        and after.redelivered is before.redelivered
     )
 
 

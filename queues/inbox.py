@@ -6,7 +6,6 @@ returned that holds it together with its stream's new position.
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import repeat
 
 from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
@@ -126,7 +125,7 @@ class Inbox:
             mailbox = by_id[queue_id]
             mailbox.next_position = max(mailbox.next_position, position + 1)
             packet = QueuedPacket(
-                keys=[index.key],
+                keys=range(index.key, index.key + 1),
                 origin=index.origin,
                 lane=index.lane,
                 sequence=index.sequence,
@@ -225,14 +224,14 @@ class Inbox:
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
-        packet = QueuedPacket([], origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
+        packet = QueuedPacket((), origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
         self.put_local(DEAD_LETTER_QUEUE, packet, body, group)
 
     def _add_rows(self, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, group: GroupCommit) -> None:
         """Put packets that were counted into the next commit; see ``Arrivals.queued``."""
         rows = group.commit.messages
         for key, packet in enumerate(packets, key_of(mailbox.queue_id, mailbox.next_position)):
-            packet.keys = [key]
+            packet.keys = range(key, key + 1)
             rows.append(MessageRow(key, packet.origin, packet.lane, packet.sequence, packet.number, packet.pieces[0]))
         mailbox.next_position += len(packets)
         self.admission.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
@@ -297,16 +296,15 @@ class Inbox:
         else:
             return False
         transfer.via = conversation
-        numbers = range(header.number, run.last + 1)
-        accepted = list(zip(repeat(header.sequence), numbers, run.counts, strict=False))
+        accepted = (header.sequence, header.number, run.last, sum(run.counts))
         queued = mailbox.charge_run(run, delivery)
         if delivery in DURABLE:
             group.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
-            group.arrivals.accepted.setdefault(transfer, []).extend(accepted)
+            group.arrivals.accepted.setdefault(transfer, []).append(accepted)
             self._add_rows(mailbox, queued, None, group)
         else:
             mailbox.put_all(queued, None)
-            record_accepted(self._record, {transfer: accepted}, now_ns)
+            record_accepted(self._record, {transfer: [accepted]}, now_ns)
             self.admission.stop_express(transfer, conversation)
         self.admission.count_early(transfer)
         return True
@@ -401,9 +399,10 @@ class Inbox:
 
     def _accept(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, group: GroupCommit) -> None:
         body = header.body
-        group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, messages_in(body)))
+        accepted = (header.sequence, header.number, header.number, messages_in(body))
+        group.arrivals.accepted.setdefault(transfer, []).append(accepted)
         packet = QueuedPacket(
-            [], header.origin, header.lane, header.sequence, header.number, transfer.delivery, 1, len(body), [body]
+            (), header.origin, header.lane, header.sequence, header.number, transfer.delivery, 1, len(body), [body]
         )
         if transfer.queue not in self.mailboxes:
             self.admission.handle_made(transfer.origin)
@@ -466,7 +465,8 @@ class Inbox:
         """Refuse a packet for ever; its origin is told when that is on disk."""
         transfer.rejections.add(header, reason)
         arrival[0].withhold(transfer.delivery, arrival[1])
-        group.arrivals.accepted.setdefault(transfer, []).append((header.sequence, header.number, REFUSED))
+        refused = (header.sequence, header.number, header.number, REFUSED)
+        group.arrivals.accepted.setdefault(transfer, []).append(refused)
         group.arrivals.refused.append((arrival, header, reason))
         record_rejected(self._record, header, transfer.delivery, reason, now_ns)
 
@@ -568,9 +568,7 @@ class Inbox:
             properties = dict(content.properties[index]) if content.properties else {}
         except ProtocolError:
             body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
-        properties.update(
-            dead_reason=reason, dead_destination=mailbox.name, dead_attempts=packet.failures.get(index, 0)
-        )
+        properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=packet.failures_of(index))
         mailbox.acknowledge(lease)
         self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, self._wall_ms(now_ns), group)
 

@@ -77,7 +77,7 @@ class IncomingRun:
         for number, (body, count, sent_at_ms, receive_by_ms) in enumerate(contents, first.number):
             size_bytes = len(body)
             packet = QueuedPacket(
-                [], first.origin, first.lane, first.sequence, number, delivery, count, size_bytes, [body]
+                (), first.origin, first.lane, first.sequence, number, delivery, count, size_bytes, [body]
             )
             packet.sent_at_ms, packet.receive_by_ms, packet.charged_bytes = sent_at_ms, receive_by_ms, size_bytes
             packets.append(packet)
@@ -88,9 +88,12 @@ class IncomingRun:
         step = len(self.bodies)
         first = self.header
         following = wire.read_following(first, content)
-        if following is None or following[:2] != (first.number + step, first.previous + step * self.previous_step):
+        if following is None:
             return False
-        return self._add(following[3], asks=following[2], size_bytes=len(content))
+        number, previous, asks, body = following
+        if number != first.number + step or previous != first.previous + step * self.previous_step:
+            return False
+        return self._add(body, asks=asks, size_bytes=len(content))
 
     def _add(self, body: bytes, *, asks: bool, size_bytes: int) -> bool:
         batch = read_batch(body)

@@ -66,8 +66,12 @@ class Line:
     @property
     def is_full(self) -> bool:
         """Whether nothing more is to be kept in memory that the disk has."""
-        cache = self._cache
-        return self.cached_bytes > cache.limit_bytes or cache.used_bytes > CACHES * cache.limit_bytes
+        return self._would_be_full(0)
+
+    def _would_be_full(self, size_bytes: int) -> bool:
+        """Whether that is so with so much more."""
+        cache, more_bytes = self._cache, self._cache.used_bytes + size_bytes
+        return self.cached_bytes + size_bytes > cache.limit_bytes or more_bytes > CACHES * cache.limit_bytes
 
     def count(self, size_bytes: int) -> None:
         """So much more is in memory, or less."""
@@ -84,6 +88,16 @@ class Line:
                 self._set_expiry(None, self._shelf.next_expiry_ms)
         else:
             self._enter(packet)
+
+    def extend(self, packets: list[QueuedPacket]) -> None:
+        """The same of packets that come together."""
+        size_bytes = sum(map(_memory_of, packets))
+        if self._shelf or self._would_be_full(size_bytes) or any(packet.receive_by_ms for packet in packets):
+            for packet in packets:
+                self.append(packet)
+            return
+        self._ready.update([(packet.place, packet) for packet in packets])
+        self.count(size_bytes)
 
     def _enter(self, packet: QueuedPacket) -> None:
         self._ready[packet.place] = packet

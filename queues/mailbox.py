@@ -182,10 +182,10 @@ class Mailbox:
             return
         if packets[0].delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(packets[0], None)
-        for packet in packets:
-            self._place += 1
-            packet.place = self._place
-            self._line.append(packet)
+        for place, packet in enumerate(packets, self._place + 1):
+            packet.place = place
+        self._place += len(packets)
+        self._line.extend(packets)
         self.length += sum([packet.count for packet in packets])
         self.size_bytes += sum([packet.size_bytes for packet in packets])
         self.wake()
@@ -473,7 +473,7 @@ class Mailbox:
     def count_failure(self, lease: Lease) -> int:
         """A message could not be processed. Returns how often that happened to it."""
         packet, index = lease.packet, lease.index
-        failures = packet.failures[index] = packet.failures.get(index, 0) + 1
+        failures = packet.count_failure(index)
         self._note_change(packet)
         return failures
 
@@ -492,7 +492,7 @@ class Mailbox:
         if packet.receive_by_ms:
             self._set_deadline(packet, packet.receive_by_ms)
         if wait is not None:
-            packet.waits[index] = wait
+            packet.keep_back(index, wait)
             self._note_change(packet)
             self.set_resume(wait.until_ms - wait.length_ms)
         self.wake()

@@ -264,7 +264,7 @@ class Outbox:
         origin, lane, sequence = self._node_id, outgoing.lane, outgoing.sequence.sequence
         for entry in entries:
             body = entry.body or b""
-            packet = QueuedPacket([], origin, lane, sequence, entry.number, outgoing.delivery, 1, len(body), [body])
+            packet = QueuedPacket((), origin, lane, sequence, entry.number, outgoing.delivery, 1, len(body), [body])
             self._inbox.put_local(outgoing.queue, packet, body, group)
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:

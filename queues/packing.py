@@ -233,7 +233,10 @@ class _Packer:
                 if stop == at and self._bodies:
                     self.close_run()
                     continue
-            if stop > at:
+            if at < stop < len(bodies) and not self._bodies:
+                self._put(bodies[at:stop], None)
+                at = stop
+            elif stop > at:
                 self._bodies += bodies[at:stop]
                 self._properties += [b""] * (stop - at)
                 self._room_bytes -= ends[stop] - ends[at]
@@ -243,16 +246,18 @@ class _Packer:
                 at += 1
 
     def close_run(self) -> None:
-        count = len(self._bodies)
-        if not count:
+        if not self._bodies:
             return
-        reach_by_ms, receive_by_ms = self._expiry
-        properties = self._properties if self._rich else None
-        body = _batch(self._bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms)
-        self.packed.append(Packed(body, count, count, reach_by_ms, self._asks))
-        self.ordinal += count
+        self._put(self._bodies, self._properties if self._rich else None)
         self._bodies, self._properties, self._rich, self._asks = [], [], False, False
         self._room_bytes = self._full_bytes
+
+    def _put(self, bodies: list[bytes], properties: list[bytes] | None) -> None:
+        """A batch is full."""
+        count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
+        body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms)
+        self.packed.append(Packed(body, count, count, reach_by_ms, self._asks))
+        self.ordinal += count
 
     def _add_fragments(self, body: bytes, properties: bytes, *, asks: bool) -> None:
         blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
@@ -290,7 +295,7 @@ def unpack(body: bytes) -> Unpacked:
         at += 2 * count
         is_alike = kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
         if is_alike and at + count * lengths[0] == len(body):
-            bodies = list(_alike(count, lengths[0]).unpack_from(body, at))
+            bodies = [body[at:]] if count == 1 else list(_alike(count, lengths[0]).unpack_from(body, at))
             return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None)
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:

@@ -1,7 +1,8 @@
 """A packet of messages in a queue of this node, and what has become of each of them."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from triack.base.errors import StoreDamaged
 from triack.queues.packing import Unpacked, unpack_pieces
@@ -20,8 +21,8 @@ class QueuedPacket:
         pieces: bodies of its rows; empty while only the disk has them.
         next_index: the first message that was never handed out; while a run is open, where that run began.
         acked: bit i is set when message i is done.
-        failures: how often message i was given back as failed.
-        waits: what keeps message i back, or did so last.
+        failures: how often message i was given back as failed; None as long as none was.
+        waits: what keeps message i back, or did so last; None as long as nothing did.
         redelivered: whether its messages may have been handed out before, in an earlier life of the process.
         place: where it stands in the queue; nothing else in the queue has that number, ever.
         sent_at_ms: wall clock of its sender.
@@ -29,7 +30,7 @@ class QueuedPacket:
         charged_bytes: what it counts for in quotas; 0 while it does not.
     """
 
-    keys: list[int]
+    keys: Sequence[int]
     origin: bytes
     lane: int
     sequence: int
@@ -40,8 +41,9 @@ class QueuedPacket:
     pieces: list[bytes]
     next_index: int = 0
     acked: int = 0
-    failures: dict[int, int] = field(default_factory=dict)
-    waits: dict[int, Wait] = field(default_factory=dict)
+    # Hardly any packet comes back, and two empty dictionaries for each of the others are work for the collector.
+    failures: dict[int, int] | None = None
+    waits: dict[int, Wait] | None = None
     redelivered: bool = False
     place: int = 0
     content: Unpacked | None = None
@@ -66,7 +68,7 @@ class QueuedPacket:
 
     def encode_progress(self) -> bytes:
         """What must survive a restart of a packet that is partly done."""
-        return json.dumps([hex(self.acked), self.failures, self.waits]).encode()
+        return json.dumps([hex(self.acked), self.failures or {}, self.waits or {}]).encode()
 
     def decode_progress(self, progress: bytes, now_ms: int) -> None:
         """Take what ``encode_progress`` wrote. Raises StoreDamaged."""
@@ -91,11 +93,25 @@ class QueuedPacket:
         while rest & 1:
             first, rest = first + 1, rest >> 1
         end = first + (rest & -rest).bit_length() - 1 if rest else self.count
-        return first, min((index for index in self.waits if first < index < end), default=end)
+        return first, min((index for index in self.waits or () if first < index < end), default=end)
+
+    def failures_of(self, index: int) -> int:
+        """How often a message was given back as failed."""
+        return self.failures.get(index, 0) if self.failures else 0
+
+    def count_failure(self, index: int) -> int:
+        """A message was given back as failed. Returns how often that happened to it."""
+        failures = self.failures_of(index) + 1
+        self.failures = {**(self.failures or {}), index: failures}
+        return failures
+
+    def keep_back(self, index: int, wait: Wait) -> None:
+        """A message has to wait."""
+        self.waits = {**(self.waits or {}), index: wait}
 
     def wait_of(self, index: int, now_ms: int) -> Wait | None:
         """What keeps a message back now."""
-        wait = self.waits.get(index)
+        wait = self.waits.get(index) if self.waits else None
         return wait if wait is not None and wait.until_ms > now_ms else None
 
 

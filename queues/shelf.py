@@ -202,7 +202,7 @@ class Shelf:
             return kept
         origin, lane, sequence, delivery, redelivered = self._streams[record.stream]
         return QueuedPacket(
-            keys=list(range(record.key, record.key + record.rows)),
+            keys=range(record.key, record.key + record.rows),
             origin=origin,
             lane=lane,
             sequence=sequence,
@@ -253,4 +253,4 @@ def _is_plain(packet: QueuedPacket) -> bool:
     keys = packet.keys
     if not keys or len(keys) > ROWS_MAX or packet.acked or packet.failures or packet.waits:
         return False
-    return len(keys) == 1 or keys == list(range(keys[0], keys[0] + len(keys)))
+    return len(keys) == 1 or list(keys) == list(range(keys[0], keys[0] + len(keys)))

@@ -81,7 +81,13 @@ def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
 
 
 def _follows(before: MessageRow, after: MessageRow) -> bool:
-    return after[:5] == (before.key + 1, before.origin, before.lane, before.sequence, before.number + 1)
+    return (
+        after.key == before.key + 1
+        and after.number == before.number + 1
+        and after.lane == before.lane
+        and after.sequence == before.sequence
+        and after.origin == before.origin
+    )
 
 
 def _runs(rows: Sequence[Row], follows: Callable[[Row, Row], bool]) -> Iterator[list[Row]]:

@@ -67,7 +67,7 @@ def frames_of(destination: str, bodies: Iterable[bytes]) -> list[tuple[bytes, li
 def message_of(header: Header, content: bytes, holder: Holder) -> Message:
     """A message as if it had come out of a queue of this process."""
     packet = QueuedPacket(
-        keys=[],
+        keys=(),
         origin=bytes.fromhex(header["origin"]),
         lane=0,
         sequence=0,

@@ -75,6 +75,19 @@ async def test_a_block_that_raises_gives_back_what_is_not_settled() -> None:
             assert [(it.redelivered, it.failures) for it in again] == [(True, 1), (True, 1), (False, 0)]
 
 
+async def test_single_messages_and_lists_out_of_one_packet_come_again_together() -> None:
+    """A list takes some of a packet, single messages those before and behind it: each is in the reader's hands."""
+    async with make() as node:
+        await fill(node, 6)
+        reader = node.receive("q", ack="manual")
+        taken = [await reader.get(WAIT), *await reader.get_many(2), await reader.get(WAIT), *await reader.get_many(1)]
+        assert numbers(taken) == [0, 1, 2, 3, 4]
+        taken[2].ack()
+        reader.close()
+        async with node.receive("q") as other:
+            assert numbers(await other.get_many()) == [0, 1, 3, 4, 5]
+
+
 async def test_by_hand_each_message_is_settled_for_itself() -> None:
     """In any order, and once: an old message of what came again changes nothing."""
     async with make(settings=quick(redelivery=triack.Redelivery(first_wait_s=0))) as node:

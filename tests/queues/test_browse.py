@@ -125,7 +125,7 @@ def test_what_leaves_while_it_is_fetched_is_left_out() -> None:
     node.restart()
     world.run(10 * MS)
     found = cut_page(sights_of(node.live.make_queue("q"), (), world.now_ms), 100)
-    bodies = fetched(node, Read("messages", found[1].keys))
+    bodies = fetched(node, Read("messages", list(found[1].keys)))
     for sight in found:
         sight.pieces = []
     assert [it.body for it in see(found, bodies)] == [b"2"]

@@ -23,7 +23,7 @@ def test_each_of_these_is_something_to_do(what: str) -> None:
     if what == "rows":
         group.commit.state["key"] = None
     elif what == "accepted":
-        group.arrivals.accepted[TRANSFER] = [(1, 1, 1)]
+        group.arrivals.accepted[TRANSFER] = [(1, 1, 1, 1)]
     elif what == "stored":
         group.arrivals.stored[object()] = [1]  # type: ignore[index]
     else:

@@ -1,5 +1,7 @@
 """Packets that wait for their first readers: in memory as far as there is room, and in order all the same."""
 
+import pytest
+
 from triack.base.delivery import Delivery
 from triack.queues.line import PACKET_BYTES, Cache, Line
 from triack.queues.queued_packet import QueuedPacket
@@ -18,12 +20,18 @@ class Waiting:
     def _note(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
         self.expiries[None if packet is None else packet.place] = at_ms
 
-    def put(self, places: range, *, express: bool = False, receive_by_ms: int = 0) -> None:
+    def put(self, places: range, *, express: bool = False, receive_by_ms: int = 0, together: bool = False) -> None:
+        packets: list[QueuedPacket] = []
         for place in places:
             delivery = Delivery.EXPRESS if express else Delivery.TRANSACTIONAL
             one = QueuedPacket([] if express else [place], b"o" * 16, 1, 1, place, delivery, 1, len(BODY), [BODY])
             one.place, one.receive_by_ms = place, receive_by_ms
-            self.line.append(one)
+            packets.append(one)
+        if together:
+            self.line.extend(packets)
+        else:
+            for one in packets:
+                self.line.append(one)
 
     def read(self) -> list[int]:
         """The places of all that waits, as a reader comes to it."""
@@ -53,6 +61,21 @@ def test_express_packets_do_not_overtake_what_is_on_the_disk() -> None:
         waiting.put(range(start, start + 9))
         waiting.put(range(start + 9, start + 10), express=True)
     assert waiting.read() == list(range(1, 1_001))
+
+
+@pytest.mark.parametrize("room", [0, 5, 1_000])
+@pytest.mark.parametrize("express", [False, True])
+def test_what_comes_together_waits_as_if_it_came_one_by_one(room: int, express: bool) -> None:
+    """In memory, on the disk or in part on both, and whether it expires or not."""
+    one_by_one, together = (Waiting(limit_bytes=room * (PACKET_BYTES + 100)) for _ in range(2))
+    for start, receive_by_ms in ((1, 0), (4, 70), (8, 0), (300, 0), (600, 9)):
+        for waiting in (one_by_one, together):
+            places = range(start, start + 3 if start < 300 else start + 280)
+            waiting.put(places, express=express, receive_by_ms=receive_by_ms, together=waiting is together)
+        assert together.line.cached_bytes == one_by_one.line.cached_bytes
+    assert together.expiries == one_by_one.expiries
+    assert together.read() == one_by_one.read()
+    assert (together.line.cached_bytes, together.cache.used_bytes) == (0, 0)
 
 
 def test_one_queue_leaves_memory_to_others() -> None:

@@ -4,6 +4,7 @@ import tracemalloc
 from dataclasses import fields, replace
 from itertools import count
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,9 +33,12 @@ def shelf_of(packets: list[QueuedPacket]) -> Shelf:
     return shelf
 
 
-def plain(packets: list[QueuedPacket]) -> list[dict[str, object]]:
-    """What packets say."""
-    return [{field.name: getattr(one, field.name) for field in fields(QueuedPacket)} for one in packets]
+def plain(packets: list[QueuedPacket]) -> list[dict[str, Any]]:
+    """What packets say: no failures are none, and keys are keys, however they are kept."""
+    said = [{field.name: getattr(one, field.name) for field in fields(QueuedPacket)} for one in packets]
+    return [
+        {**one, "keys": list(one["keys"]), **{name: one[name] or {} for name in ("failures", "waits")}} for one in said
+    ]
 
 
 def take_all(shelf: Shelf) -> list[QueuedPacket]:
@@ -57,8 +61,8 @@ packets = st.builds(
     size_bytes=st.integers(0, 2**32 - 1),
     pieces=st.just([]),
     acked=st.sampled_from([0, 0, 4]),
-    failures=st.sampled_from([{}, {2: 1}]),
-    waits=st.sampled_from([{}, {1: Wait(5, 2, keep_order=True)}]),
+    failures=st.sampled_from([None, {2: 1}]),
+    waits=st.sampled_from([None, {1: Wait(5, 2, keep_order=True)}]),
     redelivered=st.booleans(),
     sent_at_ms=numbers,
     receive_by_ms=numbers,
