@@ -218,8 +218,13 @@ class OutgoingSequence:
         entry.whole = whole
         self._whole = None if entry.messages else whole
 
-    def handle_sent(self, run: list[Entry], now_ns: int, *, packet: int = 0) -> None:
-        """The entries that ``peek_run`` returned were handed to a session, which numbered them from ``packet`` on."""
+    def handle_sent(self, run: list[Entry], now_ns: int, *, packet: int = 0) -> list[int]:
+        """The entries that ``peek_run`` returned were handed to a session, which numbered them from ``packet`` on.
+
+        Returns:
+            The numbers that it gave to those of them that it had before: the destination may answer the new ones alone.
+        """
+        before = [entry.packet for entry in run if entry.packet]
         for number, entry in enumerate(run, packet):
             self._to_send.popleft()
             _move(entry, EntryEvent.SENT)
@@ -229,6 +234,7 @@ class OutgoingSequence:
         self.start.handle_sent()
         if FREED_BY[self.delivery] is Ack.ORDER:
             self.tier.handle_sent(now_ns)
+        return before
 
     def handle_session_ack(self, entries: Iterable[Entry]) -> list[Entry]:
         """The next hop has these packets, or says of one that it refused that this is known.

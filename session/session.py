@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from triack.base.checks import DATAGRAM_MAX_BYTES
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
@@ -313,8 +313,9 @@ class Session:
         self.answering.session_ack.handle_settled(numbers)
 
     def handle_freed(self, numbers: list[int]) -> None:
-        """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
+        """The owner needs no store acks any more for these packets, sent or not. A session that drains may close."""
         self._store_wait.forget(numbers)
+        self.window.handle_freed(numbers)
         if not self._store_wait:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
             self._close_if_drained()
@@ -379,11 +380,8 @@ class Session:
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         self.idle.handle_packet(now_ns)
         self.sizing.handle_departed(now_ns)
-        durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1]
-        if durable:
-            self._store_wait.add(durable)
-            if not self._timers.runs(Timer.STORE_ACK_LIMIT):
-                self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
+        if self._store_wait.add(run) and not self._timers.runs(Timer.STORE_ACK_LIMIT):
+            self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self._store_wait.timeout_ns)
         if not self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self._ack_timeout_ns)
         self._arm_probe(now_ns)

@@ -438,6 +438,18 @@ def test_a_packets_number_in_a_session_ends_with_the_session() -> None:
     assert [entry.packet for entry in out.handle_order_ack(out.sequence, 2, 0)] == [0, 0]
 
 
+def test_what_leaves_again_in_one_session_says_which_number_it_had() -> None:
+    """The destination may answer the new one alone."""
+    out = make(3)
+    run = out.peek_run(3)
+    assert out.handle_sent(run, 0, packet=7) == []
+    out.remove(run[0])
+    again = out.peek_run(3)
+    assert again == run[1:2]
+    assert out.handle_sent(again, 0, packet=10) == [8]
+    assert [entry.packet for entry in run[1:]] == [10, 9]
+
+
 # ---- the states of an entry
 
 NEXT = {
