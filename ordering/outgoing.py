@@ -219,8 +219,13 @@ class OutgoingSequence:
         entry.whole = whole
         self._whole = None if entry.messages else whole
 
-    def handle_sent(self, run: list[Entry], now_ns: int, *, packet: int = 0) -> None:
-        """The entries that ``peek_run`` returned were handed to a session, which numbered them from ``packet`` on."""
+    def handle_sent(self, run: list[Entry], now_ns: int, *, packet: int = 0) -> list[int]:
+        """The entries that ``peek_run`` returned were handed to a session, which numbered them from ``packet`` on.
+
+        Returns:
+            The numbers that it gave to those of them that it had before: the destination may answer the new ones alone.
+        """
+        before = [entry.packet for entry in run if entry.packet]
         for number, entry in enumerate(run, packet):
             self._to_send.popleft()
             _move(entry, EntryEvent.SENT)
@@ -230,6 +235,7 @@ class OutgoingSequence:
         self.start.handle_sent()
         if FREED_BY[self.delivery] is Ack.ORDER:
             self.tier.handle_sent(now_ns)
+        return before
 
     def handle_session_ack(self, entries: Iterable[Entry]) -> list[Entry]:
         """The next hop has these packets, or says of one that it refused that this is known.
@@ -451,21 +457,25 @@ class OutgoingSequence:
 
     def _free(self, entries: list[Entry]) -> list[Entry]:
         """The ack that frees their class covers packets. Returns what leaves: of each message all packets, or none."""
-        fresh = [entry for entry in entries if entry.state not in _COVERED]
-        self.start.handle_taken(len(fresh))
-        freed: list[Entry] = []
-        for entry in fresh:
+        taken, freed = 0, []
+        for entry in entries:
+            # What has left twice in one session is covered twice, by one ack.
+            if entry.state in _COVERED:
+                continue
+            taken += 1
             whole = entry.whole
             if whole is None:
+                self._drop(entry)
                 freed.append(entry)
                 continue
             whole.unacked.discard(entry.number)
             if whole.unacked:
                 _move(entry, EntryEvent.ACKED)
-            else:
-                freed += whole.entries
-        for done in freed:
-            self._drop(done)
+                continue
+            for part in whole.entries:
+                self._drop(part)
+            freed += whole.entries
+        self.start.handle_taken(taken)
         return freed
 
     def _end(self, entries: list[Entry], event: EntryEvent) -> None:

@@ -444,18 +444,11 @@ class Handshakes:
             self.peers.learn(proved, peer.address, commit)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
-        """A node that connects again by the same name has lost its older session; one that restarted, all."""
+        """A node that connects although it had a session has lost that; one that restarted, all."""
         for older in self.with_peer(newer.peer_id):
             if older is newer or older.session.is_closed:
                 continue
-            dead = older.peer_start != newer.peer_start
-            replaced = (
-                older.is_open
-                and not older.session.initiator
-                and not newer.session.initiator
-                and older.own.dialled == newer.own.dialled
-            )
-            if dead or replaced:
+            if older.peer_start != newer.peer_start or _has_lost(older, newer):
                 self._close(older, CloseReason.SUPERSEDED, now_ns)
 
     def _end_oldest(self, conversation: Conversation, now_ns: int) -> None:
@@ -576,3 +569,13 @@ class Handshakes:
     def take_vouching(self) -> tuple[list[Vouch], list[Release]]:
         """Streams that have an open conversation now, and those that have none any more."""
         return self._index.vouching.take()
+
+
+def _has_lost(older: Conversation, newer: Conversation) -> bool:
+    """Whether a peer that has opened the newer one cannot have the older one any more."""
+    if newer.session.initiator or not older.is_open:
+        return False
+    if not older.session.initiator:
+        return older.own.dialled == newer.own.dialled
+    # Who has proved to be this peer has no other name for us. If both called at once ours carries something by now.
+    return newer.channel.peer != "" and not older.session.window.unacked

@@ -160,7 +160,8 @@ class Transmitter:
                 link.end_turn(outgoing)
                 break
             packet = session.send_packets(outgoing.delivery, *self._outbox.contents_of(outgoing, run))
-            sequence.handle_sent(run, now_ns, packet=packet)
+            if before := sequence.handle_sent(run, now_ns, packet=packet):
+                session.handle_freed(before)
             link.handle_given(outgoing, len(run))
             left -= len(run)
         self._outbox.handle_handed_over(outgoing)

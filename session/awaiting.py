@@ -5,7 +5,6 @@ of life puts that off; store acks have a limit of their own, as a disk may hang 
 and how often, is ``probing``.
 """
 
-from triack.base.delivery import DURABLE
 from triack.base.ranges import Range
 from triack.session.answering import Answering
 from triack.session.departing import Departing
@@ -73,11 +72,8 @@ class Awaiting:
 
     def handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         """Packets leave."""
-        durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1]
-        if durable:
-            self.store_wait.add(durable)
-            if not self._timers.runs(Timer.STORE_ACK_LIMIT):
-                self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self.store_wait.timeout_ns)
+        if self.store_wait.add(run) and not self._timers.runs(Timer.STORE_ACK_LIMIT):
+            self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self.store_wait.timeout_ns)
         if not self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
         self.arm_probe(now_ns)

@@ -97,6 +97,7 @@ class SessionPacket:
         number: the session's own; it stays the same however often the packet is sent.
         context: the caller's own; it comes back with the acks.
         asks: which of its acks the caller wants at once, an ``Ask``.
+        is_freed: whether the caller needed no store ack of it any more before it was sent first.
         size_bytes: of a datagram that carries nothing else.
         sends: how often it was sent.
         order: its place among all sendings of the session, the last time.
@@ -114,6 +115,7 @@ class SessionPacket:
     order: int = 0
     sent_at_ns: int = 0
     sending: Any = None
+    is_freed: bool = False
 
     def normalize(self) -> None:
         """For searches that keep the clock still: whether it was sent once or more often is all that is asked."""
@@ -243,6 +245,12 @@ class SendWindow:
         for sent in pushed:
             self._packets[sent.number] = sent
         return pushed
+
+    def handle_freed(self, numbers: list[int]) -> None:
+        """The caller needs no store acks of these any more; what is queued is sent all the same, and waits for none."""
+        for number in numbers:
+            if number > self.highest_sent:
+                self._packets[number].is_freed = True
 
     def peek(self) -> SessionPacket | None:
         """The packet that goes next: lost ones first, or None."""

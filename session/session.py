@@ -317,8 +317,9 @@ class Session:
         self.answering.session_ack.handle_rejections_known(numbers)
 
     def handle_freed(self, numbers: list[int]) -> None:
-        """The owner needs no store acks any more for these packets that we sent. A session that drains may close."""
+        """The owner needs no store acks any more for these packets, sent or not. A session that drains may close."""
         self._awaiting.handle_freed(numbers)
+        self.window.handle_freed(numbers)
         self._close_if_drained()
 
     def handle_timer(self, now_ns: int) -> None:

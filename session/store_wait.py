@@ -4,11 +4,13 @@ Promise: a durable packet that was sent is reported stored once, when a store ac
 closes.
 
 The session ack frees room in the window; it does not end this wait ([MS-MQQB] 3.1.5.5: what is received and not yet
-stored stays). The owner may end it with ``forget``, when another acknowledgement says as much.
+stored stays). The owner may end it with ``forget``, when another acknowledgement says as much, or the packet has left
+again under another number: its peer may answer the new one alone.
 """
 
 from itertools import takewhile
 
+from triack.base.delivery import DURABLE
 from triack.base.ranges import Range
 from triack.base.units import MS
 from triack.session.policy import Policy
@@ -52,10 +54,12 @@ class StoreWait:
         policy, adaptive_ns = self._policy, TIMEOUT_PROBES * self._delay.probe_ns
         return min(max(adaptive_ns, policy.store_ack_timeout_min_ns), policy.store_ack_timeout_max_ns)
 
-    def add(self, packets: list[SessionPacket]) -> None:
-        """Durable packets were sent for the first time."""
-        for packet in packets:
-            self._packets[packet.number] = packet
+    def add(self, run: list[SessionPacket]) -> bool:
+        """Packets leave: what is durable and was not sent before waits from now on. Returns whether any does."""
+        durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1 and not sent.is_freed]
+        for sent in durable:
+            self._packets[sent.number] = sent
+        return bool(durable)
 
     def forget(self, numbers: list[int]) -> None:
         """Nobody wants to hear of these any more."""

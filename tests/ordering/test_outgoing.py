@@ -438,6 +438,18 @@ def test_a_packets_number_in_a_session_ends_with_the_session() -> None:
     assert [entry.packet for entry in out.handle_order_ack(out.sequence, 2, 0)] == [0, 0]
 
 
+def test_what_leaves_again_in_one_session_says_which_number_it_had() -> None:
+    """The destination may answer the new one alone."""
+    out = make(3)
+    run = out.peek_run(3)
+    assert out.handle_sent(run, 0, packet=7) == []
+    out.remove(run[0])
+    again = out.peek_run(3)
+    assert again == run[1:2]
+    assert out.handle_sent(again, 0, packet=10) == [8]
+    assert [entry.packet for entry in run[1:]] == [10, 9]
+
+
 # ---- the states of an entry
 
 NEXT = {
@@ -535,6 +547,17 @@ def test_nothing_frees_what_was_rejected(delivery: Delivery) -> None:
     for number in (2, 3, 4):
         out.remove(out.entries[number])
     assert freed_by(out, 5) == [5]
+
+
+@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
+def test_an_ack_that_covers_a_packet_twice_frees_it_once(delivery: Delivery) -> None:
+    """It has left twice in one session, under two numbers."""
+    out = make(2, delivery)
+    send(out)
+    first, second = out.entries[1], out.entries[2]
+    handle = out.handle_session_ack if delivery is Delivery.EXPRESS else out.handle_store_ack
+    assert handle([first, second, first]) == [first, second]
+    assert not out.entries
 
 
 @pytest.mark.parametrize("delivery", Delivery)

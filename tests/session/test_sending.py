@@ -312,6 +312,16 @@ def test_a_run_has_no_more_than_the_pacer_lets_go_but_for_its_first_packet() -> 
     assert [len(window.next_run(UNBOUNDED_BYTES, credit)) for credit in (399, 400, 5)] == [3, 4, 1]
 
 
+def test_what_is_freed_before_it_leaves_is_known_by_then() -> None:
+    """What has left is the store wait's affair."""
+    window = make()
+    first = send(window, 1)
+    second, third = push(window, 2)
+    window.handle_freed([1, 3])
+    assert [packet.is_freed for packet in (*first, second, third)] == [False, False, True]
+    assert window.peek() is second
+
+
 def test_what_is_queued_awaits_no_ack() -> None:
     """Only what has left does, lost or not."""
     window = make(64)

@@ -8,10 +8,9 @@ from triack.session.settings import SessionSettings
 from triack.session.store_wait import StoreWait
 
 
-def sent(number: int, at_ns: int = 0, sends: int = 1) -> SessionPacket:
-    """A durable packet on its way."""
-    state = PacketState.IN_FLIGHT
-    packet = SessionPacket(number, Delivery.RECOVERABLE, b"", None, False, 100, state, sends, sent_at_ns=at_ns)
+def sent(number: int, at_ns: int = 0, delivery: Delivery = Delivery.RECOVERABLE) -> SessionPacket:
+    """A packet that leaves for the first time."""
+    packet = SessionPacket(number, delivery, b"", None, False, 100, PacketState.IN_FLIGHT, sends=1, sent_at_ns=at_ns)
     packet.order = number
     return packet
 
@@ -46,6 +45,17 @@ def test_what_is_forgotten_is_waited_for_no_more() -> None:
     assert not wait
 
 
+def test_only_durable_packets_wait_and_only_from_the_first_time_that_they_leave() -> None:
+    """What was freed before it left never does."""
+    again, freed, express = sent(1), sent(2), sent(3, delivery=Delivery.EXPRESS)
+    again.sends, freed.is_freed = 2, True
+    wait = StoreWait(Policy.of(SessionSettings()))
+    assert not wait.add([again, freed, express])
+    assert not wait
+    assert wait.add([express, sent(4)])
+    assert numbers(wait.handle_ack(9, [], 0)) == [4]
+
+
 def test_the_timeout_and_the_probe_adapt_to_the_disk() -> None:
     """A first sample R makes a probe time of 3 R: eight of them are the timeout, two the wait before asking."""
     wait = waiting(sent(1, at_ns=SECOND))
@@ -66,7 +76,9 @@ def test_a_fast_disk_is_not_asked_all_the_time() -> None:
 
 def test_a_packet_that_was_sent_twice_tells_nothing_of_the_disk() -> None:
     """Nobody knows which sending it was."""
-    wait = waiting(sent(1, sends=2))
+    packet = sent(1)
+    wait = waiting(packet)
+    packet.sends = 2
     before_ns = wait.probe_ns
     wait.handle_ack(1, [], 50 * SECOND)
     assert wait.probe_ns == before_ns
@@ -81,8 +93,9 @@ def test_a_fixed_timeout_does_not_adapt() -> None:
 
 def test_for_a_search_waits_and_order_are_forgotten_and_packets_are_not() -> None:
     """That a packet was sent again is kept, how often is not."""
-    first, second = sent(1, sends=5), sent(2)
+    first, second = sent(1), sent(2)
     wait = waiting(first, second, sent(3))
+    first.sends = 5
     wait.handle_ack(0, [(3, 3)], 50 * SECOND)
     wait.normalize()
     wait.forget_order()

@@ -116,6 +116,23 @@ def test_who_has_moved_is_told_at_its_new_address() -> None:
     assert b.read_all("q") == numbered(0, 3)
 
 
+@pytest.mark.plain
+def test_what_a_peer_closed_unheard_is_closed_when_it_opens_another() -> None:
+    """Its answer need not wait for the ack timeout of the session that is dead."""
+    world, a, b = couple()
+    a.send(b, "q", b"hello")
+    world.run(2 * SECOND)
+    world.cut(a, b)
+    b.send(a, "questions", b"?")
+    assert world.run(20 * SECOND, lambda: b.live.closes.total() > 0)
+    assert not reasons(a)
+    world.heal()
+    assert world.run(SECOND, lambda: a.length("questions") == 1)
+    a.send(b, "answers", b"!")
+    assert world.run(100 * MS, lambda: b.length("answers") == 1)
+    assert reasons(a) == ["superseded"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.plain
 def test_a_peer_that_lives_is_asked_ever_more_rarely(kind: str) -> None:

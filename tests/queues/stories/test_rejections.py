@@ -78,6 +78,32 @@ def test_each_message_is_delivered_or_a_dead_letter(
     assert a.live.closes.total() == b.live.closes.total() == 0
 
 
+@pytest.mark.plain
+def test_nothing_waits_for_the_store_ack_of_what_left_again() -> None:
+    """A fragment that came too early leaves again when the message before it was refused: that one is answered."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a = world.node("a")
+    b = world.node("b", NodeSettings(limits=Limits(Quota(100, 300_000, "reject"))))
+    a.send(b, "q", *[bytes([number]) * 100_000 for number in range(12)])
+    world.run(60 * SECOND)
+    assert len(b.read_all("q")) == 3
+    assert a.live.closes.total() == b.live.closes.total() == 0
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+@pytest.mark.plain
+def test_nothing_waits_for_the_store_ack_of_what_was_refused_before_it_left(delivery: Delivery) -> None:
+    """A fragment was refused, and the session had those behind it: what comes after the next message is passed over."""
+    world = World(1, Faults(delay_ns=50 * MS, jitter_ns=20 * MS))
+    a = world.node("a")
+    b = world.node("b", NodeSettings(limits=Limits(Quota(size_bytes=50_000))))
+    bodies = numbered(0, 10, 3_000)
+    a.send(b, "q", b"x" * 100_000, *bodies, delivery=delivery)
+    world.run(60 * SECOND)
+    assert sorted(b.read_all("q")) == bodies
+    assert a.live.closes.total() == b.live.closes.total() == 0
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_session_ack_overtakes_the_refusal_of_an_express_message(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Whatever is lost, and in whatever order the rest comes: what was refused is never told as received."""
