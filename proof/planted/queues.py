@@ -261,9 +261,10 @@ def _comes_last(patch: Patch) -> None:
     def late(self: Mailbox, now_ms: int) -> Run | None:
         if self._line.first() is None:
             return next_run(self, now_ms)
-        again, self._again = self._again, []
+        returned = self._returned
+        coming, returned.coming = returned.coming, []
         run = next_run(self, now_ms)
-        self._again = again
+        returned.coming = coming
         return run
 
     patch.setattr(Mailbox, "_next_run", late)
