@@ -215,7 +215,7 @@ class Steering:
 
     async def _purge_outgoing(self, queues: list[OutgoingQueue]) -> int:
         await self._port.commit()
-        purged = {outgoing: self._engine.outbox.purge(outgoing) for outgoing in queues}
+        purged = {outgoing: self._engine.outbox.giving_up.purge(outgoing) for outgoing in queues}
         self._port.wake()
         while any(entry.number in it.sequence.entries for it, entries in purged.items() for entry in entries):
             self._port.check_alive()

@@ -517,7 +517,7 @@ class Engine:
 
     def _start_job(self, effects: list[Effect], now_ns: int) -> None:
         """Give the store its next job, unless it has one; what the job changes is on record before."""
-        self.outbox.note_given_up(now_ns)
+        self.outbox.giving_up.note(now_ns)
         jobs = self.jobs
         if self.failure is not None or jobs.running is not None:
             return

@@ -78,7 +78,7 @@ class Jobs:
         return self._lazy_until_ns if self.running is None else None
 
     def _next(self, now_ns: int, now_ms: int, *, at_once: bool) -> Job | None:
-        self._outbox.dead_letter_given_up(self.group, now_ms)
+        self._outbox.giving_up.dead_letter(self.group, now_ms)
         self._inbox.expiry.dead_letter_expired(now_ns, self.group)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:

@@ -13,7 +13,6 @@ is given back with a ``Wait`` comes no earlier than that ends, and nothing young
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from heapq import heapify, heappop, heappush
 from heapq import merge as merge_sorted
 from itertools import groupby, takewhile
 
@@ -27,6 +26,7 @@ from triack.queues.partials import Partial, Partials, StreamKey
 from triack.queues.queued_packet import Lease, QueuedPacket, bits_of, indices_of, merge
 from triack.queues.quotas import NO_LIMIT, Account, Fill, Quota
 from triack.queues.redelivery import Wait
+from triack.queues.returned import Returned
 from triack.queues.run import Run
 
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
@@ -114,13 +114,12 @@ class Mailbox:
     """
 
     __slots__ = (
-        "_again",
         "_changed",
         "_line",
         "_notices",
         "_orphans",
-        "_passed",
         "_place",
+        "_returned",
         "_run",
         "_runs",
         "fetching",
@@ -147,8 +146,7 @@ class Mailbox:
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
         self._line = Line(notices.cache, self._set_deadline)
-        self._again: list[tuple[int, int, QueuedPacket]] = []
-        self._passed: list[tuple[int, int, int, QueuedPacket]] = []
+        self._returned = Returned()
         self._run: Run | None = None
         self._runs: list[Run] = []
         self.partials = Partials()
@@ -318,9 +316,8 @@ class Mailbox:
     @property
     def oldest_ms(self) -> int | None:
         """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
-        waiting = [packet for _, _, packet in self._again[:1]] + [packet for _, _, _, packet in self._passed]
         first = self._line.first()
-        waiting += [first] if first else []
+        waiting = self._returned.oldest() + ([first] if first else [])
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def wake(self) -> None:
@@ -381,16 +378,13 @@ class Mailbox:
         return run
 
     def _next_run(self, now_ms: int) -> Run | None:
-        while self._passed and self._passed[0][0] <= now_ms:
-            heappush(self._again, heappop(self._passed)[1:])
-        if self._again or self._passed:
+        returned = self._returned
+        if returned.coming or returned.passed:
+            returned.handle_time(now_ms)
             self.set_resume(now_ms)
-        if self._again:
-            _, index, back = self._again[0]
-            if back.wait_of(index, now_ms) is not None:
-                return None
-            heappop(self._again)
-            return Run(back, index, index + 1, redelivered=True)
+            if returned.coming:
+                found = returned.pop(now_ms)
+                return None if found is None else Run(found[0], found[1], found[1] + 1, redelivered=True)
         while (packet := self._line.first()) is not None:
             if not packet.pieces:
                 return None
@@ -403,18 +397,11 @@ class Mailbox:
             else:
                 # It has waited since before a restart.
                 packet.next_index = first + 1
-                self._put_aside(packet, first, wait)
+                self._returned.put(packet, first, wait)
                 if wait.keep_order:
                     self.set_resume(now_ms)
                     return None
         return None
-
-    def _put_aside(self, packet: QueuedPacket, index: int, wait: Wait | None) -> None:
-        """Keep a message until it comes again: before anything younger, unless younger ones may pass it."""
-        if wait is None or wait.keep_order:
-            heappush(self._again, (packet.place, index, packet))
-        else:
-            heappush(self._passed, (wait.until_ms, packet.place, index, packet))
 
     def end_run(self) -> None:
         """Let nobody draw from the open run any more; what was not drawn stays in the queue."""
@@ -426,7 +413,7 @@ class Mailbox:
         if run.first < packet.next_index:
             # It was one that came back: the packet itself has been read beyond it.
             if run.next == run.first:
-                heappush(self._again, (packet.place, run.first, packet))
+                self._returned.put(packet, run.first, None)
             return
         packet.next_index = run.next
         if run.next == packet.count:
@@ -488,7 +475,7 @@ class Mailbox:
         if packet.acked >> index & 1:
             return
         self.end_run()
-        self._put_aside(packet, index, wait)
+        self._returned.put(packet, index, wait)
         if packet.receive_by_ms:
             self._set_deadline(packet, packet.receive_by_ms)
         if wait is not None:
@@ -499,12 +486,7 @@ class Mailbox:
 
     def set_resume(self, now_ms: int) -> None:
         """Let the listeners be told when the next wait ends."""
-        ends = [item[0] for item in self._passed[:1]]
-        if self._again:
-            _, index, packet = self._again[0]
-            wait = packet.wait_of(index, now_ms)
-            ends += [] if wait is None else [wait.until_ms]
-        self._notices.resuming.set(self, min(ends, default=None))
+        self._notices.resuming.set(self, self._returned.resume_ms(now_ms))
 
     # ---- steering
 
@@ -523,15 +505,14 @@ class Mailbox:
             Packets and indices; to be gone through before anything else happens to the queue.
         """
         self.end_run()
-        back = [(place, index, packet) for place, index, packet in self._again]
-        back += [(place, index, packet) for _, place, index, packet in self._passed]
+        back = sorted(self._returned.messages)
         waiting = (
             (packet.place, index, packet)
             for packet in self._line.walk(after[0])
             for index in range(packet.next_index, packet.count)
             if not packet.acked >> index & 1
         )
-        return ((packet, at) for place, at, packet in merge_sorted(sorted(back), waiting) if (place, at) > after)
+        return ((packet, at) for place, at, packet in merge_sorted(back, waiting) if (place, at) > after)
 
     def withdraw(self, wanted: Collection[tuple[int, int]]) -> list[Lease]:
         """Take out for good what still waits of these places and indices, in order, as if it had been acknowledged."""
@@ -550,16 +531,9 @@ class Mailbox:
 
     def _forget_done(self) -> None:
         """What was taken out is not to be handed out, nor fetched from the disk."""
-        self._keep_back(lambda packet, index: not packet.acked >> index & 1)
+        self._returned.keep(lambda packet, index: not packet.acked >> index & 1)
         self._line.remove_done()
         self.wake()
-
-    def _keep_back(self, keeps: Callable[[QueuedPacket, int], bool]) -> None:
-        """Of what came back, keep only some."""
-        self._again = [item for item in self._again if keeps(item[2], item[1])]
-        self._passed = [item for item in self._passed if keeps(item[3], item[2])]
-        heapify(self._again)
-        heapify(self._passed)
 
     # ---- expiring
 
@@ -582,12 +556,10 @@ class Mailbox:
             if self._line.remove(packet):
                 expired[packet] = bits_of(range(packet.next_index, packet.count)) & ~packet.acked
                 packet.next_index = packet.count
-        back = [(packet, index) for _, index, packet in self._again]
-        back += [(packet, index) for _, _, index, packet in self._passed]
-        for packet, index in back:
+        for _, index, packet in self._returned.messages:
             if packet in expired:
                 expired[packet] |= 1 << index
-        self._keep_back(lambda packet, _: packet not in expired)
+        self._returned.keep(lambda packet, _: packet not in expired)
         self.wake()
         return {packet: indices_of(bits) for packet, bits in expired.items()}
 

@@ -6,10 +6,9 @@ after the acknowledgement that frees its class, or together with its arrival in 
 Only what something happened to is looked at: whoever changes an outgoing queue calls ``_look_at`` afterwards.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby
 from operator import attrgetter
 
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
@@ -24,14 +23,14 @@ from triack.queues.arrival_records import Record
 from triack.queues.deadlines import Deadlines
 from triack.queues.departure_records import DepartureRecords
 from triack.queues.expiry import LETTERS_MAX
-from triack.queues.given_up import GivenUp
+from triack.queues.giving_up import GivingUp
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox
 from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
 from triack.queues.ordinals import Ordinals
 from triack.queues.outgoing_queue import OutgoingQueue, Row
-from triack.queues.packing import Outgoing, Unpacked
+from triack.queues.packing import Outgoing
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
 
@@ -45,7 +44,6 @@ FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 """The same for large packets: two windows of the largest, and little beside ``body_cache_bytes``."""
 
 _OUTGOING_OF = attrgetter("outgoing")
-_GIVEN_UP = (EntryState.GIVEN_UP, EntryState.REJECTED)
 
 
 @dataclass(slots=True)
@@ -74,6 +72,7 @@ class Outbox:
         links: by peer.
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
+        giving_up: what is sent no more, until its letters are made.
     """
 
     def __init__(
@@ -104,10 +103,9 @@ class Outbox:
         self._ordinals = Ordinals(incarnation)
         self._unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
-        self._given_up: deque[GivenUp] = deque()
-        self._unnoted: list[GivenUp] = []
         self._deadlines = Deadlines[OutgoingQueue | Link]()
         self.keys = AcceptedKeys(settings.keys)
+        self.giving_up = GivingUp(node_id, self._records, self.keys, inbox.put_dead_letter)
 
     # ---- starting
 
@@ -380,13 +378,7 @@ class Outbox:
         entry = outgoing.sequence.entries.get(number)
         if entry is None or entry.state is EntryState.REJECTED:
             return
-        entries = outgoing.sequence.message_of(entry)
-        # One that has expired before is on its way to the dead-letter queue already; now it is known not to have come.
-        is_new = entry.state is not EntryState.GIVEN_UP
-        outgoing.sequence.reject(entries)
-        if is_new:
-            self._put_given_up(GivenUp(outgoing, entries, reason))
-        self._forget_sent(outgoing, entries)
+        self._forget_sent(outgoing, self.giving_up.reject(outgoing, entry, reason))
 
     def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool) -> None:
         """The destination has no room for a stream, or has some again."""
@@ -462,7 +454,7 @@ class Outbox:
         for outgoing in link.queues:
             if lost and self._settings.reconnect.after_session_lost == "hand back":
                 for entry in outgoing.sequence.unconfirmed():
-                    self._give_up(outgoing, entry, DeadReason.SESSION_LOST)
+                    self.giving_up.give_up(outgoing, entry, DeadReason.SESSION_LOST)
             outgoing.sequence.handle_session_closed(idle=link.idle, untaken=untaken)
             self._look_at(outgoing)
 
@@ -478,70 +470,14 @@ class Outbox:
             if again := key.sequence.handle_timer(now_ns):
                 self._records.resend(key, again, now_ns)
             for entry in key.poll_expired(now_ms, LETTERS_MAX):
-                self._give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
+                self.giving_up.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 
     def give_up(self, link: Link, reason: str) -> None:
         """Nothing that waits for that peer can ever be delivered."""
         for outgoing in link.queues:
             for entry in list(outgoing.sequence.entries.values()):
-                self._give_up(outgoing, entry, reason)
-
-    def purge(self, outgoing: OutgoingQueue) -> list[Entry]:
-        """Send nothing more of what waits in an outgoing queue. Returns the packets, which become dead letters."""
-        entries = [entry for entry in outgoing.sequence.entries.values() if entry.state not in _GIVEN_UP]
-        for entry in entries:
-            self._give_up(outgoing, entry, DeadReason.PURGED)
-        return entries
-
-    def _give_up(self, outgoing: OutgoingQueue, entry: Entry, reason: str) -> None:
-        """Send the message that a packet is part of no more; it becomes a dead letter when its bodies are here."""
-        # It stays in its sequence until the letter is on disk: should this process die before, it must still be there.
-        if entry.state not in _GIVEN_UP:
-            entries = outgoing.sequence.message_of(entry)
-            outgoing.sequence.give_up(entries)
-            self._put_given_up(GivenUp(outgoing, entries, reason))
-
-    def _put_given_up(self, item: GivenUp) -> None:
-        self._given_up.append(item)
-        self._unnoted.append(item)
-
-    def note_given_up(self, now_ns: int) -> None:
-        """Write down what is sent no more, before a session passes it over, or a commit has its letter."""
-        if not self._unnoted:
-            return
-        given_up, self._unnoted = self._unnoted, []
-        for item in given_up:
-            # What came with the end of a session may have freed what was given up at that end.
-            if not item.is_freed:
-                self._records.removed(item, now_ns)
-
-    def dead_letter_given_up(self, group: GroupCommit, now_ms: int) -> None:
-        """Put given-up messages into the dead-letter queue, with the next commit, in order, as far as bodies came."""
-        letters = 0
-        while self._given_up and letters < LETTERS_MAX:
-            item = self._given_up[0]
-            if not (item.is_freed or item.is_here):
-                break
-            self._given_up.popleft()
-            if item.is_freed:
-                continue
-            content = item.open()
-            letters += len(content.bodies)
-            self._dead_letter(item, content, group, now_ms)
-
-    def _dead_letter(self, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
-        outgoing, entries = item.outgoing, item.entries
-        added = item.properties
-        for index, body in enumerate(content.bodies):
-            properties = {**(content.properties[index] if content.properties else {}), **added}
-            letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
-            self._inbox.put_dead_letter(letter, self._node_id, ordinal, now_ms, group)
-            self.keys.handle_dead(ordinal, item.reason, group.commit)
-        if outgoing.durable:
-            span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
-            group.commit.outgoing_deletes.append(span)
-        group.departures.dead_lettered.append((outgoing, entries, item.reason))
+                self.giving_up.give_up(outgoing, entry, reason)
 
     def _remove_dead_lettered(self, group: GroupCommit) -> None:
         """The dead letters are on disk: only now may the packets after them go without them."""
@@ -557,7 +493,7 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self._given_up and not self._wanting:
+        if not self.giving_up.waiting and not self._wanting:
             return None
         keys: list[int] = []
         size_bytes = 0
@@ -570,9 +506,7 @@ class Outbox:
 
     def _missing(self) -> Iterator[tuple[OutgoingQueue, Entry]]:
         """Packets whose bodies are needed next: of given-up messages, then of the queues that want some, in turns."""
-        for item in islice(self._given_up, FETCH_AHEAD_PACKETS):
-            if not item.is_freed:
-                yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
+        yield from self.giving_up.missing(FETCH_AHEAD_PACKETS)
         for outgoing in list(self._wanting):
             missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
             yield from ((outgoing, entry) for entry in missing)

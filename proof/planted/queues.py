@@ -16,6 +16,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.departure_records import DepartureRecords
 from triack.queues.engine import Engine
 from triack.queues.given_up import GivenUp
+from triack.queues.giving_up import GivingUp
 from triack.queues.group_commit import Arrivals, GroupCommit
 from triack.queues.handshake import Handshakes
 from triack.queues.history import History
@@ -151,12 +152,12 @@ def _whole_packet(patch: Patch) -> None:
 
 @BUGS.by_seeds("expired messages just disappear")
 def _no_dead_letter(patch: Patch) -> None:
-    dead_letter = Outbox._dead_letter
+    dead_letter = GivingUp._dead_letter
 
-    def forget(self: Outbox, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
+    def forget(self: GivingUp, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
         dead_letter(self, item, replace(content, bodies=[]), group, now_ms)
 
-    patch.setattr(Outbox, "_dead_letter", forget)
+    patch.setattr(GivingUp, "_dead_letter", forget)
 
 
 @BUGS.by_seeds("what the application keeps misses its commit")
@@ -260,9 +261,10 @@ def _comes_last(patch: Patch) -> None:
     def late(self: Mailbox, now_ms: int) -> Run | None:
         if self._line.first() is None:
             return next_run(self, now_ms)
-        again, self._again = self._again, []
+        returned = self._returned
+        coming, returned.coming = returned.coming, []
         run = next_run(self, now_ms)
-        self._again = again
+        returned.coming = coming
         return run
 
     patch.setattr(Mailbox, "_next_run", late)

@@ -59,3 +59,9 @@ async def take_acknowledgements(events: AsyncIterable[triack.AckEvent], up_to: i
             if event.last >= up_to:
                 break
     return told
+
+
+def open_sync(name: str, data: Path | None = None, *, listen: bool = False) -> triack.sync.SyncNode:
+    """A node on a free port, if it is to listen."""
+    listening = "udp://127.0.0.1:0" if listen else None
+    return triack.sync.open(name, data=data, listen=listening, insecure=True, settings=quick())

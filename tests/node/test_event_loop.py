@@ -9,7 +9,8 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from triack.node import event_loop, sync
+from triack.node import event_loop
+from triack.node.sync_loop import LoopThread
 
 uvloop = pytest.importorskip("uvloop", reason="uvloop has no wheel for this system")
 ABSENT = "import sys; sys.modules['uvloop'] = None\n"
@@ -23,7 +24,7 @@ def test_it_is_that_of_uvloop_where_that_is_installed() -> None:
         return asyncio.get_running_loop()
 
     assert isinstance(event_loop.run(loop()), uvloop.Loop)
-    background = sync._Loop("test")  # noqa: SLF001
+    background = LoopThread("test")
     assert isinstance(background.wait(loop()), uvloop.Loop)
     background.end()
 

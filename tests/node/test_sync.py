@@ -11,7 +11,7 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import WAIT, quick
+from tests.node.nodes import WAIT, open_sync
 
 SCRIPT = """
 import triack
@@ -22,15 +22,9 @@ with triack.sync.open("shop", data={data!r}, insecure=True) as shop:
 """
 
 
-def open_node(name: str, data: Path | None = None, *, listen: bool = False) -> triack.sync.SyncNode:
-    """A node on a free port, if it is to listen."""
-    listening = "udp://127.0.0.1:0" if listen else None
-    return triack.sync.open(name, data=data, listen=listening, insecure=True, settings=quick())
-
-
 def test_a_script_of_five_lines_ends_when_its_message_has_arrived(tmp_path: Path) -> None:
     """No event loop in it, no thread left at its end."""
-    with open_node("warehouse", listen=True) as warehouse:
+    with open_sync("warehouse", listen=True) as warehouse:
         script = SCRIPT.format(data=str(tmp_path), destination=f"{warehouse.address}/orders")
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
@@ -43,7 +37,7 @@ def test_a_script_of_five_lines_ends_when_its_message_has_arrived(tmp_path: Path
 
 def test_questions_and_answers(tmp_path: Path) -> None:
     """The one that asks waits in a thread of its own, and listens nowhere."""
-    with open_node("oracle", tmp_path, listen=True) as oracle, open_node("asker") as asker:
+    with open_sync("oracle", tmp_path, listen=True) as oracle, open_sync("asker") as asker:
         answers = list[bytes]()
 
         def ask() -> None:
@@ -62,7 +56,7 @@ def test_questions_and_answers(tmp_path: Path) -> None:
 
 def test_send_receive_and_transactions(tmp_path: Path) -> None:
     """As in the README, line by line."""
-    with open_node("plant-b", tmp_path, listen=True) as b, open_node("plant-a") as a:
+    with open_sync("plant-b", tmp_path, listen=True) as b, open_sync("plant-a") as a:
         a.send(f"{b.address}/orders", b"12 valves", label="l", headers={"a": "b"}).ordered(WAIT)
         with b.transaction() as tx:
             message = tx.receive("orders", WAIT)
@@ -94,17 +88,17 @@ def test_a_key_makes_a_send_safe_to_repeat(tmp_path: Path) -> None:
     """A script that does not know whether it came through runs again."""
     ids = set()
     for _ in range(3):
-        with open_node("a", tmp_path) as node:
+        with open_sync("a", tmp_path) as node:
             receipt = node.send("orders", b"12 valves", key="order-17")
             receipt.ordered(WAIT)
             ids.add(receipt.id)
     assert len(ids) == 1
-    with open_node("a", tmp_path) as node:
+    with open_sync("a", tmp_path) as node:
         assert node.queue_lengths()["orders"] == 1
 
 
 def test_a_node_in_another_thread_or_process_is_used_the_same_way(tmp_path: Path) -> None:
-    with open_node("a", tmp_path), triack.sync.connect(tmp_path) as client:
+    with open_sync("a", tmp_path), triack.sync.connect(tmp_path) as client:
         client.send("q", b"x").queued(WAIT)
         client.send("q", b"y").stored(WAIT)
         with client.receive("q", ack="manual") as reader:
@@ -121,44 +115,17 @@ def test_a_node_in_another_thread_or_process_is_used_the_same_way(tmp_path: Path
         client.send("q", b"x")
 
 
-def test_threads_share_a_node() -> None:
-    """Each message goes to one of them, and waits do not hold others up."""
-    with open_node("a") as node:
-        got: list[bytes] = []
-
-        def work() -> None:
-            with node.receive("q", ack="manual") as reader:
-                try:
-                    while True:
-                        message = reader.get(timeout=0.5)
-                        got.append(message.body)
-                        message.ack()
-                except triack.WaitTimeout:
-                    return
-
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        sent = [b"%d" % number for number in range(100)]
-        for body in sent:
-            node.send("q", body)
-        for thread in threads:
-            thread.join(WAIT)
-        assert sorted(got) == sorted(sent)
-        assert node.queue_lengths()["q"] == 0
-
-
 def test_errors_are_those_of_triack(tmp_path: Path) -> None:
     """Also before the start, after the end, and when the start fails; no thread is left."""
     before = threading.active_count()
-    node = open_node("a", tmp_path)
+    node = open_sync("a", tmp_path)
     with pytest.raises(triack.NodeClosed, match="use it inside `with`"):
         node.send("q", b"x")
     with node:
         with pytest.raises(triack.WaitTimeout):
             node.receive("q").get(0.01)
         with pytest.raises(triack.StoreInUse):
-            open_node("b", tmp_path).__enter__()
+            open_sync("b", tmp_path).__enter__()
         with pytest.raises(triack.AddressError):
             node.send("a b", b"x")
     node.close()
@@ -193,37 +160,9 @@ def test_nodes_come_to_know_each_other(tmp_path: Path) -> None:
                 withdrawn.enrolled()
 
 
-def test_lists_are_sent_and_received(tmp_path: Path) -> None:
-    """By the node in this process and by a client of it, in transactions and without."""
-    many = [b"%d" % number for number in range(300)]
-    with open_node("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
-        for face in (node, client):
-            receipts = face.send_many("q", iter(many), label="l")
-            receipts.ordered(WAIT)
-            receipts[7].stored(WAIT)
-            assert len(receipts) == len({receipt.id for receipt in receipts[:]}) == 300
-            with face.receive("q") as reader:
-                got = reader.get_many(200, WAIT) + reader.get_many(timeout=WAIT)
-            assert [(message.body, message.label) for message in got] == [(body, "l") for body in many]
-            assert [message.id for message in got] == [receipt.id for receipt in receipts]
-            face.flush()
-            assert face.queue_lengths()["q"] == 0
-            with face.transaction() as tx:
-                tx.send_many("q", [b"1", b"2", b"3"])
-            with face.receive("q", ack="manual") as reader:
-                one, two, three = reader.get_many(timeout=WAIT)
-                one.reject(failed=False)
-                three.ack()
-            with face.transaction() as tx:
-                assert [message.body for message in tx.receive_many("q", timeout=WAIT)] == [one.body, two.body]
-            assert face.queue_lengths()["q"] == 0
-            with pytest.raises(triack.UsageError, match="whole number above 0"), face.receive("q") as reader:
-                reader.get_many(0)
-
-
 def test_a_thread_is_told_of_acknowledgements(tmp_path: Path) -> None:
     """By the same events, of a node of its own as of one that another process may run."""
-    with open_node("shop", tmp_path) as shop, triack.sync.connect(tmp_path) as client:
+    with open_sync("shop", tmp_path) as shop, triack.sync.connect(tmp_path) as client:
         faces = (shop, client)
         told = [face.acknowledgements("q", every=triack.AckTrigger(window_share=None, delay_s=0.01)) for face in faces]
         for number in range(1, 5):
@@ -237,18 +176,6 @@ def test_a_thread_is_told_of_acknowledgements(tmp_path: Path) -> None:
                 last = event.last
                 if last == 4:
                     break
-
-
-def test_a_call_waits_for_the_stage_that_it_names(tmp_path: Path) -> None:
-    """Of a node of its own as of one that another process may run."""
-    data = tmp_path / "a"
-    with open_node("b", listen=True) as b, open_node("a", data) as a, triack.sync.connect(data) as it:
-        for sender in (a, it):
-            sender.send(f"{b.address}/q", b"1", until="ordered", timeout=WAIT)
-            sender.send_many(f"{b.address}/q", [b"2", b"3"], until="stored", timeout=WAIT)
-        assert b.queue_lengths()["q"] == 6
-        with pytest.raises(triack.WaitTimeout):
-            a.send("udp://127.0.0.1:9/q", b"x", until="received", timeout=0.1)
 
 
 def test_what_is_shown_is_what_is_inside() -> None:

@@ -13,7 +13,7 @@ from triack.queues.effects import Effect, Job, Send, StartJob, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.packing import Outgoing
+from triack.queues.packing import Outgoing, Properties, unpack
 from triack.queues.settings import NodeSettings
 from triack.tools.replay.files import parse_records
 from triack.transport.insecure import InsecureChannels
@@ -124,3 +124,19 @@ def events(effects: list[Effect]) -> list[str]:
     """The events of these records."""
     data = b"".join(effect.data for effect in effects if isinstance(effect, WriteRecords))
     return [json.loads(line)["event"] for line in data.splitlines()]
+
+
+def letters(node: Bare) -> list[Properties]:
+    """The properties of the dead letters that the commit in hand holds."""
+    assert isinstance(node.job, GroupCommit)
+    return [found for row in node.job.commit.messages for found in unpack(row.body).properties or []]
+
+
+def submitted(node: Bare, *messages: Outgoing) -> OutgoingQueue:
+    """Messages for a peer who is not there, on the disk."""
+    outgoing = node.engine.outgoing_queue("memory://nobody", "q", Delivery.TRANSACTIONAL)
+    for message in messages:
+        node.engine.submit(outgoing, message, len(message.body))
+    node.poll()
+    node.finish_job()
+    return outgoing

@@ -85,7 +85,7 @@ def test_a_dead_letter_is_remembered_with_its_reason() -> None:
     node = Bare()
     first = send(node, "k")
     commit(node)
-    node.engine.outbox.purge(first.outgoing)
+    node.engine.outbox.giving_up.purge(first.outgoing)
     group = commit(node)
     assert (first.reason, group.commit.outgoing_deletes) == ("purged", [(first.outgoing.lane << 40 | 1,) * 2])
     assert json.loads(group.commit.state["$key:1:k"] or b"")[4] == "purged"

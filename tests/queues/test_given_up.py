@@ -2,33 +2,14 @@
 
 import pytest
 
-from tests.queues.bare import Bare, events
+from tests.queues.bare import Bare, events, letters, submitted
 from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.outgoing import Entry
 from triack.queues.given_up import GivenUp
 from triack.queues.group_commit import GroupCommit
-from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.packing import Outgoing, Properties, unpack
-
-TRANSACTIONAL = Delivery.TRANSACTIONAL
-
-
-def letters(node: Bare) -> list[Properties]:
-    """The properties of the dead letters that the commit in hand holds."""
-    assert isinstance(node.job, GroupCommit)
-    return [found for row in node.job.commit.messages for found in unpack(row.body).properties or []]
-
-
-def submitted(node: Bare, *messages: Outgoing) -> OutgoingQueue:
-    """Messages for a peer who is not there, on the disk."""
-    outgoing = node.engine.outgoing_queue("memory://nobody", "q", TRANSACTIONAL)
-    for message in messages:
-        node.engine.submit(outgoing, message, len(message.body))
-    node.poll()
-    node.finish_job()
-    return outgoing
+from triack.queues.packing import Outgoing, unpack
 
 
 @pytest.mark.parametrize(
@@ -66,41 +47,6 @@ def test_messages_of_one_moment_and_two_reasons_each_say_their_own() -> None:
     assert outgoing.unacknowledged == 2
     node.poll(50 * MS)
     assert [letter["dead_reason"] for letter in letters(node)] == ["reach-queue-timeout", "receive-timeout"]
-
-
-@pytest.mark.parametrize("refused", [False, True])
-def test_a_refusal_that_comes_before_the_letter_is_part_of_it(refused: bool) -> None:
-    """A message that expired after it was sent may have arrived, unless its destination says that it never will."""
-    node = Bare()
-    outgoing = node.submit("memory://nobody", b"x")
-    node.poll()
-    node.finish_job()
-    (entry,) = outgoing.sequence.entries.values()
-    entry.sends = 1
-    outbox = node.engine.outbox
-    outbox.purge(outgoing)
-    if refused:
-        outbox.handle_reject(outgoing.lane, outgoing.sequence.sequence, entry.number, "queue-not-found")
-        outbox.handle_reject(outgoing.lane, outgoing.sequence.sequence, entry.number, "queue-not-found")
-    node.poll()
-    (letter,) = letters(node)
-    assert (letter["dead_reason"], letter["dead_maybe_delivered"]) == ("purged", not refused)
-
-
-def test_what_is_given_up_is_on_record_at_once() -> None:
-    """A session may pass it over before its letter can be made: the disk is busy here, and the message freed first."""
-    node = Bare()
-    outgoing = submitted(node, Outgoing(b"x"))
-    node.submit("memory://nobody", b"y")
-    node.poll()
-    assert node.job is not None
-    node.engine.outbox.purge(outgoing)
-    assert "removed" in events(node.poll())
-    (entry,) = [entry for entry in outgoing.sequence.entries.values() if entry.number == 1]
-    node.engine.outbox.handle_order_ack(outgoing.lane, 1, entry.number, GroupCommit(), node.now_ns)
-    node.finish_job()
-    assert "removed" not in events(node.poll())
-    assert node.job is None
 
 
 def test_what_was_never_sent_was_not_delivered() -> None:

@@ -1,0 +1,32 @@
+"""Transactions that wait."""
+
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, open_sync
+
+
+def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
+    """Of a node of its own as of one that another process may run."""
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        for face in (node, client):
+            node.send("orders", b"12 valves").ordered(WAIT)
+
+            def fail(face: triack.sync.SyncNode | triack.sync.SyncClient = face) -> None:
+                with face.transaction() as tx:
+                    assert tx.receive("orders", WAIT).body == b"12 valves"
+                    tx.send("invoices", b"never")
+                    raise LookupError
+
+            with pytest.raises(LookupError):
+                fail()
+            with face.transaction() as tx:
+                assert tx.receive("orders", WAIT).failures == 1
+                tx.send("invoices", b"for 12 valves")
+                (receipt,) = tx.commit(until="ordered", timeout=WAIT)
+            receipt.ordered(0)
+            with pytest.raises(triack.NodeClosed):
+                tx.send("invoices", b"late")
+        assert node.queue_lengths() == {"dead-letter": 0, "invoices": 2, "orders": 0}
