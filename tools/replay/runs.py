@@ -108,7 +108,7 @@ class Runs:
                 runs.append((first, last, carried))
                 self._begins.append(first)
             return
-        for low, high in list(self.lacking(first, last)):
+        for low, high in self.lacking(first, last):
             self._insert(low, high, carried.plus(low - first))
 
     def _insert(self, first: int, last: int, carried: Carried) -> None:
@@ -133,14 +133,19 @@ class Runs:
         begin, end, known = self._runs[at]
         return last <= end and known.leads_to(first - begin, carried)
 
-    def lacking(self, first: int, last: int) -> Iterator[Span]:
-        """Yield the parts of first to last that are not there."""
-        for low, high, _ in self.within(first, last):
-            if first < low:
-                yield first, low - 1
-            first = high + 1
+    def lacking(self, first: int, last: int) -> list[Span]:
+        """Return the parts of first to last that are not there."""
+        runs, found = self._runs, list[Span]()
+        at = max(bisect_right(self._begins, first) - 1, 0)
+        while first <= last and at < len(runs) and runs[at][0] <= last:
+            begin, end, _ = runs[at]
+            if first < begin:
+                found.append((first, begin - 1))
+            first = max(first, end + 1)
+            at += 1
         if first <= last:
-            yield first, last
+            found.append((first, last))
+        return found
 
     def part(self, first: int, last: int) -> list[Run]:
         """Return the runs of the packets from first to last, cut to them; mostly that is one."""

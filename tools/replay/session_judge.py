@@ -31,6 +31,7 @@ OVER_NS: Final = 60_000_000_000
 ACK_RANGES_MAX: Final = 64
 """An ack has room for so many ranges (``session/frames.py``); one that has as many may leave out later ones."""
 ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
+_NOT_RECEIVED: Final = "acknowledged but not received before"
 
 
 class Given:
@@ -44,7 +45,8 @@ class Given:
 
     def take(self, record: Record) -> list[Span]:
         """Note an ack and return what it newly covers."""
-        news = self.covered.put(1, record["cumulative"])
+        # What it covered before, it covers.
+        news = self.covered.put(self.cumulative + 1, record["cumulative"])
         for first, last in record["ranges"]:
             news += self.covered.put(first, last)
         self.cumulative = max(self.cumulative, record["cumulative"])
@@ -333,32 +335,36 @@ class SessionJudge:
     # ---- acks that leave
 
     def _on_ack_sent(self, end: End, record: Record) -> None:
-        self._give(end, "ack", "ack_unsent", record)
+        for first, last in self._give(end, "ack", record):
+            self._judge_known(end.received, first, last, record, "ack_unsent", _NOT_RECEIVED)
         end.answers.handle_sent(record)
 
     def _on_store_ack_sent(self, end: End, record: Record) -> None:
-        for known in self._give(end, "store_ack", "store_ack_unsent", record):
+        for first, last in self._give(end, "store_ack", record):
+            known = self._known(end.received, first, last, record, "store_ack_unsent", _NOT_RECEIVED)
             self._free(record, "~store_acked", known)
         if len(record["ranges"]) >= ACK_RANGES_MAX:
             self._end_taking(end, record)
 
-    def _give(self, end: End, kind: str, check: str, record: Record) -> list[list[Run]]:
+    def _give(self, end: End, kind: str, record: Record) -> list[Span]:
         """Judge an ack that leaves; return the packets that it newly covers."""
         given = end.given[kind]
         if record["cumulative"] < given.cumulative:
             evidence = f"{ACK_EVENTS[kind]} {record['cumulative']} follows {given.cumulative}"
             self._report(record, "ack_taken_back", evidence, number=record["cumulative"])
         self._judge_ranges(record)
-        said = check, "acknowledged but not received before"
-        return [self._known(end.received, first, last, record, *said) for first, last in given.take(record)]
+        return given.take(record)
 
     def _known(self, runs: Runs, first: int, last: int, record: Record, check: str, evidence: str) -> list[Run]:
         """Return the packets from first to last; report those that are not there."""
         known = runs.part(first, last)
         if not known or known[0][:2] != (first, last):
-            for low, high in runs.lacking(first, last):
-                self._report(record, check, evidence, number=low, last=high)
+            self._judge_known(runs, first, last, record, check, evidence)
         return known
+
+    def _judge_known(self, runs: Runs, first: int, last: int, record: Record, check: str, evidence: str) -> None:
+        for low, high in runs.lacking(first, last):
+            self._report(record, check, evidence, number=low, last=high)
 
     def _judge_ranges(self, record: Record) -> None:
         before = record.get("cumulative", 0)

@@ -36,6 +36,10 @@ _ONE_MACHINE: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     "spark.sql.adaptive.enabled": "false",
+    # Segments travel to Python one by one: all of a task's together are copied again and again while they grow.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
+    # A task reads few segments, or one processor is done long before the other.
+    "spark.sql.files.maxPartitionBytes": "20m",
 }
 
 

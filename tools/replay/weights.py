@@ -29,10 +29,23 @@ class Weights:
                 self._firsts.append(first)
                 runs.append([first, last, count])
             return False
-        at = max(bisect_right(self._firsts, first) - 1, 0)
-        if runs[at][0] <= first and last <= runs[at][1] and runs[at][2] >= count:
+        at = bisect_right(self._firsts, first)
+        if at and last <= runs[at - 1][1] and runs[at - 1][2] >= count:
+            return False
+        if (not at or runs[at - 1][1] < first) and last < runs[at][0]:
+            self._fill(at, first, last, count)
             return False
         return self._put_inside(first, last, count)
+
+    def _fill(self, at: int, first: int, last: int, count: int) -> None:
+        """Put packets before a run, and behind the one before it; of none of them a count is known."""
+        runs, begin, end = self._runs, at, at
+        if at and runs[at - 1][1] == first - 1 and runs[at - 1][2] == count:
+            begin, first = at - 1, runs[at - 1][0]
+        if runs[at][0] == last + 1 and runs[at][2] == count:
+            end, last = at + 1, runs[at][1]
+        runs[begin:end] = [[first, last, count]]
+        self._firsts[begin:end] = [first]
 
     def _put_inside(self, first: int, last: int, count: int) -> bool:
         """Cut the runs that the packets meet, and put them together again; a neighbour may be joined."""
