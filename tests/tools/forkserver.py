@@ -45,7 +45,8 @@ class Forked:
             stdin = os.dup(0 if stdin is None else stdin)
         self._news, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = json.dumps([list(arguments), dict(os.environ), str(Path.cwd())]).encode()
-        socket.send_fds(_server(), [request], [theirs.fileno(), stdin, theirs_out, theirs_err])
+        asking, server = _server()
+        socket.send_fds(asking, [request], [theirs.fileno(), stdin, theirs_out, theirs_err])
         theirs.close()
         for number in (stdin, theirs_out, theirs_err):
             os.close(number)
@@ -53,7 +54,9 @@ class Forked:
         self.stdout: Stream = os.fdopen(output, "rb")
         self.stderr: Stream = os.fdopen(complaints, "rb")
         self.returncode: int | None = None
-        self.pid = int(self._news.recv(64))
+        pid = self._news.recv(64)
+        assert pid, server.communicate()
+        self.pid = int(pid)
 
     def poll(self) -> int | None:
         """Its exit code if it has ended."""
@@ -115,22 +118,28 @@ def _drain(stream: Stream) -> bytes:
 
 
 @cache
-def _server() -> socket.socket:
-    """Where to ask this process's server; at its end the server sees that nobody asks any more."""
+def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """This process's server, and where to ask it; at the end it sees that nobody asks any more.
+
+    Its streams are pipes, as those of the commands are: Python's objects for them do not go with other kinds.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         server = subprocess.Popen(
             [sys.executable, "-m", "tests.tools.forkserver", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             cwd=Path(__file__).parent.parent.parent,
         )
 
     def end() -> None:
         ours.close()
-        server.wait()
+        server.communicate()
 
     atexit.register(end)
-    return ours
+    return ours, server
 
 
 def _serve(asked: socket.socket) -> list[str]:
