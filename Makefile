@@ -132,7 +132,7 @@ $(VENV)/lock.stamp: requirements/build.txt requirements/lock.txt | $(VENV)/pyven
 	@touch $@
 
 # What lets the Java of the tests start quickly: half a minute, until libraries change.
-$(VENV)/spark.jsa: $(VENV)/lock.stamp | setup
+$(VENV)/spark.jsa: $(VENV)/lock.stamp tests/java.py | setup
 	$(BIN)/python -m tests.java $@
 
 # Not in every .venv: a large package with wheels for few machines, which only `make fuzz` needs.

@@ -21,6 +21,9 @@ TOGETHER = {
 }
 """What only one process makes: it costs seconds."""
 
+SPREAD = re.compile(r"test_campaign|test_pages")
+"""Files whose tests take so long that several processes share them."""
+
 LONG_TESTS = re.compile(r"two_thousand_seeds_keep|few_and_many_are_replayed|test_cluster|tests/test_pages\.py")
 """Tests of tens of seconds: one that begins last keeps everybody waiting."""
 
@@ -36,14 +39,14 @@ settings.load_profile("steady")
 
 
 class Together(LoadGroupScheduling):  # type: ignore[misc]
-    """Tests that share what is dear to make go to one process, those with Spark first of all.
+    """The tests of a file go to one process, as they share what is dear to make; so do all those with Spark.
 
-    By name, as the group marks of xdist do not reach its scheduler under pytest 9. Quick tests alone go by file, which
-    is less to deal out.
+    By name, as the group marks of xdist do not reach its scheduler under pytest 9.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        one = nodeid.partition("::")[0] if _only_quick(self.config) else nodeid
+        file = nodeid.partition("::")[0]
+        one = nodeid if SPREAD.search(file) else file
         return next((group for group, tests in TOGETHER.items() if tests.search(nodeid)), one)
 
 
@@ -59,13 +62,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.hookimpl
-def pytest_xdist_auto_num_workers() -> int:
-    """More workers than there are cores, as some wait and compute nothing: three more took half a minute off."""
-    return len(os.sched_getaffinity(0)) + 3
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """More workers than there are cores, as some wait and compute nothing; quick tests wait less.
 
-
-def _only_quick(config: pytest.Config) -> bool:
-    return bool(config.getoption("markexpr") == "not slow")
+    Each worker costs four seconds, in which it collects the tests.
+    """
+    only_quick = config.getoption("markexpr") == "not slow"
+    return len(os.sched_getaffinity(0)) + (1 if only_quick else 3)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

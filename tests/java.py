@@ -7,6 +7,7 @@ does without it when it does not fit: to another Java, or to other libraries.
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Virtual machines that live for seconds are not worth much compiling."""
@@ -28,16 +29,23 @@ def _tell_java(options: str) -> None:
 
 
 def make_archive(path: Path) -> None:
-    """Let Spark do some of what a replay does, and keep the classes that it had; an empty file if it cannot."""
+    """Let Spark replay a log and follow it, and keep the classes that it had; an empty file if it cannot."""
     _tell_java(f"-XX:ArchiveClassesAtExit={path} {WITHOUT_A_WORD}")
     from pyspark import SparkContext
 
+    from tests.tools.replay.judging import plant
+    from triack import replay
+    from triack.tools.replay.spark_engine import replay_spark
+    from triack.tools.replay.spark_follow import follow_spark
     from triack.tools.replay.spark_session import open_spark
 
     path.unlink(missing_ok=True)
     spark = open_spark("local[1]")
-    numbers = spark.range(9).mapInArrow(lambda batches: batches, "id bigint").persist()
-    numbers.join(numbers.groupBy("id").count(), "id", "left_semi").orderBy("id").collect()
+    with TemporaryDirectory() as logs:
+        plant("order_ack_too_early")[0].save(Path(logs))
+        replay_spark(spark, [logs])
+        follow_spark(spark, [logs], lambda *_: None, until_idle_s=0)
+        replay.load(spark, logs).groupBy("event").count().orderBy("event").collect()
     java = getattr(SparkContext, "_gateway").proc  # noqa: B009 - PySpark itself waits for nothing
     spark.stop()
     java.stdin.close()

@@ -35,8 +35,6 @@ from tests.house import (
     size_rule,
 )
 
-pytestmark = pytest.mark.xdist_group("house")  # one process reads all files once
-
 # The house keeps its rules.
 
 FILE_RULES = [room_rule, purity_rule, size_rule, attribute_rule, constant_rule, leftover_rule, except_rule]

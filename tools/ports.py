@@ -3,6 +3,7 @@
 import secrets
 import socket
 from contextlib import ExitStack
+from itertools import chain
 
 __all__ = ["PORTS", "free_port"]
 
@@ -12,12 +13,13 @@ the look and the start."""
 
 
 def free_port() -> int:
-    """A port of loopback that nobody has now, neither over UDP nor over TCP.
+    """A port of loopback that nobody has now, neither over UDP nor over TCP: the first from any on.
 
     Raises:
         OSError: all of them are taken.
     """
-    for port in secrets.SystemRandom().sample(PORTS, len(PORTS)):
+    first = secrets.randbelow(len(PORTS))
+    for port in chain(PORTS[first:], PORTS[:first]):
         with ExitStack() as held:
             try:
                 for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.machine import PATIENCE_S
+from tests.tools.forkserver import Forked
 from triack.node.control import handover
 from triack.tools.ports import free_port
 
@@ -23,18 +24,14 @@ Finished = subprocess.CompletedProcess[bytes]
 
 def triack(*arguments: str | Path, stdin: bytes = b"", seconds: float = SECONDS) -> Finished:
     """Run a command to its end."""
-    return subprocess.run(
-        [*TRIACK, *map(str, arguments)], input=stdin, capture_output=True, timeout=seconds, check=False
-    )
+    process = start(*arguments, stdin=subprocess.PIPE)
+    output, complaints = process.communicate(stdin, seconds)
+    return Finished(arguments, process.wait(), output, complaints)
 
 
-def start(
-    *arguments: str | Path, stdin: int | None = subprocess.DEVNULL, under: Iterable[str] = ()
-) -> subprocess.Popen[bytes]:
-    """Start a command whose output is read later, perhaps under another one."""
-    return subprocess.Popen(
-        [*under, *TRIACK, *map(str, arguments)], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+def start(*arguments: str | Path, stdin: int | None = subprocess.DEVNULL) -> Forked:
+    """Start a command whose output is read later."""
+    return Forked([*map(str, arguments)], stdin)
 
 
 def message_of(finished: Finished) -> str:
@@ -71,14 +68,12 @@ class Server:
         data: Path,
         *options: str | Path,
         listen: str = "udp://127.0.0.1:0",
-        under: Iterable[str] = (),
         insecure: bool = True,
     ) -> None:
-        self._under = under
         self.data = data
         self.address = listen.replace(":0", f":{free_port()}")
         self._options = (*options, "--insecure") if insecure else options
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | None = None
         self.start()
 
     @property
@@ -89,17 +84,8 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it says that it listens."""
-        self._process = start(
-            "serve",
-            "--name",
-            self.data.name,
-            "--listen",
-            self.address,
-            "--data",
-            self.data,
-            *self._options,
-            under=self._under,
-        )
+        place = ("--listen", self.address, "--data", self.data)
+        self._process = start("serve", "--name", self.data.name, *place, *self._options)
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], SECONDS)
         line = self._process.stdout.readline().decode() if ready else ""
@@ -113,7 +99,7 @@ class Server:
         """Wait until it ends by itself. Returns its exit code and what it complained about."""
         assert self._process is not None
         _, complaints = self._process.communicate(timeout=SECONDS)
-        return self._process.returncode, complaints.decode()
+        return self._process.wait(), complaints.decode()
 
     def kill(self) -> None:
         """End it in the middle of whatever it does."""
@@ -134,7 +120,7 @@ class Server:
         assert process is not None
         process.send_signal(number)
         process.communicate(timeout=SECONDS)
-        return process.returncode
+        return process.wait()
 
     def __enter__(self) -> Self:
         return self

@@ -32,8 +32,8 @@ def test_several_rows_are_a_list_a_page_and_a_table(tmp_path: Path) -> None:
     assert b"T5" in ended.stdout
     assert "<td>T5</td>" in page.read_text()
     assert list(data.iterdir()) == []
-    ended = triack("bench", "T1", "T5", "--runs", "1", "--messages", "20", "--csv")
-    assert [row["row"] for row in csv.DictReader(ended.stdout.decode().splitlines())] == ["T1", "T5"]
+    ended = triack("bench", "T5", "--runs", "1", "--messages", "20", "--csv")
+    assert [row["row"] for row in csv.DictReader(ended.stdout.decode().splitlines())] == ["T5"]
 
 
 @pytest.mark.slow

@@ -39,10 +39,20 @@ async def test_without_spark_it_says_why(tmp_path: Path, monkeypatch: pytest.Mon
     assert (result.notes, result.headline.values) == (["not run: replay on Spark needs PySpark"], [])
 
 
+async def replay_here(logs: list[Path]) -> dict[str, Any]:
+    """By the local engine: where what is asked is whether the logs are whole."""
+    began_s = time.monotonic()
+    verdict = replay(logs, engine="local")
+    return {**verdict.to_json(), "took_s": time.monotonic() - began_s, "driver_bytes": 0, "processor_s": 1.0}
+
+
 @pytest.mark.slow
 @pytest.mark.spark
-async def test_few_and_many_are_replayed(tmp_path: Path) -> None:
+async def test_few_and_many_are_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The many on Spark, as the row does with both: each starts a Java."""
     pytest.importorskip("pyspark")
+    on_spark = getattr(replaying, "_replay")  # noqa: B009 - what is replaced is called
+    monkeypatch.setattr(replaying, "_replay", lambda logs: (on_spark if len(logs) > 1 else replay_here)(logs))
     result = await measured("T11", tmp_path, 500)
     assert result.verified, result.notes
     assert result.figures["clean"].values[0] > 0
@@ -54,12 +64,6 @@ async def test_few_and_many_are_replayed(tmp_path: Path) -> None:
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replays by the local engine: what is asked is whether the logs that were made are whole, in every form."""
     monkeypatch.setattr(replaying, "require_spark", lambda: None)
-
-    async def replay_here(logs: list[Path]) -> dict[str, Any]:
-        began_s = time.monotonic()
-        verdict = replay(logs, engine="local")
-        return {**verdict.to_json(), "took_s": time.monotonic() - began_s, "driver_bytes": 0, "processor_s": 1.0}
-
     monkeypatch.setattr(replaying, "_replay", replay_here)
 
 

@@ -1,13 +1,13 @@
 """Two nodes of the command line come to trust each other by a one-time code."""
 
 import signal
-import subprocess
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from tests.certificates import make_certificate
+from tests.tools.forkserver import Forked
 from tests.tools.processes import SECONDS, Server, message_of, start, triack
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,7 @@ def line_of(stream: IO[bytes] | None) -> str:
     return stream.readline().decode().strip()
 
 
-def inviting(data: Path, *options: str) -> tuple[subprocess.Popen[bytes], str]:
+def inviting(data: Path, *options: str) -> tuple[Forked, str]:
     """A command that waits for whoever comes, and its code."""
     process = start("enrol", "invite", *options, "--data", data)
     return process, line_of(process.stdout)

@@ -8,6 +8,7 @@ from typing import IO
 
 import pytest
 
+from tests.tools.forkserver import Forked
 from tests.tools.processes import SECONDS, Server, numbered, start, text, triack
 
 LINES = 4_000
@@ -27,7 +28,7 @@ def feed(pipe: IO[bytes], lines: list[bytes], seconds: float = 2.5) -> None:
     pipe.close()
 
 
-def feed_and_kill(sender: subprocess.Popen[bytes], lines: list[bytes], *victims: Server) -> None:
+def feed_and_kill(sender: Forked, lines: list[bytes], *victims: Server) -> None:
     """Kill the victims in turns while the sender is fed, and see it end well."""
     assert sender.stdin is not None
     feeder = threading.Thread(target=feed, args=(sender.stdin, lines))
@@ -41,7 +42,7 @@ def feed_and_kill(sender: subprocess.Popen[bytes], lines: list[bytes], *victims:
     assert sender.returncode == 0, complaints.decode()
 
 
-def attach(*arguments: str | Path) -> subprocess.Popen[bytes]:
+def attach(*arguments: str | Path) -> Forked:
     """Start a command, and wait until it works through the process that serves."""
     process = start(*arguments, "-v", stdin=subprocess.PIPE)
     assert process.stderr is not None
