@@ -180,7 +180,7 @@ def test_a_thread_is_told_of_acknowledgements(tmp_path: Path) -> None:
 
 def test_what_is_shown_is_what_is_inside() -> None:
     """A node, and what it lends, each with the name of its face."""
-    node = open_node("a")
+    node = open_sync("a")
     assert repr(node) == "<SyncNode: not open>"
     with node:
         assert repr(node) == "<SyncNode: <Node a, open>>"
