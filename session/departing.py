@@ -101,7 +101,8 @@ class Departing:
 
     def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> int:
         share, terms, spare_bytes = self._share, self._answering.terms, self._window.spare_bytes
-        spent = share is not None and share.handle_sent(
+        # What the pacer did not hold back holds nothing back: many probes are more than a slow flow earns for seconds.
+        spent = (not probes and share is not None) and share.handle_sent(
             last.size_bytes, terms, before_bytes=before_bytes, spare_bytes=spare_bytes
         )
         waits = spent or self.stands_still

@@ -32,6 +32,14 @@ class RoundTrip:
         """Whether there was a sample yet."""
         return self.latest_ns > 0
 
+    def begin(self, handshake_ns: int) -> None:
+        """Begin with what the handshake took, which nobody held back; 0: nobody knows. Nothing, if there was a sample.
+
+        An acceptor may send little but order acks, each acknowledged after seconds: no minimum would come of those.
+        """
+        if handshake_ns and not self.measured:
+            self.update(handshake_ns)
+
     def update(self, sample_ns: int, ack_delay_ns: int = 0) -> None:
         """Take one sample; ``ack_delay_ns`` is how long the peer says it held the ack back (RFC 9002 5.3).
 

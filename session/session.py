@@ -394,7 +394,9 @@ class Session:
 
     def _open(self, move: Move, now_ns: int) -> None:
         self.state = next_state(self.state, move)
-        self.answering.agree(self.policy, self._opening.handle_opened(now_ns))
+        rtt_ns = self._opening.handle_opened(now_ns)
+        self.rtt.begin(rtt_ns)
+        self.answering.agree(self.policy, rtt_ns)
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
         self.idle.handle_packet(now_ns)

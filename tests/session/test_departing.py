@@ -6,9 +6,18 @@ from tests.session.pair import Pair, make_session
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
+from triack.session.answering import Answering
+from triack.session.departing import Departing
 from triack.session.events import PacketsAcked, PacketsStored
 from triack.session.frames import Ask, PacketFrame, decode_frames
+from triack.session.pacing import NetworkShare
+from triack.session.policy import Policy
+from triack.session.probing import Probing
+from triack.session.rtt import RoundTrip
+from triack.session.sending import SendWindow
 from triack.session.settings import SessionSettings
+from triack.session.sizing import Sizing
+from triack.session.timers import Timers
 from triack.tools.sim.faults import Faults
 
 PACKETS = 150
@@ -48,6 +57,26 @@ def test_by_the_run_the_same_leaves_as_one_by_one(udp: bool, congestion: str, lo
                 for at_ns, sent in single.sent[end]
             ]
         assert (single.longest_run, by_run.longest_run > 1) == (0, True)
+
+
+def test_probes_take_none_of_the_credit_of_what_comes_after() -> None:
+    """The pacer does not hold them back; a slow flow would need half a minute to earn what twenty of them take."""
+    settings, rtt, timers = SessionSettings(max_datagram_bytes=1_200, congestion="newreno"), RoundTrip(), Timers()
+    rtt.update(10 * SECOND)
+    share = NetworkShare(settings, 1_200, 1, 0)
+    window, probing = SendWindow(8, rtt, share.window), Probing()
+    answering = Answering(8, Policy.of(settings), 16)
+    sizing = Sizing(
+        "udp", 1_200, overhead_bytes=0, share=share, window=window, rtt=rtt, timers=timers, tell=lambda _event: None
+    )
+    departing = Departing(window, share, probing, answering, rtt, timers, sizing)
+    first, second = window.push(Delivery.EXPRESS, [bytes(1_100)] * 2, [None] * 2, [False] * 2, 0)
+    departing.handle_sent(first, 1, 0)
+    for counter in range(2, 22):
+        probing.handle_timer([first], awaits=False)
+        assert departing.next_packet(counter * MS) is first
+        departing.handle_sent(first, counter, counter * MS)
+    assert departing.next_packet(30 * MS) is second
 
 
 def numbers_that_ask(payloads: list[bytes]) -> list[int]:

@@ -20,6 +20,17 @@ def test_before_any_sample() -> None:
     assert (rtt.smoothed_ns, rtt.variance_ns, rtt.probe_ns) == (100 * MS, 50 * MS, 300 * MS)
 
 
+def test_what_the_handshake_took_is_the_first_sample_if_there_is_none() -> None:
+    """So acks that were held back for long are seen to be that."""
+    rtt = RoundTrip()
+    rtt.begin(0)
+    assert not rtt.measured
+    rtt.begin(10 * MS)
+    rtt.begin(70 * MS)
+    rtt.update(510 * MS, 500 * MS)
+    assert (rtt.smoothed_ns, rtt.min_ns) == (10 * MS, 10 * MS)
+
+
 def test_the_first_sample_is_taken_whole() -> None:
     """RFC 6298 2.2: SRTT = R, RTTVAR = R/2, and RTO = SRTT + 4 RTTVAR. An ack delay is not believed yet."""
     rtt = after((80, 20))

@@ -36,6 +36,7 @@ class World:
             "started": self._started,
             "open": self._open,
             "not_opened": self._not_opened,
+            "opened_anew": lambda due: not self._not_opened(due),
             "reopened": lambda due: self._reopened(due, self.openings),
             "reopened_alive": lambda due: self._reopened(due, self._by_start[(due.node, due.incarnation)]),
             "carried_on": self._carried_on,

@@ -32,7 +32,7 @@ class Due(NamedTuple):
     ``has_log``: a log of the node was given at all. ``whole_log``: from its first start on.
     ``started``: it has a start from ``incarnation`` to ``end_ns`` that said more than what it found on its disk.
     ``open``: the node had one session with the peer open from ``begin_ns`` to ``end_ns``.
-    ``not_opened``: it opened none in between, but after one that ended as idle.
+    ``not_opened``: it opened none in between, but after one that ended as idle. ``opened_anew``: it did.
     ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
     ``reopened_alive``: it did so in that start.
     ``carried_on``: its session ``peer`` was open until ``end_ns``.

@@ -32,6 +32,8 @@ class Tiers:
         # The wait began between these two: a session may have taken a packet before it let it out.
         self._earliest_ns = 0
         self._begun_ns = 0
+        # With whom a session opened when it began, unless that followed one that ended as idle and let nothing out.
+        self._anew: tuple[str, int] | None = None
         self._scheduled: Record | None = None
         # What is to be sent again and has not left yet: an ack of it speaks of an earlier copy.
         self._to_send = RangeSet()
@@ -65,6 +67,7 @@ class Tiers:
 
     def _begin(self, now_ns: int, *, outstanding: bool = True) -> None:
         self._begun_ns = self._earliest_ns = now_ns if outstanding else 0
+        self._anew = None
 
     def handle_opened(self, peer: str, opened_ns: int, *, resumed: bool) -> None:
         """A session has sent its first packet of the lane: when it opened, it started the first tier again.
@@ -75,13 +78,14 @@ class Tiers:
             resumed: it followed one that ended as idle: what waits goes on waiting.
         """
         self._peers.add(peer)
-        if not 0 < self._begun_ns < opened_ns:
-            self._earliest_ns = max(self._earliest_ns, opened_ns)
-        elif not resumed:
+        if resumed or self._earliest_ns >= opened_ns:
+            return
+        if 0 < self._begun_ns < opened_ns:
             self._attempt = 0
             self._begin(opened_ns)
             self._forget_arrived()
             self._to_send = RangeSet()
+        self._earliest_ns, self._anew = opened_ns, (peer, opened_ns)
 
     def handle_taken_over(self, peer: str, failed_ns: int, carried_ns: int) -> None:
         """A session that was open already took the lane over from one that failed, and started the first tier again.
@@ -158,9 +162,9 @@ class Tiers:
     def handle_scheduled(self, record: Record) -> None:
         """Packets go out again."""
         attempt, now_ns = record["attempt"], record["at_ns"]
-        due = self._reset_elsewhere(record) if attempt == 1 else ()
         if attempt != self._attempt + 1:
-            self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due)
+            due = self._reset_elsewhere(record) if attempt == 1 else ()
+            self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
         wait_ns = self._wait_ns(attempt)
         if wait_ns is None:
             self._judge_claimed(record)
@@ -186,13 +190,20 @@ class Tiers:
             waits = 1 if shortest == record["at_ns"] - self._begun_ns else 2
         if longest < wait_ns or shortest > waits * (wait_ns + LATE_NS):
             evidence = f"attempt {record['attempt']} came after {shortest} ns, its tier waits {wait_ns} ns"
-            self._report(record, evidence, *self._reset_elsewhere(record))
+            self._report(record, evidence, *self._reset_elsewhere(record), *self._begun_anew(record))
 
     def _reset_elsewhere(self, record: Record) -> tuple[Due, ...]:
         """A session with its peer that opened and closed before it carried the lane has reset the tier as well."""
         since = self._scheduled["at_ns"] if self._scheduled else self._begun_ns
         start, until = (record["node"], record["incarnation"]), record["at_ns"]
         return tuple(Due("not_opened", *start, peer, since, until) for peer in sorted(self._peers or {""}))
+
+    def _begun_anew(self, record: Record) -> tuple[Due, ...]:
+        """The session that seems to have begun the wait did, and went not on with the wait of another."""
+        if self._anew is None:
+            return ()
+        peer, opened_ns = self._anew
+        return (Due("opened_anew", record["node"], record["incarnation"], peer, opened_ns, opened_ns),)
 
     def _judge_claimed(self, record: Record) -> None:
         """Without settings in the log, as of old nodes, the waits can only be compared with each other."""

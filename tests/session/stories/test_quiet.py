@@ -36,6 +36,19 @@ def acknowledged(settings: SessionSettings | None = None) -> Pair:
     return pair
 
 
+def test_an_acceptor_that_says_little_gives_a_dead_peer_up_as_soon() -> None:
+    """Its few packets are acknowledged after half a second; the handshake has shown that the path takes far less."""
+    pair = Pair.opened()
+    pair.confirm()
+    for _ in range(5):
+        pair.send("b", 1)
+        pair.run(2 * SECOND)
+    cut(pair)
+    pair.send("b", 1)
+    pair.run(TIMEOUT_NS + SECOND)
+    assert pair.b.is_closed
+
+
 def asked() -> Pair:
     """The same when the owner has asked, and nothing can be answered any more."""
     pair = acknowledged()

@@ -167,6 +167,29 @@ def taken_over_by_an_open_session() -> World:
 
 
 @harmless
+def given_to_a_session_that_let_nothing_out() -> World:
+    """A session takes a packet, which begins its wait, and ends as idle before the packet leaves: the wait goes on."""
+    world = ready()
+    settle(world)
+    numbers, others = world.queue(TX, 1), world.queue("recoverable", 1)
+    arrived = world.send("recoverable", others)
+    world.commit("recoverable", others)
+    world.ack(arrived)
+    world.clock.tick(300_000 * MS)
+    world.close("idle")
+    world.open()
+    world.clock.tick(5 * MS)
+    arrived = world.send(TX, numbers)
+    world.ack(arrived, store=False)
+    world.clock.tick(10 * MS)
+    scheduled(world, 1, 30 * MS)
+    world.commit(TX, numbers)
+    world.order_ack(1)
+    world.hand(TX, numbers)
+    return world
+
+
+@harmless
 def refused_for_ever() -> World:
     """Packets 2 and 3 are refused by a full queue: the stream goes on past them, and its acks speak of them, too."""
     world = ready()

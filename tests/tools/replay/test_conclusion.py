@@ -36,6 +36,8 @@ OPENINGS = [
         (Due("open", "a", 1, "b", 300, 1000), True),
         (Due("not_opened", "a", 1, "", 101, 299), True),
         (Due("not_opened", "a", 1, "", 101, 300), False),
+        (Due("opened_anew", "a", 1, "", 101, 299), False),
+        (Due("opened_anew", "a", 1, "", 101, 300), True),
         (Due("reopened", "a", 1, "b", 200, 600), True),
         (Due("reopened", "a", 1, "b", 200, 700), False),
         (Due("carried_on", "a", 1, "s1", 0, 199), True),
