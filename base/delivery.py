@@ -6,14 +6,12 @@ __all__ = ["DURABLE", "FREED_BY", "LABELS", "Ack", "Delivery"]
 
 
 class Delivery(IntEnum):
-    """How much a message is worth: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
+    """How much a message is worth; the value is the code on the wire.
 
     Attributes:
         EXPRESS: in memory at both ends; arrives at most once, and is lost when either process ends.
         RECOVERABLE: on disk at both ends; arrives exactly once, in any order.
         TRANSACTIONAL: on disk at both ends; arrives exactly once and in order, with the transaction that sent it.
-
-    The value is the code on the wire.
     """
 
     EXPRESS = 0

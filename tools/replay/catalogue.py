@@ -300,6 +300,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
     "session/sending": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
     "session/idle": ("idle_close", "idle_open"),
+    "session/awaiting": ("ack_timeout", "silence", "store_silence"),
     "session/store_wait": ("ack_timeout", "store_silence"),
     "session/session": ("silent_end", "ack_from_nowhere"),
     "session/probing": ("ack_timeout", "silence"),
