@@ -24,7 +24,9 @@ TOGETHER = {
 SPREAD = re.compile(r"test_campaign|test_pages")
 """Files whose tests take so long that several processes share them."""
 
-LONG_TESTS = re.compile(r"two_thousand_seeds_keep|few_and_many_are_replayed|test_cluster|tests/test_pages\.py")
+LONG_TESTS = re.compile(
+    rf"{TOGETHER['spark'].pattern}|two_thousand_seeds_keep|few_and_many_are_replayed|test_cluster|tests/test_pages\.py"
+)
 """Tests of tens of seconds: one that begins last keeps everybody waiting."""
 
 GC_THRESHOLD = (100_000, 20, 100)
@@ -33,7 +35,7 @@ through again and again. How soon garbage is found decides nothing in any test."
 
 # The same examples on every run, and no deadline, so that a slow machine never fails a test. To look further:
 # make test ARGS=--hypothesis-profile=search
-settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("steady", max_examples=50, derandomize=True, deadline=None)
 settings.register_profile("search", max_examples=2000, deadline=None)
 settings.load_profile("steady")
 
@@ -57,7 +59,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let tests be dealt out by ``Together``."""
+    """Let tests be dealt out by ``Together``, in the order that they have, and not the files with most tests first."""
+    config.option.loadscopereorder = False
     return Together(config, log) if config.getoption("dist") == "loadgroup" else None
 
 

@@ -9,6 +9,7 @@ import re
 import select
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -26,10 +27,10 @@ def read_blocks(page: Path) -> list[tuple[str, str]]:
     return _BLOCK.findall(page.read_text())
 
 
-def type_page(page: Path, folder: Path, path: Path, **environment: str) -> int:
-    """Do what a page says, in a folder, with the commands of a folder ``path`` first. Returns how many commands it has.
+def type_page(page: Path, folder: Path, path: str, environment: Mapping[str, str], shares: tuple[int, ...] = ()) -> int:
+    """Do what a page says, in a folder, with the commands of the folders in ``path`` first; returns their number.
 
-    The ports of the page, 7800 to 7899, are replaced by free ones.
+    The ports of the page, 7800 to 7899, are replaced by free ones. Open files that the commands need are shared.
     """
     ports: dict[str, str] = {}
     count = 0
@@ -43,6 +44,7 @@ def type_page(page: Path, folder: Path, path: Path, **environment: str) -> int:
             "PYTHONUNBUFFERED": "1",
             **environment,
         },
+        shares,
     ) as shell:
         for kind, text in read_blocks(page):
             block = _PORT.sub(lambda found: ports.setdefault(found[0], str(free_port())), text)
@@ -72,11 +74,12 @@ def _fits(expected: str, said: str) -> bool:
 class _Shell:
     """One bash for all commands of a page; what it started in the background ends with it."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], shares: tuple[int, ...]) -> None:
         self._process = subprocess.Popen(
             ["bash", "--norc"],
             cwd=folder,
             env=environment,
+            pass_fds=shares,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

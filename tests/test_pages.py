@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 import triack
 from tests.machine import PATIENCE_S
 from tests.pages import ROOT, read_blocks, type_page
+from tests.tools.forkserver import put_command
 
 PAGES = sorted(
     page
@@ -27,7 +28,11 @@ BIN = Path(sys.executable).parent
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "README.md"], ids=lambda page: page.stem)
 def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
-    assert type_page(page, tmp_path, BIN) > 0
+    """The README's are started as they are installed; these as ``tests/tools/forkserver.py`` does it."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "home").mkdir()
+    asking, variable = put_command(tmp_path / "bin")
+    assert type_page(page, tmp_path / "home", f"{tmp_path / 'bin'}:{BIN}", variable, (asking,)) > 0
 
 
 def test_the_limits_on_the_page_on_security_are_the_defaults() -> None:
@@ -59,7 +64,7 @@ def test_the_commands_of_the_readme_from_pip_install_on(tmp_path: Path, wheel: P
         "PIP_FIND_LINKS": str(wheel),
         "PIP_CONFIG_FILE": "/dev/null",
     }
-    assert type_page(ROOT / "README.md", tmp_path / "home", fresh, **offline) > 5
+    assert type_page(ROOT / "README.md", tmp_path / "home", str(fresh), offline) > 5
 
 
 @pytest.mark.slow

@@ -22,6 +22,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO
 
+from tests.tools import typed
+from tests.tools.typed import ASKING, ask
+
 LOADED = ("send", "receive", "serve", "trust", "enrol", "queue", "keygen")
 """Commands that tests run often; what others need is loaded by them."""
 REQUEST_BYTES = 256 * 1024
@@ -43,11 +46,8 @@ class Forked:
             stdin = os.open(os.devnull, os.O_RDONLY)
         else:
             stdin = os.dup(0 if stdin is None else stdin)
-        self._news, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request = json.dumps([list(arguments), dict(os.environ), str(Path.cwd())]).encode()
         asking, server = _server()
-        socket.send_fds(asking, [request], [theirs.fileno(), stdin, theirs_out, theirs_err])
-        theirs.close()
+        self._news = socket.socket(fileno=ask(asking, arguments, os.environ, [stdin, theirs_out, theirs_err]))
         for number in (stdin, theirs_out, theirs_err):
             os.close(number)
         self.stdin: Stream = None if given is None else os.fdopen(given, "wb")
@@ -101,6 +101,14 @@ class Forked:
             self.returncode = int(self._news.recv(64))
             self._news.close()
         return self.returncode
+
+
+def put_command(folder: Path) -> tuple[int, dict[str, str]]:
+    """Put a ``triack`` into a folder that a shell can run; returns what it needs: an open file, and a variable."""
+    command, asking = folder / "triack", _server()[0].fileno()
+    command.write_text(f"#!{sys.executable} -IS\n{Path(typed.__file__).read_text()}")
+    command.chmod(0o755)
+    return asking, {ASKING: str(asking)}
 
 
 def _feed(stream: Stream, given: bytes) -> None:
