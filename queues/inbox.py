@@ -264,6 +264,10 @@ class Inbox:
         transfer.via = conversation
         if transfer.forget_unwanted(header) and delivery in DURABLE:
             group.arrivals.accepted.setdefault(transfer, [])
+        mailbox = self.mailboxes.get(transfer.queue)
+        if mailbox is not None:
+            # First: that may be the room that this packet needs.
+            mailbox.drop_unfinished(header.origin, header.lane, *transfer.unwanted(header))
         if not self._holds_back(transfer, (conversation, packet), header, now_ns):
             handle = self._handle_ordered if transfer.ordered else self._handle_unordered
             handle(transfer, (conversation, packet), header, now_ns, group)
@@ -290,7 +294,7 @@ class Inbox:
         if not transfer.ordered:
             if not transfer.filter.handle_run(header, packets):
                 return False
-            mailbox.drop_unfinished(header.origin, header.lane, header.previous)
+            mailbox.drop_unfinished(header.origin, header.lane, *transfer.unwanted(header))
         elif transfer.sequence.handle_run(header, packets, now_ns, asks=run.asks):
             self.order_acks.owe(transfer)
         else:
@@ -373,9 +377,6 @@ class Inbox:
         self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, group: GroupCommit
     ) -> None:
         durable = transfer.delivery in DURABLE
-        mailbox = self.mailboxes.get(transfer.queue)
-        if mailbox is not None:
-            mailbox.drop_unfinished(header.origin, header.lane, header.previous)
         if transfer.filter.handle_packet(header):
             self._take(transfer, header, arrival, now_ns, group)
             if not durable:

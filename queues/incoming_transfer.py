@@ -154,16 +154,20 @@ class IncomingTransfer:
         all_committed = sequence.committed == sequence.position
         return sequence.ack.due and claimable[1] > 0 and (all_committed or claimable > self.acked)
 
+    def unwanted(self, header: SequenceHeader) -> tuple[int, int]:
+        """The first and last number that its origin wants no more, as a packet shows; there may be none between them.
+
+        An ordered stream names the packet before that is still wanted; another one all that is not.
+        """
+        return (header.previous + 1, header.number - 1) if self.ordered else (1, header.previous)
+
     def forget_unwanted(self, header: SequenceHeader) -> bool:
         """See from a packet what its origin wants no more, and forget that it was refused.
 
         Returns:
             Whether something was: the disk is to forget it, too.
         """
-        # An ordered stream names the packet before that is still wanted; another one all that is not.
-        first = header.previous + 1 if self.ordered else 0
-        last = header.number - 1 if self.ordered else header.previous
-        return bool(self.rejections) and self.rejections.forget_unwanted(header.sequence, first, last)
+        return bool(self.rejections) and self.rejections.forget_unwanted(header.sequence, *self.unwanted(header))
 
     def handle_committed(self, row: PositionRow) -> None:
         """Its state, as ``row`` made it, is on the disk."""

@@ -246,9 +246,9 @@ class Mailbox:
         stream = (packet.origin, packet.lane)
         self._drop_partials(stream, self.partials.overtaken(stream, ordinal))
 
-    def drop_unfinished(self, origin: bytes, lane: int, floor: int) -> None:
-        """Drop unfinished messages of which nobody sends a packet any more, all being numbered up to ``floor``."""
-        self._drop_partials((origin, lane), self.partials.unsent((origin, lane), floor))
+    def drop_unfinished(self, origin: bytes, lane: int, first: int, last: int) -> None:
+        """Drop unfinished messages that nobody sends any more: packets with these numbers are wanted no more."""
+        self._drop_partials((origin, lane), self.partials.unsent((origin, lane), first, last))
 
     def _drop_partials(self, stream: StreamKey, ordinals: list[int]) -> None:
         """Their rows are orphans: nothing will ever read them, so the next commit removes them."""

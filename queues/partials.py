@@ -86,6 +86,6 @@ class Partials:
         """
         return [other for other, partial in self.of(stream).items() if other != ordinal and partial.rows]
 
-    def unsent(self, stream: StreamKey, floor: int) -> list[int]:
-        """Those of which nobody sends a packet any more, all being numbered up to ``floor``."""
-        return [ordinal for ordinal, partial in self.of(stream).items() if 0 < partial.last_number <= floor]
+    def unsent(self, stream: StreamKey, first: int, last: int) -> list[int]:
+        """Those that nobody sends any more, as their last packet has one of these numbers."""
+        return [ordinal for ordinal, partial in self.of(stream).items() if first <= partial.last_number <= last]

@@ -58,7 +58,7 @@ def test_a_message_is_dead_when_nobody_sends_its_last_packet() -> None:
     """While that is not known, it is not."""
     partials = Partials()
     partials.begin(piece(4), 1, 250)
-    assert partials.unsent(STREAM, 100) == []
+    assert partials.unsent(STREAM, 1, 100) == []
     partials.of(STREAM)[1].add(piece(4), 0, 100)
-    assert partials.unsent(STREAM, 5) == []
-    assert partials.unsent(STREAM, 6) == [1]
+    assert partials.unsent(STREAM, 1, 5) == partials.unsent(STREAM, 7, 9) == []
+    assert partials.unsent(STREAM, 1, 6) == [1]

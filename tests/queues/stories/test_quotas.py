@@ -5,11 +5,14 @@ from random import Random
 import pytest
 
 from tests.queues.world import SimNode, World, numbered
+from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.base.news import QueueOverQuota, StoreLow
+from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.admission import Admission
+from triack.queues.packing import fragment_range
 from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import STAGES
@@ -138,6 +141,26 @@ def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_what_was_begun_of_refused_messages_makes_room_for_the_next(
+    monkeypatch: pytest.MonkeyPatch, delivery: Delivery
+) -> None:
+    """Their sender lost its permission within them: the packet that shows that they are gone finds no room itself."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", small(size_bytes=8_000))
+
+    def refusal(_self: Admission, _transfer: object, _conversation: object, body: bytes) -> RejectReason | None:
+        fragment = fragment_range(body[:HEAD_BYTES], len(body))
+        return RejectReason.ACCESS_DENIED if fragment and fragment[1] else None
+
+    monkeypatch.setattr(Admission, "refusal", refusal)
+    a.send(b, "q", *numbered(0, 3, 3_000), delivery=delivery)
+    world.run(SECOND)
+    assert a.length("dead-letter") == 3
+    a.send(b, "q", b"next", delivery=delivery)
+    assert world.run(SECOND, lambda: b.length("q") == 1)
+
+
 def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None:
     """One peer fills all that it may with messages that nobody reads; another goes on."""
     world = World(1)
