@@ -18,7 +18,7 @@ CONTENTS = [
     wire.encode_reject(HEADER, "queue-not-found"),
     wire.encode_hold(ORIGIN, 1, 5, stop=True),
 ]
-NUMBER = st.integers(1, 2**64 - 1)
+NUMBER = st.integers(1, wire.NUMBER_MAX)
 
 
 @st.composite

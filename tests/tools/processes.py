@@ -18,13 +18,22 @@ from triack.tools.ports import free_port
 
 TRIACK = (sys.executable, "-m", "triack")
 SECONDS = PATIENCE_S
+PIPE_BYTES = 4_096
+"""Any pipe takes so much at once."""
 
 Finished = subprocess.CompletedProcess[bytes]
 
 
 def triack(*arguments: str | Path, stdin: bytes = b"", seconds: float = SECONDS) -> Finished:
-    """Run a command to its end."""
-    process = start(*arguments, stdin=subprocess.PIPE)
+    """Run a command to its end. What a pipe takes is in it before the command begins, which may wait but a second."""
+    if len(stdin) <= PIPE_BYTES:
+        reading, writing = os.pipe()
+        os.write(writing, stdin)
+        os.close(writing)
+        process = start(*arguments, stdin=reading)
+        os.close(reading)
+    else:
+        process = start(*arguments, stdin=subprocess.PIPE)
     output, complaints = process.communicate(stdin, seconds)
     return Finished(arguments, process.wait(), output, complaints)
 
