@@ -74,7 +74,7 @@ class Bare:
         assert job is not None
         if isinstance(job, GroupCommit):
             self._bodies |= {row.key: row.body for row in job.commit.outgoing}
-            self._bodies |= {row.key: row.body for row in job.commit.messages}
+            self._bodies |= {row.key: row.bodies[0] for some in job.commit.messages for row in some.packets()}
         else:
             job.bodies.update({key: self._bodies[key] for key in job.keys})
         self.engine.handle_done(job, self.now_ns)

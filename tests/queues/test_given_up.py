@@ -18,7 +18,8 @@ TRANSACTIONAL = Delivery.TRANSACTIONAL
 def letters(node: Bare) -> list[Properties]:
     """The properties of the dead letters that the commit in hand holds."""
     assert isinstance(node.job, GroupCommit)
-    return [found for row in node.job.commit.messages for found in unpack(row.body).properties or []]
+    bodies = [body for row in node.job.commit.messages for body in row.bodies]
+    return [found for body in bodies for found in unpack(body).properties or []]
 
 
 def submitted(node: Bare, *messages: Outgoing) -> OutgoingQueue:
@@ -54,7 +55,7 @@ def test_a_message_dies_on_its_way_when_the_first_of_its_times_runs_out(
     (letter,) = letters(node)
     assert letter["dead_reason"] == reason
     assert isinstance(node.job, GroupCommit)
-    assert [unpack(row.body).receive_by_ms for row in node.job.commit.messages] == [0]
+    assert [unpack(row.bodies[0]).receive_by_ms for row in node.job.commit.messages] == [0]
     assert "removed" in events(effects)
 
 
