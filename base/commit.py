@@ -3,7 +3,7 @@
 Plain data: the engine fills it, the store applies it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -61,14 +61,19 @@ class OutgoingRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """A packet in a queue of this node."""
+    """Packets in a queue of this node that follow each other: ``key`` and ``number`` are those of the first."""
 
     key: int
     origin: bytes
     lane: int
     sequence: int
     number: int
-    body: bytes
+    bodies: Sequence[bytes]
+
+    def packets(self) -> Iterator["MessageRow"]:
+        """Yield each packet as a row of its own."""
+        for step, body in enumerate(self.bodies):
+            yield self._replace(key=self.key + step, number=self.number + step, bodies=(body,))
 
 
 class PositionRow(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Literal, Self, TypeVar
 
 from triack.base.checks import check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
-from triack.node.hands import Hands, Held
+from triack.node.hands import Hands, HeldRun
 from triack.node.message import Message
 from triack.node.port import Port
 from triack.queues.mailbox import Mailbox
@@ -44,7 +44,7 @@ class Consumer:
         self._port = port
         self._mailbox = mailbox
         self._auto = ack == "auto"
-        self._held: Held | None = None
+        self._held: HeldRun | None = None
         self._turn = 0
         self._arrived = asyncio.Event()
         self._hands = Hands(port, mailbox, self._arrived.set, redelivery)
@@ -133,6 +133,7 @@ class Consumer:
 
     async def _next_many(self, most: int) -> list[Message]:
         await self._acknowledge()
+        self._held = None  # what is drawn one by one later is behind the list
         # Who is cancelled while it waits has nothing in hand.
         batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES) or None)
         self._turn += len(batch) - 1
@@ -149,7 +150,7 @@ class Consumer:
                 return taken
             await self._arrived.wait()
 
-    def _try_run(self) -> Held | None:
+    def _try_run(self) -> HeldRun | None:
         """What is drawn from the run that all readers of the queue draw from."""
         run = self._port.open_run(self._mailbox)
         if run is None:

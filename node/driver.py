@@ -56,6 +56,7 @@ CATCH_UP_S = 0.02
 """How long what arrived waits for a store that is behind: longer than a disk takes for what makes it so, and short
 beside what peers wait for acknowledgements. A disk that hangs stops nobody: then so much is taken each time."""
 _SENDER_OF = attrgetter("sender")
+_ENROL = int(Kind.ENROL)  # compared with the first byte of each datagram
 
 
 class Driver:
@@ -304,7 +305,7 @@ class Driver:
                         engine.handle_datagrams(datagrams, sender, now_ns)
                         datagrams = []
                         engine.handle_path_lost(sender, now_ns)
-                    elif data[0] == Kind.ENROL and self.enrolling is not None:
+                    elif data[0] == _ENROL and self.enrolling is not None:
                         await self._enrol(self.enrolling, data, sender)
                     else:
                         datagrams.append(data)

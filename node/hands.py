@@ -4,6 +4,7 @@ Nothing is kept for a single message but a bit: what was drawn from one run is h
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from triack.node.message import Message
@@ -12,54 +13,32 @@ from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.queued_packet import QueuedPacket, bits_of, indices_of
 from triack.queues.redelivery import Redelivery, Return
 
-__all__ = ["Hands", "Held"]
+__all__ = ["Hands", "HeldList", "HeldRun"]
 
 
-class Held:
-    """What one reader has drawn from one run, or from several as a list; it answers for these messages.
+class Held(ABC):
+    """What one reader has drawn at once; it answers for these messages.
 
     A message that comes again is drawn another time, so it is another one than before.
-
-    Attributes:
-        bits: by packet; bit i is set while message i is held.
     """
 
-    __slots__ = ("_hands", "_run", "bits")
+    __slots__ = ("_hands",)
 
-    def __init__(self, hands: "Hands", run: Run | None = None) -> None:
-        self.bits: dict[QueuedPacket, int] = {}
+    def __init__(self, hands: "Hands") -> None:
         self._hands = hands
-        self._run = run
 
-    def draws_from(self, run: Run) -> bool:
-        """Whether it is that run from which more may be drawn."""
-        return self._run is run
+    @property
+    @abstractmethod
+    def holds_any(self) -> bool:
+        """Whether it answers for any message still."""
 
-    def end(self) -> None:
-        """Nothing more is drawn by it; it goes on to answer for what it has."""
-        self._run = None
+    @abstractmethod
+    def take_all(self) -> list[tuple[QueuedPacket, int]]:
+        """What is held, by packet, a bit for each message; nothing is any more."""
 
-    def draw(self) -> Message | None:
-        """The next message of the run; None when the queue must be asked again."""
-        run, hands, bits = self._run, self._hands, self.bits
-        index = -1 if run is None else run.draw()
-        if run is None or index < 0:
-            return None
-        packet = run.packet
-        bits[packet] = bits.get(packet, 0) | 1 << index
-        body = packet.open().bodies[index]
-        return Message(body, hands.queue, packet, index, run.redelivered, self, hands.name_of)
-
-    def take(self, drawn: list[tuple[Run, range]]) -> list[Message]:
-        """Messages that were drawn from runs."""
-        queue, name_of, bits = self._hands.queue, self._hands.name_of, self.bits
-        messages: list[Message] = []
-        for run, indices in drawn:
-            packet, redelivered = run.packet, run.redelivered
-            bodies = packet.open().bodies
-            bits[packet] = bits.get(packet, 0) | bits_of(indices)
-            messages += [Message(bodies[index], queue, packet, index, redelivered, self, name_of) for index in indices]
-        return messages
+    @abstractmethod
+    def _let_go(self, lease: Lease) -> bool:
+        """Hold a message no more. Returns whether it was held."""
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done."""
@@ -71,16 +50,92 @@ class Held:
         if self._let_go(lease):
             self._hands.give_back(lease, failed=failed, delay_ms=delay_ms)
 
+
+class HeldRun(Held):
+    """What was drawn from one run, message by message.
+
+    Attributes:
+        run: from which more may be drawn.
+        bits: bit i is set while message i of its packet is held.
+    """
+
+    __slots__ = ("_bodies", "bits", "run")
+
+    def __init__(self, hands: "Hands", run: Run) -> None:
+        super().__init__(hands)
+        self.run = run
+        self.bits = 0
+        self._bodies = run.packet.open().bodies
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether any is held."""
+        return self.bits != 0
+
+    def draw(self) -> Message | None:
+        """The next message of the run; None when the queue must be asked again."""
+        run, hands = self.run, self._hands
+        index = run.draw()
+        if index < 0:
+            return None
+        self.bits |= 1 << index
+        return Message(self._bodies[index], hands.queue, run.packet, index, run.redelivered, self, hands.name_of)
+
+    def take_all(self) -> list[tuple[QueuedPacket, int]]:
+        """What is held."""
+        bits, self.bits = self.bits, 0
+        return [(self.run.packet, bits)] if bits else []
+
     def _let_go(self, lease: Lease) -> bool:
-        """Whether it was still held."""
-        bits, bit = self.bits.get(lease.packet, 0), 1 << lease.index
+        bit = 1 << lease.index
+        held = bool(self.bits & bit)
+        self.bits &= ~bit
+        if not self.bits:
+            self._hands.forget(self)
+        return held
+
+
+class HeldList(Held):
+    """What was drawn as a list, from as many runs as there were."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self, hands: "Hands") -> None:
+        super().__init__(hands)
+        self._bits: dict[QueuedPacket, int] = {}
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether any is held."""
+        return bool(self._bits)
+
+    def take(self, drawn: list[tuple[Run, range]]) -> list[Message]:
+        """The messages that were drawn."""
+        queue, name_of, bits = self._hands.queue, self._hands.name_of, self._bits
+        messages: list[Message] = []
+        for run, indices in drawn:
+            packet, redelivered = run.packet, run.redelivered
+            bodies = packet.open().bodies
+            bits[packet] = bits.get(packet, 0) | bits_of(indices)
+            messages += [Message(bodies[index], queue, packet, index, redelivered, self, name_of) for index in indices]
+        return messages
+
+    def take_all(self) -> list[tuple[QueuedPacket, int]]:
+        """What is held."""
+        taken = list(self._bits.items())
+        self._bits.clear()
+        return taken
+
+    def _let_go(self, lease: Lease) -> bool:
+        bits, bit = self._bits.get(lease.packet, 0), 1 << lease.index
         if not bits & bit:
             return False
-        if bits == bit:
-            del self.bits[lease.packet]
+        if bits != bit:
+            self._bits[lease.packet] = bits & ~bit
+            return True
+        del self._bits[lease.packet]
+        if not self._bits:
             self._hands.forget(self)
-        else:
-            self.bits[lease.packet] = bits & ~bit
         return True
 
 
@@ -115,26 +170,26 @@ class Hands:
         self._loop = asyncio.get_running_loop()
         mailbox.listeners.append(listener)
 
-    def hold(self, run: Run) -> Held:
-        """Draw from this run from now on."""
-        if self._open is None or not self._open.draws_from(run):
-            self._begin(Held(self, run))
-        assert self._open is not None
-        return self._open
+    def hold(self, run: Run) -> HeldRun:
+        """Draw from this run from now on, until a list is drawn."""
+        before = self._open
+        if isinstance(before, HeldRun) and before.run is run:
+            return before
+        held = HeldRun(self, run)
+        self._begin(held)
+        return held
 
     def _begin(self, held: Held) -> None:
-        before, self._open = self._open, held
-        if before is not None:
-            before.end()
-            if before.bits:
-                self._older[before] = None
+        if self._open is not None and self._open.holds_any:
+            self._older[self._open] = None
+        self._open = held
 
     def draw(self, most: int, most_bytes: int) -> list[Message]:
         """The next messages of the queue, in order; none when there are none now. See ``Engine.draw_runs``."""
         drawn = self._port.draw_runs(self._mailbox, most, most_bytes)
         if not drawn:
             return []
-        held = Held(self)
+        held = HeldList(self)
         self._begin(held)
         return held.take(drawn)
 
@@ -147,9 +202,8 @@ class Hands:
         self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery))
 
     def forget(self, held: Held) -> None:
-        """Messages of it were let go: it is to be remembered no more once none is left."""
-        if not held.bits:
-            self._older.pop(held, None)
+        """Nothing of it is held any more."""
+        self._older.pop(held, None)
 
     def acknowledge_all(self) -> None:
         """All that is held is done."""
@@ -167,12 +221,12 @@ class Hands:
 
     def _take_all(self) -> list[tuple[QueuedPacket, int]]:
         """What is held, in order, and is not any more."""
-        every = [*self._older, *([] if self._open is None else [self._open])]
-        taken = [one for held in every for one in held.bits.items()]
-        for held in every:
-            held.bits.clear()
+        latest = [] if self._open is None else self._open.take_all()
+        if not self._older:
+            return latest
+        older = [one for held in self._older for one in held.take_all()]
         self._older.clear()
-        return taken
+        return older + latest
 
     def empty(self) -> None:
         """The consumer ends: everything goes back, and who waits with it is told."""

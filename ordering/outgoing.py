@@ -110,6 +110,15 @@ AFTER_SESSION_ACK: dict[Ack, EntryEvent] = {
 }
 """What a session ack means for a packet, by the ack that frees its class, unless the session ack itself frees it."""
 
+# To ask an enumeration for a member takes five times as long as a name of this module; what is asked for with every
+# packet has one.
+_WAITING, _KEPT, _REJECTED, _GIVEN_UP = (
+    EntryState.WAITING_TO_SEND,
+    EntryState.KEPT,
+    EntryState.REJECTED,
+    EntryState.GIVEN_UP,
+)
+_SENT, _FREED, _ORDER = EntryEvent.SENT, EntryEvent.FREED, Ack.ORDER
 _WAITING_FOR_ACKS = (EntryState.WAITING_SESSION_ACK, EntryState.WAITING_STORE_ACK, EntryState.WAITING_ORDER_ACK)
 _ENDED = (EntryState.GIVEN_UP, EntryState.REJECTED)
 _COVERED = (EntryState.DONE, EntryState.KEPT, EntryState.REJECTED)
@@ -228,7 +237,7 @@ class OutgoingSequence:
         before = [entry.packet for entry in run if entry.packet]
         for number, entry in enumerate(run, packet):
             self._to_send.popleft()
-            _move(entry, EntryEvent.SENT)
+            _move(entry, _SENT)
             entry.sends += 1
             entry.packet = number
         self.hold.handle_sent(now_ns)
@@ -244,7 +253,7 @@ class OutgoingSequence:
             What that frees.
         """
         waits, frees = AFTER_SESSION_ACK.get(FREED_BY[self.delivery]), FREED_BY[self.delivery] is Ack.SESSION
-        taken = [entry for entry in entries if entry.state is not EntryState.REJECTED]
+        taken = [entry for entry in entries if entry.state is not _REJECTED]
         for entry in taken:
             entry.received = True
             if waits is not None:
@@ -253,7 +262,7 @@ class OutgoingSequence:
 
     def handle_store_ack(self, entries: Iterable[Entry]) -> list[Entry]:
         """The next hop has these packets on disk, or passes one that it refused. Returns what that frees."""
-        stored = [entry for entry in entries if entry.state is not EntryState.REJECTED]
+        stored = [entry for entry in entries if entry.state is not _REJECTED]
         for entry in stored:
             entry.received = entry.stored = True
         return self._free(stored) if FREED_BY[self.delivery] is Ack.STORE else []
@@ -264,12 +273,12 @@ class OutgoingSequence:
             return []
         covered: list[Entry] = []
         for candidate in self.entries.values():
-            if candidate.number > number or candidate.state is EntryState.REJECTED:
+            if candidate.number > number or candidate.state is _REJECTED:
                 break
-            if candidate.state is not EntryState.KEPT:
+            if candidate.state is not _KEPT:
                 covered.append(candidate)
         # One of a message that was given up is covered by each such ack until all of its message is.
-        progress = any(entry.state is not EntryState.GIVEN_UP for entry in covered)
+        progress = any(entry.state is not _GIVEN_UP for entry in covered)
         for entry in covered:
             entry.received = entry.stored = True
         freed = self._free(covered)
@@ -384,7 +393,7 @@ class OutgoingSequence:
         if self.hold.state is not HoldState.GOING or self.start.credit is not None:
             return run
         for entry in islice(self._to_send, 1, most):
-            follows = entry.number == run[-1].number + 1 and entry.state is EntryState.WAITING_TO_SEND
+            follows = entry.number == run[-1].number + 1 and entry.state is _WAITING
             if not follows or entry.body is None:
                 break
             run.append(entry)
@@ -418,7 +427,7 @@ class OutgoingSequence:
 
     def poll_ask(self, entry: Entry) -> bool:
         """Whether a packet that leaves now should ask for an order ack."""
-        if FREED_BY[self.delivery] is not Ack.ORDER:
+        if FREED_BY[self.delivery] is not _ORDER:
             return False
         self._ask_in -= 1
         # What goes out again may have been accepted long ago, and room is known by acks: only an order ack can tell.
@@ -487,7 +496,7 @@ class OutgoingSequence:
 
     def _drop(self, entry: Entry) -> None:
         self._ended -= entry.state in _ENDED
-        _move(entry, EntryEvent.FREED)
+        _move(entry, _FREED)
         del self.entries[entry.number]
 
     @property

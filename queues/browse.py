@@ -101,7 +101,7 @@ class Sight:
     size_bytes: int
     table: str
     keys: Sequence[int]
-    pieces: list[bytes] = field(repr=False)
+    pieces: Sequence[bytes] = field(repr=False)
     wait_until_ms: int | None = None
 
 
@@ -182,14 +182,14 @@ def see(page: list[Sight], bodies: dict[int, bytes]) -> Iterator[BrowsedMessage]
         yield _see(sight, pieces, content)
 
 
-def _unpack(pieces: list[bytes]) -> Unpacked | None:
+def _unpack(pieces: Sequence[bytes]) -> Unpacked | None:
     try:
         return unpack_pieces(pieces)
     except ProtocolError:
         return None
 
 
-def _see(sight: Sight, pieces: list[bytes], content: Unpacked | None) -> BrowsedMessage:
+def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> BrowsedMessage:
     # One that cannot be read is shown all the same: as a dead letter it would be, under the same id.
     content = content or Unpacked(sight.number - sight.index, 0, 0, [b"".join(pieces)] * (sight.index + 1), None)
     properties = content.properties[sight.index] if content.properties else {}

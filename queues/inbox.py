@@ -228,11 +228,14 @@ class Inbox:
         self.put_local(DEAD_LETTER_QUEUE, packet, body, group)
 
     def _add_rows(self, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, group: GroupCommit) -> None:
-        """Put packets that were counted into the next commit; see ``Arrivals.queued``."""
-        rows = group.commit.messages
-        for key, packet in enumerate(packets, key_of(mailbox.queue_id, mailbox.next_position)):
+        """Put packets that were counted, and follow each other, into the next commit; see ``Arrivals.queued``."""
+        first, first_key = packets[0], key_of(mailbox.queue_id, mailbox.next_position)
+        for key, packet in enumerate(packets, first_key):
             packet.keys = range(key, key + 1)
-            rows.append(MessageRow(key, packet.origin, packet.lane, packet.sequence, packet.number, packet.pieces[0]))
+        bodies = [packet.pieces[0] for packet in packets]
+        group.commit.messages.append(
+            MessageRow(first_key, first.origin, first.lane, first.sequence, first.number, bodies)
+        )
         mailbox.next_position += len(packets)
         self.admission.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
         group.arrivals.queued.append((mailbox, packets, head))

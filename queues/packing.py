@@ -13,7 +13,7 @@ and one ``join``.
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
@@ -132,7 +132,7 @@ class Unpacked:
     first_ordinal: int
     sent_at_ms: int
     receive_by_ms: int
-    bodies: list[bytes]
+    bodies: Sequence[bytes]
     properties: list[Properties] | None
 
 
@@ -295,7 +295,7 @@ def unpack(body: bytes) -> Unpacked:
         at += 2 * count
         is_alike = kind == _BATCH and count <= ALIKE_MAX and lengths.count(lengths[0]) == count
         if is_alike and at + count * lengths[0] == len(body):
-            bodies = [body[at:]] if count == 1 else list(_alike(count, lengths[0]).unpack_from(body, at))
+            bodies = (body[at:],) if count == 1 else _alike(count, lengths[0]).unpack_from(body, at)
             return Unpacked(first_ordinal, sent_at_ms, receive_by_ms, bodies, None)
         property_lengths: tuple[int, ...] = ()
         if kind == _RICH:
@@ -403,7 +403,7 @@ def join_fragments(fragments: list[Fragment]) -> bytes:
     return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 
 
-def unpack_pieces(pieces: list[bytes]) -> Unpacked:
+def unpack_pieces(pieces: Sequence[bytes]) -> Unpacked:
     """The messages of a batch, or the large one that these are all the pieces of. Raises ProtocolError ``bad-body``."""
     return unpack(pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces]))
 

@@ -38,7 +38,7 @@ class QueuedPacket:
     delivery: int
     count: int
     size_bytes: int
-    pieces: list[bytes]
+    pieces: Sequence[bytes]
     next_index: int = 0
     acked: int = 0
     # Hardly any packet comes back, and two empty dictionaries for each of the others are work for the collector.

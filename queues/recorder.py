@@ -24,6 +24,7 @@ from triack.session.sending import SessionPacket
 
 __all__ = ["Recorder", "start_record"]
 
+_TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as it is asked for with every packet
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are written down once a second."""
 
@@ -136,7 +137,7 @@ class Recorder:
             context = sent.context
             if open_run is not None and isinstance(context, PacketContext) and context.outgoing is before:
                 entry = context.entry
-                named = entry.number - 1 if sent.delivery is Delivery.TRANSACTIONAL else open_run.previous
+                named = entry.number - 1 if sent.delivery is _TRANSACTIONAL else open_run.previous
                 if entry.number == open_run.number + open_run.packets and context.previous == named:
                     open_run.packets += 1
                     open_run.size += sent.size_bytes
@@ -209,7 +210,7 @@ class Recorder:
             if stream is None:
                 run.packets += 1
                 return run
-            named = number - 1 if stream[0] is Delivery.TRANSACTIONAL else run.previous
+            named = number - 1 if stream[0] is _TRANSACTIONAL else run.previous
             if number == run.number + run.packets and previous == named:
                 run.packets += 1
                 _count(run.counts, messages)

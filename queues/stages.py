@@ -37,6 +37,7 @@ STAGES: dict[Delivery, Stage] = {
 }
 """The last stage that a class has."""
 _BY_NAME = {stage.name.lower(): stage for stage in Stage}
+_DONE = EntryState.DONE  # a name of its own, as every packet is asked for it
 
 
 def as_stage(stage: object) -> Stage:
@@ -242,7 +243,7 @@ class StageTracker:
     def _prune(self) -> None:
         done = 0
         for entry in self._entries:
-            if entry.state is not EntryState.DONE:
+            if entry.state is not _DONE:
                 break
             done += 1
         del self._starts[:done], self._entries[:done]
@@ -256,6 +257,6 @@ def _common(waiting: dict[int, list[_Wait]], tickets: range) -> list[int]:
 
 
 def _reached(entry: Entry, stage: Stage) -> bool:
-    if stage is Stage.QUEUED or entry.state is EntryState.DONE:
+    if entry.state is _DONE or stage is Stage.QUEUED:
         return True
-    return {Stage.RECEIVED: entry.received, Stage.STORED: entry.stored, Stage.ORDERED: False}[stage]
+    return entry.received if stage is Stage.RECEIVED else entry.stored and stage is Stage.STORED

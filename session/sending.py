@@ -393,7 +393,7 @@ class SendWindow:
         return [limit]
 
     def _take(self, numbers: range) -> list[SessionPacket]:
-        packets, in_flight = self._packets, self._in_flight
+        packets, in_flight, event = self._packets, self._in_flight, PacketEvent.ACKED
         acked: list[SessionPacket] = []
         for number in numbers:
             sent = packets.pop(number, None)
@@ -401,7 +401,7 @@ class SendWindow:
                 continue
             if in_flight.pop(number, None) is not None:
                 self.in_flight_bytes -= sent.size_bytes
-            sent.state = TRANSITIONS[sent.state][PacketEvent.ACKED]
+            sent.state = TRANSITIONS[sent.state][event]
             # It is not sent again, and may wait for its store ack for long.
             sent.content = b""
             acked.append(sent)

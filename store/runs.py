@@ -40,7 +40,6 @@ OUTGOING_BYTES = _OUTGOING.size
 MESSAGE_BYTES = _MESSAGE.size
 """What a row says of each packet takes so much."""
 
-Row = TypeVar("Row", OutgoingRow, MessageRow)
 Index = TypeVar("Index", OutgoingIndex, MessageIndex)
 
 
@@ -67,46 +66,62 @@ class StoredRun(NamedTuple):
 
 def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows for packets: key, how many, what each is, bodies."""
-    for run in _runs(rows, lambda before, after: after.key == before.key + 1):
-        parts = b"".join([_OUTGOING.pack(len(row.body), row.messages, row.reach_by_ms) for row in run])
-        yield run[0].key, len(run), parts, b"".join([row.body for row in run])
+    for neighbours in _neighbours(rows):
+        for places in _cut([len(row.body) for row in neighbours]):
+            run = neighbours[places.start : places.stop]
+            parts = b"".join([_OUTGOING.pack(len(row.body), row.messages, row.reach_by_ms) for row in run])
+            yield run[0].key, len(run), parts, b"".join([row.body for row in run])
 
 
 def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows for packets: key, how many, stream and number of the first, what each is, bodies."""
-    for run in _runs(rows, _follows):
-        parts = b"".join([_MESSAGE.pack(len(row.body), row.body[:HEAD_BYTES]) for row in run])
-        key, origin, lane, sequence, number, _ = run[0]
-        yield key, len(run), origin, lane, sequence, number, parts, b"".join([row.body for row in run])
+    for row in _joined(rows):
+        key, origin, lane, sequence, number, bodies = row
+        for places in _cut([len(body) for body in bodies]):
+            run, at = bodies[places.start : places.stop], places.start
+            parts = b"".join([_MESSAGE.pack(len(body), body[:HEAD_BYTES]) for body in run])
+            yield key + at, len(run), origin, lane, sequence, number + at, parts, b"".join(run)
 
 
-def _follows(before: MessageRow, after: MessageRow) -> bool:
-    return (
-        after.key == before.key + 1
-        and after.number == before.number + 1
-        and after.lane == before.lane
-        and after.sequence == before.sequence
-        and after.origin == before.origin
-    )
+def _neighbours(rows: Sequence[OutgoingRow]) -> Iterator[Sequence[OutgoingRow]]:
+    """Packets of which each has the key behind that of the one before."""
+    begin = 0
+    for at, row in enumerate(rows):
+        if row.key != rows[begin].key + at - begin:
+            yield rows[begin:at]
+            begin = at
+    yield rows[begin:]
 
 
-def _runs(rows: Sequence[Row], follows: Callable[[Row, Row], bool]) -> Iterator[list[Row]]:
-    run: list[Row] = []
-    size_bytes = 0
-    if len(rows) < RUN_PACKETS_MIN:
-        yield from ([row] for row in rows)
-        return
+def _joined(rows: Sequence[MessageRow]) -> Iterator[MessageRow]:
+    """The rows, and of those that follow each other one."""
+    bodies: list[bytes] = []
+    first: MessageRow | None = None
     for row in rows:
-        size_bytes += len(row.body)
-        if run and (len(run) == RUN_PACKETS or size_bytes > RUN_BYTES or not follows(run[-1], row)):
-            yield from _enough(run)
-            run, size_bytes = [], len(row.body)
-        run.append(row)
-    yield from _enough(run)
+        count = len(bodies)
+        if first is not None and row[:5] == (first.key + count, *first[1:4], first.number + count):
+            bodies += row.bodies
+            continue
+        if first is not None:
+            yield first._replace(bodies=bodies)
+        first, bodies = row, list(row.bodies)
+    if first is not None:
+        yield first._replace(bodies=bodies)
 
 
-def _enough(run: list[Row]) -> list[list[Row]]:
-    return [run] if len(run) >= RUN_PACKETS_MIN else [[row] for row in run]
+def _cut(sizes_bytes: list[int]) -> Iterator[range]:
+    """Which of packets that follow each other share a row: their places."""
+    start = size_bytes = 0
+    for at, more_bytes in enumerate(sizes_bytes):
+        size_bytes += more_bytes
+        if at - start == RUN_PACKETS or (at > start and size_bytes > RUN_BYTES):
+            yield from _enough(range(start, at))
+            start, size_bytes = at, more_bytes
+    yield from _enough(range(start, len(sizes_bytes)))
+
+
+def _enough(places: range) -> list[range]:
+    return [places] if len(places) >= RUN_PACKETS_MIN else [range(at, at + 1) for at in places]
 
 
 class Unfolded(Generic[Index]):

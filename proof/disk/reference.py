@@ -70,7 +70,7 @@ def _after(seen: Seen, commit: Commit) -> Seen:
     lanes, queues, positions = seen.lanes | commit.lanes, seen.queues | dict(commit.queues), seen.positions
     outgoing = seen.outgoing | {row.key: row for row in commit.outgoing}
     messages = dict(seen.messages)
-    messages |= {row.key: (row, None) for row in commit.messages}
+    messages |= {row.key: (row, None) for several in commit.messages for row in several.packets()}
     messages |= {key: (messages[key][0], value) for key, value in commit.progress.items()}
     for first, last in commit.outgoing_deletes:
         outgoing = {key: row for key, row in outgoing.items() if not first <= key <= last}
@@ -104,7 +104,7 @@ def see(store: Store, start: int) -> tuple[Seen, list[int]]:
         dict(content.queues),
         {
             row.key: (
-                MessageRow(row.key, row.origin, row.lane, row.sequence, row.number, messages.bodies[row.key]),
+                MessageRow(row.key, row.origin, row.lane, row.sequence, row.number, (messages.bodies[row.key],)),
                 row.progress,
             )
             for row in content.messages
@@ -128,13 +128,13 @@ def commits() -> Iterator[Commit]:
     )
     for number in range(1, 7):
         yield Commit(
-            messages=[MessageRow(number, ORIGIN, 1, 1, number, BODY[: 40 + number])],
+            messages=[MessageRow(number, ORIGIN, 1, 1, number, (BODY[: 40 + number],))],
             positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, number, b"")},
             serial=1 + number,
         )
     yield Commit(progress={2: b"half"}, outgoing_deletes=[(1, 2), (9, 30)], message_deletes=[(1, 1)], serial=8)
     yield Commit(
-        messages=[MessageRow(number, ORIGIN, 1, 1, number, BODY * 3) for number in range(7, 11)],
+        messages=[MessageRow(number, ORIGIN, 1, 1, number, (BODY * 3,)) for number in range(7, 11)],
         positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, 10, b"f" * 40)},
         peers={ORIGIN: PeerRow(ORIGIN, 99, 8)},
         serial=9,
@@ -147,7 +147,7 @@ def commits() -> Iterator[Commit]:
 def _beyond_the_log(page_bytes: int) -> Commit:
     """A commit that the log has no room for: it has to grow."""
     body = BODY * (4 * CHECKPOINT_PAGES * page_bytes // len(BODY))
-    return Commit(messages=[MessageRow(11, ORIGIN, 1, 1, 11, body)])
+    return Commit(messages=[MessageRow(11, ORIGIN, 1, 1, 11, (body,))])
 
 
 def reference(

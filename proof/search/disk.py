@@ -50,7 +50,7 @@ class Disk:
         self.queues.update(commit.queues)
         self.lanes.update(commit.lanes)
         self.outgoing.update((row.key, row) for row in commit.outgoing)
-        self.messages.update((row.key, row) for row in commit.messages)
+        self.messages.update((row.key, row) for several in commit.messages for row in several.packets())
         self.positions.update(commit.positions)
         self.progress.update(commit.progress)
         self.peers.update(commit.peers)
@@ -83,18 +83,17 @@ class Disk:
         return content
 
     def _index(self, row: MessageRow) -> MessageIndex:
-        head, progress = row.body[:HEAD_BYTES], self.progress.get(row.key)
-        return MessageIndex(row.key, row.origin, row.lane, row.sequence, row.number, len(row.body), head, progress)
+        (body,), progress = row.bodies, self.progress.get(row.key)
+        head = body[:HEAD_BYTES]
+        return MessageIndex(row.key, row.origin, row.lane, row.sequence, row.number, len(body), head, progress)
 
     def read(self, read: Read) -> None:
         """Fetch bodies into ``read.bodies``; a row that is gone is left out."""
-        rows: dict[int, OutgoingRow] | dict[int, MessageRow] = (
-            self.outgoing if read.table == "outgoing" else self.messages
-        )
         for key in read.keys:
-            row = rows.get(key)
-            if row is not None:
-                read.bodies[key] = row.body
+            if read.table == "outgoing" and key in self.outgoing:
+                read.bodies[key] = self.outgoing[key].body
+            elif read.table == "messages" and key in self.messages:
+                read.bodies[key] = self.messages[key].bodies[0]
 
 
 def _without(rows: dict[int, Row], spans: list[tuple[int, int]]) -> dict[int, Row]:

@@ -5,6 +5,7 @@ the disk has made durable, and keeps its own account of both. It is part of a st
 on it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from proof.search.datagrams import Datagram, describe_packet
@@ -144,8 +145,8 @@ class Witness:
             for body in unpack(row.body).bodies:
                 self.queued.append(body)
                 self.places[body] = (lane, commit.lanes[lane].sequence, number)
-        for message in commit.messages:
-            _add_new(self.kept, unpack(message.body).bodies)
+        for message in (packet for row in commit.messages for packet in row.packets()):
+            _add_new(self.kept, unpack(message.bodies[0]).bodies)
             self.durable[(message.lane, message.sequence, message.number)] = None
 
     def note_read(self, body: bytes, *, redelivered: bool, express: bool) -> None:
@@ -252,7 +253,7 @@ class Witness:
         return tuple(body for body in self.queued if self.places[body][::2] not in held)
 
 
-def _add_new(messages: list[bytes], bodies: list[bytes]) -> None:
+def _add_new(messages: list[bytes], bodies: Sequence[bytes]) -> None:
     for body in bodies:
         if body in messages:
             raise Violation(f"message {body.decode()} was accepted twice")

@@ -360,7 +360,7 @@ async def test_a_store_whose_rows_contradict_each_other_is_refused(tmp_path: Pat
     """Each row is what was written, but no node of this version writes such rows."""
     store = Store(tmp_path)
     store.load(b"n" * 16, 1)
-    store.apply(Commit(messages=[MessageRow(key_of(9, 1), b"o" * 16, 1, 1, 1, batch(b"x"))]))
+    store.apply(Commit(messages=[MessageRow(key_of(9, 1), b"o" * 16, 1, 1, 1, (batch(b"x"),))]))
     store.close()
     with pytest.raises(triack.StoreDamaged, match=f"{STORE_FILE}: KeyError: 9"):
         await make(data=tmp_path).start()

@@ -74,7 +74,7 @@ class Bare:
         assert job is not None
         if isinstance(job, GroupCommit):
             self._bodies |= {row.key: row.body for row in job.commit.outgoing}
-            self._bodies |= {row.key: row.body for row in job.commit.messages}
+            self._bodies |= {row.key: row.bodies[0] for some in job.commit.messages for row in some.packets()}
         else:
             job.bodies.update({key: self._bodies[key] for key in job.keys})
         self.engine.handle_done(job, self.now_ns)
@@ -129,7 +129,8 @@ def events(effects: list[Effect]) -> list[str]:
 def letters(node: Bare) -> list[Properties]:
     """The properties of the dead letters that the commit in hand holds."""
     assert isinstance(node.job, GroupCommit)
-    return [found for row in node.job.commit.messages for found in unpack(row.body).properties or []]
+    bodies = [body for row in node.job.commit.messages for body in row.bodies]
+    return [found for body in bodies for found in unpack(body).properties or []]
 
 
 def submitted(node: Bare, *messages: Outgoing) -> OutgoingQueue:

@@ -35,7 +35,7 @@ def test_a_message_dies_on_its_way_when_the_first_of_its_times_runs_out(
     (letter,) = letters(node)
     assert letter["dead_reason"] == reason
     assert isinstance(node.job, GroupCommit)
-    assert [unpack(row.body).receive_by_ms for row in node.job.commit.messages] == [0]
+    assert [unpack(row.bodies[0]).receive_by_ms for row in node.job.commit.messages] == [0]
     assert "removed" in events(effects)
 
 

@@ -111,7 +111,7 @@ def test_a_packet_never_holds_ordinals_of_two_blocks() -> None:
     found: list[int] = []
     for entry in outgoing.sequence.entries.values():
         content = unpack(entry.body or b"")
-        assert content.bodies == [b"%d" % (len(found) + at) for at in range(len(content.bodies))]
+        assert list(content.bodies) == [b"%d" % (len(found) + at) for at in range(len(content.bodies))]
         found += [content.first_ordinal + at for at in range(len(content.bodies))]
     assert found == said
 

@@ -132,7 +132,7 @@ def test_largest_message_with_largest_properties_is_readable() -> None:
     added = {"dead_reason": "reach-queue-timeout", "dead_destination": "udp://host:1/" + "q" * 124}
     assert len(write_properties({"label": label})) <= USER_PROPERTIES_BYTES
     message = Outgoing(b"x" * MAX_BODY_BYTES, {"label": label, **added})
-    assert unpack(pack_one(message, 1, 1)).bodies == [message.body]
+    assert list(unpack(pack_one(message, 1, 1)).bodies) == [message.body]
     packed, _ = pack([message], 60_000, 1, 1)
     assert unpack_all(packed) == [(1, message.body, message.properties)]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from triack.base.commit import Commit, OutgoingRow
+from triack.base.commit import Commit, MessageRow, OutgoingRow
 from triack.store.brief import BRIEF_BYTES, BRIEF_ROWS, is_brief
 from triack.store.store import Store
 
@@ -25,12 +25,14 @@ def test_a_few_messages_and_what_they_take_along_are_brief() -> None:
     [
         Commit(outgoing=rows(BRIEF_ROWS + 1)),
         Commit(outgoing=rows(1, BRIEF_BYTES + 1)),
+        Commit(messages=[MessageRow(1, b"o" * 16, 1, 1, 1, [b"body"] * (BRIEF_ROWS + 1))]),
+        Commit(messages=[MessageRow(1, b"o" * 16, 1, 1, 1, [bytes(BRIEF_BYTES // 2 + 1)] * 2)]),
         Commit(message_deletes=[(1, BRIEF_ROWS + 1)]),
         Commit(outgoing_deletes=[(key, key) for key in range(BRIEF_ROWS + 1)]),
         Commit(state={"key": bytes(BRIEF_BYTES + 1)}),
         Commit(progress=dict.fromkeys(range(BRIEF_ROWS + 1), b"")),
     ],
-    ids=["rows", "bytes", "deletes", "spans", "state", "progress"],
+    ids=["rows", "bytes", "messages", "message bytes", "deletes", "spans", "state", "progress"],
 )
 def test_much_of_anything_is_not(commit: Commit) -> None:
     assert not is_brief(commit)

@@ -18,7 +18,7 @@ ORIGIN = b"o" * 16
 
 
 def message(number: int, queue: int = 1, lane: int = 1, size_bytes: int = 50) -> MessageRow:
-    return MessageRow(key_of(queue, number), ORIGIN, lane, 1, 100 + number, bytes([number % 256]) * size_bytes)
+    return MessageRow(key_of(queue, number), ORIGIN, lane, 1, 100 + number, (bytes([number % 256]) * size_bytes,))
 
 
 def rows_in(folder: Path, table: str) -> list[tuple[int, ...]]:
@@ -41,6 +41,10 @@ def test_neighbours_of_one_stream_share_a_row() -> None:
     assert [row[1] for row in fold_outgoing(many)] == [RUN_PACKETS, 30]
     large = [OutgoingRow(key, 1, 0, bytes(RUN_BYTES // 30)) for key in range(1, 61)]
     assert [row[1] for row in fold_outgoing(large)] == [30, 30]
+    together = [message(1)._replace(bodies=[b"x"] * 20), message(21)._replace(bodies=[b"y"] * 400), message(421)]
+    assert [(row[0], row[1], row[5]) for row in fold_messages(together)] == [
+        (key_of(1, 1), RUN_PACKETS, 101), (key_of(1, RUN_PACKETS + 1), 165, 101 + RUN_PACKETS)
+    ]  # fmt: skip
     few = [message(number) for number in range(1, RUN_PACKETS_MIN)]
     assert [row[1] for row in fold_messages(few)] == [1] * len(few)
     assert list(fold_outgoing([])) == []
@@ -63,7 +67,7 @@ def test_packets_come_and_go_one_by_one(tmp_path: Path, seed: int) -> None:
     for turn in range(40):
         count = random.choice([0, 1, 5, 30, 60])
         rows = [message(number, size_bytes=random.choice([1, 20, 300])) for number in range(first, first + count)]
-        there |= {row.key: row.body for row in rows}
+        there |= {row.key: row.bodies[0] for row in rows}
         first += count + random.choice([0, 0, 3])
         spans = []
         for _ in range(random.choice([0, 1, 3])):

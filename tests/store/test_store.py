@@ -54,7 +54,7 @@ def full_commit() -> Commit:
         outgoing=[OutgoingRow(key, 1, 0, BODY) for key in range(1, 31)],
         outgoing_deletes=[(2, 30)],
         queues=[(1, "orders")],
-        messages=[MessageRow(1, ORIGIN, 1, 1, 7, BODY)],
+        messages=[MessageRow(1, ORIGIN, 1, 1, 7, (BODY,))],
         progress={1: b"half"},
         positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"")},
         state={"key": b"value"},
@@ -127,7 +127,7 @@ def test_what_is_remembered_of_a_peer_is_replaced(tmp_path: Path) -> None:
 
 def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
     """Inclusive at both ends, nothing beside them."""
-    rows = [MessageRow(key, ORIGIN, 1, 1, key, BODY) for key in range(1, 8)]
+    rows = [MessageRow(key, ORIGIN, 1, 1, key, (BODY,)) for key in range(1, 8)]
     store.apply(
         Commit(messages=rows, progress={3: b"x", 6: b"y"}, outgoing=[OutgoingRow(k, 1, 0, b"b") for k in (1, 2, 3)])
     )
@@ -135,7 +135,7 @@ def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
     content = store.load(b"n" * 16, 1)
     assert [(message.key, message.progress) for message in content.messages] == [(1, None), (5, None), (6, b"y")]
     assert [row.key for row in content.outgoing] == [1, 3]
-    store.apply(Commit(messages=[MessageRow(7, ORIGIN, 1, 1, 7, BODY)]))
+    store.apply(Commit(messages=[MessageRow(7, ORIGIN, 1, 1, 7, (BODY,))]))
     assert [message.progress for message in store.load(b"n" * 16, 1).messages] == [None, None, b"y", None]
     store.apply(Commit(state={"k": None}))
     assert store.load(b"n" * 16, 1).state == {}
@@ -150,7 +150,7 @@ def test_what_is_gone_may_be_deleted_again(tmp_path: Path) -> None:
     store.apply(forget)
     store.apply(forget)
     # In one commit a packet may be read in part, and then to its end.
-    store.apply(Commit(messages=[MessageRow(2, ORIGIN, 1, 1, 2, BODY)]))
+    store.apply(Commit(messages=[MessageRow(2, ORIGIN, 1, 1, 2, (BODY,))]))
     store.apply(Commit(progress={2: b"half"}, message_deletes=[(2, 2), (2, 2)]))
     # Of neighbours that came together each may go by itself, and one of them twice.
     store.apply(Commit(outgoing=[OutgoingRow(key, 1, 0, BODY) for key in (4, 5, 6)]))
@@ -438,7 +438,7 @@ def test_a_log_begins_again_when_it_is_long_enough(tmp_path: Path) -> None:
     store.load(b"n" * 16, 1)
     size = (tmp_path / LOG_FILE).stat().st_size
     for number in range(1, 60):
-        store.apply(Commit(messages=[MessageRow(number, ORIGIN, 1, 1, number, b"x" * 3_000)]))
+        store.apply(Commit(messages=[MessageRow(number, ORIGIN, 1, 1, number, (b"x" * 3_000,))]))
     assert (tmp_path / LOG_FILE).stat().st_size == size < 100_000
     assert (tmp_path / STORE_FILE).stat().st_size > 60 * 3_000
     store.close()
@@ -471,7 +471,7 @@ store.load(b"n" * 16, 1)
 done = 0
 try:
     while True:
-        store.apply(Commit(messages=[MessageRow(done + 1, b"o" * 16, 1, 1, done + 1, b"x" * 20_000)]))
+        store.apply(Commit(messages=[MessageRow(done + 1, b"o" * 16, 1, 1, done + 1, (b"x" * 20_000,))]))
         done += 1
 except StoreFailed as error:
     print(done, error, sep="|")
@@ -528,7 +528,7 @@ from triack.store.store import Store
 store = Store(Path(sys.argv[1]))
 number = max((row.number for row in store.load(b"n" * 16, 1).messages), default=0)
 while True:
-    rows = [MessageRow(number + at, b"o" * 16, 1, 1, number + at, b"x" * 3_000) for at in range(1, 11)]
+    rows = [MessageRow(number + at, b"o" * 16, 1, 1, number + at, (b"x" * 3_000,)) for at in range(1, 11)]
     store.apply(Commit(messages=rows, lanes={1: OutgoingQueueRow(1, "", "q", 2, 1, number + 10)}))
     number += 10
     print(number, flush=True)

@@ -130,7 +130,7 @@ def test_the_head_of_a_frame_that_is_half_old_is_no_commit() -> None:
     number = 0
     with pytest.raises(ProcessCrashed):  # noqa: PT012 - one of them
         for number in range(1, 100):
-            rows = [MessageRow(number, NODE_ID, 1, 1, number, b"m")]
+            rows = [MessageRow(number, NODE_ID, 1, 1, number, (b"m",))]
             peers = {NODE_ID: PeerRow(NODE_ID, 1, number)}
             store.apply(Commit(state={"key": b"%d" % number}, peers=peers, messages=rows, serial=number))
     disk.on_effect = None
@@ -153,7 +153,7 @@ def test_a_log_that_ends_within_a_frame_lacks_that_commit_only() -> None:
 
     disk.on_effect = crash
     with pytest.raises(ProcessCrashed):
-        store.apply(Commit(messages=[MessageRow(1, NODE_ID, 1, 1, 1, b"m" * 60 * 1024)], state={"key": b"b"}))
+        store.apply(Commit(messages=[MessageRow(1, NODE_ID, 1, 1, 1, (b"m" * 60 * 1024,))], state={"key": b"b"}))
     disk.on_effect = None
     whole = disk.snapshot()
     head = [change.offset for change in disk.unsynced].index(straddling)

@@ -61,7 +61,7 @@ class Life:
         origin, lane = self._random.choice(NODES), self._random.choice([1, 2])
         commit.queues.append((self._queues, f"q{self._queues}"))
         keys = self._keys()
-        commit.messages += [MessageRow(key, origin, lane, 1, key, self._random.choice(BODIES)) for key in keys]
+        commit.messages += [MessageRow(key, origin, lane, 1, key, (self._random.choice(BODIES),)) for key in keys]
         commit.progress[keys[0]] = self._random.randbytes(3)
         number = self._random.randrange(100)
         commit.positions[origin, lane] = PositionRow(origin, lane, Delivery.TRANSACTIONAL, "q", 1, number, b"")
