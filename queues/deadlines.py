@@ -50,7 +50,8 @@ class Deadlines(Generic[Key]):
     def earliest(self) -> int | None:
         """The earliest deadline, or None."""
         heap = self._heap
-        while heap and self._at.get(heap[0][2]) is not heap[0]:
+        # Equal means the same, as orders are unique; machine code makes a tuple anew each time that it is looked at.
+        while heap and self._at.get(heap[0][2]) != heap[0]:
             heappop(heap)
         return heap[0][0] if heap else None
 
