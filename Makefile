@@ -29,6 +29,7 @@ compiled: setup  ## put a wheel whose pure rooms are machine code into .venv, un
 	TRIACK_COMPILED=1 $(PIP) wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir dist/compiled .
 	$(PIP) install --quiet --no-deps --no-index --force-reinstall dist/compiled/triack-*.whl
 	@rm -rf build/lib* build/temp* build/bdist.* build/compiled build/mypyc triack.egg-info
+	$(BIN)/triack chaos --seeds 20
 
 demo: setup  ## 100,000 messages over a bad network, checked and reported in build/demo
 	@mkdir -p build/demo
