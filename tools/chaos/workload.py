@@ -59,6 +59,10 @@ class Sender:
             self._waits = True
             self._world.at(self._random.randrange(1, self.plan.gap_ns), self._turn)
 
+    def lift_limits(self) -> None:
+        """Let no message die any more, where somebody reads: the last ones are to make every pair meet again."""
+        self.plan = replace(self.plan, live_ms=0, read_ms=0 if self.plan.is_read else self.plan.read_ms)
+
     def finish(self) -> None:
         """Send one message more, and then no other."""
         self.plan = replace(self.plan, count=self.next + 1, gap_ns=min(self.plan.gap_ns, LAST_GAP_NS))
@@ -255,6 +259,8 @@ class Workload:
 
     def finish(self) -> None:
         """Everyone sends a last message, so that all who can talk do; what is read is still forwarded."""
+        for sender in self.senders:
+            sender.lift_limits()
         for sender in self._own:
             sender.finish()
 
