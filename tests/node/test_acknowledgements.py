@@ -224,6 +224,7 @@ async def test_solace_acknowledges_its_numbers_over_real_sockets(
     Over UDP no more than ten datagrams leave at once at first: the path has to have carried more before. A sender that
     is kept waiting by a busy machine asks for acks; then it is tried again.
     """
+    said: set[tuple[str, int]] = set()
     for attempt in range(ATTEMPTS):
         said = await first_acks(window, packets, scheme, tmp_path / str(attempt))
         if said == {(trigger, packets)}:
