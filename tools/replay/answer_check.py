@@ -11,6 +11,9 @@ from typing import Final
 from triack.tools.replay.findings import LATE_MOMENTS, LATE_NS, Due, Output, Record
 
 _TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
+STILL_NS: Final = 250_000_000
+"""A process that does nothing at all for so long was kept from it by its machine: by a disk, or by others. What forgets
+an ack that is due at once gives it with the idle delay; within half of that it has not."""
 _MS: Final = 1_000_000
 """Nanoseconds; evidence is told in milliseconds."""
 
@@ -53,9 +56,13 @@ class Waiting:
         if not self.due_ns:
             self.due_ns, self.cause = record["at_ns"], cause
 
-    def is_late(self, now_ns: int) -> bool:
+    def limit_ns(self, opened: Record) -> int:
+        """When an ack that is due at once is late, if nothing came meanwhile."""
+        return self.due_ns + LATE_NS + min(opened["idle_ack_delay_ns"] // 2, STILL_NS)
+
+    def is_late(self, now_ns: int, opened: Record) -> bool:
         """Whether an ack that leaves now has been due for too long."""
-        return self.due_ns > 0 and (self.moments > LATE_MOMENTS or now_ns - self.due_ns > LATE_NS)
+        return self.due_ns > 0 and (self.moments > LATE_MOMENTS or now_ns > self.limit_ns(opened))
 
 
 class Answers:
@@ -128,7 +135,7 @@ class Answers:
         self._happened.clear()
         if waiting is None or self._opened is None:
             return
-        if waiting.is_late(record["at_ns"]):
+        if waiting.is_late(record["at_ns"], self._opened):
             self._report_due(waiting, record, f"an ack {(record['at_ns'] - waiting.due_ns) // _MS} ms later")
         if waiting.count:
             self._judge_quiet(waiting, record)
@@ -184,8 +191,8 @@ class Answers:
             due = Due("log", node, start, end_ns=limit_ns + LATE_NS)
             if closed is None or closed["at_ns"] > due.end_ns:
                 self._report_idle(waiting, "acknowledged never", due)
-        if waiting.due_ns and (closed is None or closed["at_ns"] > waiting.due_ns + LATE_NS):
-            due = Due("log", node, start, end_ns=waiting.due_ns + LATE_NS)
+        if waiting.due_ns and (closed is None or closed["at_ns"] > waiting.limit_ns(opened)):
+            due = Due("log", node, start, end_ns=waiting.limit_ns(opened))
             self._report_due(waiting, waiting.first_record, "no ack at all", due)
 
     def _report_due(self, waiting: Waiting, record: Record, then: str, *dues: Due) -> None:

@@ -23,7 +23,7 @@ def agree(world: World, **terms: object) -> None:
 def gap_told_late(world: World) -> Expected:
     """Packet 2 of 3 is lost, and beta says so only after its idle delay."""
     world.send("express", world.queue("express", 3), lost=(2,))
-    world.clock.tick(400 * MS)
+    world.clock.tick(450 * MS)
     world.beta.write("ack_sent", session=world.session, cumulative=1, ranges=[[3, 3]], trigger="delay", pending=2)
     return {("at_once", -1, -1, 1)}
 
@@ -34,7 +34,7 @@ def hole_filled_and_told_late(world: World) -> Expected:
     world.send("express", world.queue("express", 3), lost=(2,))
     world.beta.write("ack_sent", session=world.session, cumulative=1, ranges=[[3, 3]], trigger="gap", pending=2)
     world.beta.write("packet_received", duplicate=False, **sent(world, 2))
-    world.clock.tick(400 * MS)
+    world.clock.tick(450 * MS)
     world.beta.write("ack_sent", session=world.session, cumulative=3, ranges=[], trigger="piggyback", pending=1)
     return {("at_once", -1, -1, 2)}
 
@@ -45,7 +45,7 @@ def copies_never_answered(world: World) -> Expected:
     world.ack(world.send("express", world.queue("express", 1)), store=False)
     world.send("express", range(1, 2), resend=True)
     world.beta.all("packet_received")[-1]["duplicate"] = True
-    world.clock.tick(200 * MS)
+    world.clock.tick(450 * MS)
     world.beta.write("dropped", reason="too-short", count=1)
     return {("at_once", -1, -1, 1)}
 
@@ -79,10 +79,10 @@ def other_reasons_at_the_other_end(world: World) -> Expected:
 
 @fault
 def too_many_bytes(world: World) -> Expected:
-    """So many bytes make an ack due, and beta lets 300 ms pass."""
+    """So many bytes make an ack due, and beta lets 450 ms pass."""
     agree(world, ack_bytes=2_400)
     arrived = world.send("express", world.queue("express", 2))
-    world.clock.tick(300 * MS)
+    world.clock.tick(450 * MS)
     world.ack(arrived, store=False)
     return {("half_window", -1, -1, 1)}
 

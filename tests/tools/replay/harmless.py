@@ -492,6 +492,17 @@ def gaps_that_are_not_told_at_once() -> World:
 
 
 @harmless
+def process_that_stood_still() -> World:
+    """Beta sees a gap and is kept from answering by its machine: nothing comes or leaves meanwhile."""
+    world = ready()
+    world.send("express", world.queue("express", 3), lost=(2,))
+    world.clock.tick(350 * MS)
+    world.beta.write("ack_sent", session=world.session, cumulative=1, ranges=[[3, 3]], trigger="gap", pending=2)
+    world.close("path-lost")
+    return world
+
+
+@harmless
 def copy_of_the_last_moment() -> World:
     """A copy arrives just before the session ends, so that no ack of it can leave."""
     world = ready()
