@@ -58,7 +58,8 @@ class Waiting:
 
     def limit_ns(self, opened: Record) -> int:
         """When an ack that is due at once is late, if nothing came meanwhile."""
-        return self.due_ns + LATE_NS + min(opened["idle_ack_delay_ns"] // 2, STILL_NS)
+        half_ns: int = opened["idle_ack_delay_ns"] // 2
+        return self.due_ns + LATE_NS + min(half_ns, STILL_NS)
 
     def is_late(self, now_ns: int, opened: Record) -> bool:
         """Whether an ack that leaves now has been due for too long."""
