@@ -216,8 +216,8 @@ class Hands:
 
     def _leases(self) -> list[tuple[Mailbox, Lease]]:
         """What is held, message by message, and is not any more."""
-        leases = [Lease(packet, index, True) for packet, bits in self._take_all() for index in indices_of(bits)]
-        return [(self._mailbox, lease) for lease in leases]
+        held = [(packet, index) for packet, bits in self._take_all() for index in indices_of(bits)]
+        return [(self._mailbox, Lease(packet, index, packet.redelivered)) for packet, index in held]
 
     def _take_all(self) -> list[tuple[QueuedPacket, int]]:
         """What is held, in order, and is not any more."""

@@ -1,5 +1,6 @@
 """One run says what it proved, and nothing else."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import pytest
 
 from triack.base.errors import TriackError
-from triack.tools.bench.run import Outcome, Progress, judge, run_once
+from triack.tools.bench import run
+from triack.tools.bench.run import Outcome, Progress, follow, judge, run_once
 from triack.tools.bench.systems.catalogue import SYSTEMS
 from triack.tools.bench.work import Work
 
@@ -91,3 +93,15 @@ async def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
     (tmp_path / "receiver").write_text("no directory")
     with pytest.raises(TriackError, match="the receiver failed"):
         await once(tmp_path, "triack")
+
+
+async def test_a_receiver_that_is_still_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing has come yet: that is no end of what comes."""
+    monkeypatch.setattr(run, "QUIET_S", 0.0)
+    monkeypatch.setattr(run, "AFTER_S", 0.0)
+    told = Progress(sent=10, done=True)
+    over = asyncio.create_task(follow((), WORK, told))
+    await asyncio.sleep(5 * run.LOOK_S)
+    assert not over.done()
+    told.delivered = 10
+    await over
