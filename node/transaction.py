@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -30,7 +31,8 @@ outgoing queue takes as much before a sender waits (``NodeSettings.pending_limit
 class Transaction:
     """An async context manager: leaving the block commits, an exception rolls back.
 
-    An exception is a failure of the messages that were received, a cancellation is none.
+    An exception is a failure of the messages that were received, a cancellation is none. A send or a receive that is
+    cancelled has done nothing, and a wait for a message ends with the transaction.
 
     When ``commit`` returns, everything it sent is on this node's disk, everything it received is gone from its
     queues, and every ``remember`` holds: one disk transaction. Receiving, sending and remembering in one transaction
@@ -40,10 +42,14 @@ class Transaction:
 
     def __init__(self, port: Port) -> None:
         self._port = port
-        self._sends: list[Prepared | PreparedList] = []
-        self._taken: list[tuple[Mailbox, Run, range]] = []
+        # What each step sends, or has taken.
+        self._sends: dict[int, Prepared | PreparedList] = {}
+        self._taken: dict[int, list[tuple[Mailbox, Run, range]]] = {}
+        self._steps = 0
         self._state: dict[str, bytes | None] = {}
         self._listed_bytes = 0
+        # Wakes those who wait for messages.
+        self._waiting: set[asyncio.Event] = set()
         self._ended = False
 
     def __repr__(self) -> str:
@@ -76,7 +82,7 @@ class Transaction:
         prepared = self._port.prepare(destination, body, delivery, properties)
         await self._port.wait_room(prepared)
         self._check_open()
-        self._sends.append(prepared)
+        self._sends[self._next_step()] = prepared
 
     async def send_many(
         self,
@@ -107,7 +113,7 @@ class Transaction:
         await self._port.wait_room_for(prepared)
         self._check_open()
         self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
-        self._sends.append(prepared)
+        self._sends[self._next_step()] = prepared
 
     async def reply(
         self,
@@ -161,11 +167,12 @@ class Transaction:
         check_timeout(f"receive from {queue}", timeout)
         mailbox = self._port.mailbox(queue)
         run: Run | None = await self._await_run(mailbox, timeout)
+        drawn_from = self._taken[self._next_step()] = []
         taken: list[Message] = []
         size_bytes = 0
         while run is not None:
             drawn = run.draw_many(most - len(taken))
-            self._taken.append((mailbox, run, drawn))
+            drawn_from.append((mailbox, run, drawn))
             bodies, packet, redelivered = run.packet.open().bodies, run.packet, run.redelivered
             taken += [
                 Message(bodies[at], queue, packet, at, redelivered, ONLY_THE_TRANSACTION, self._port.name_of)
@@ -180,16 +187,38 @@ class Transaction:
         """Messages to be drawn, when there are any."""
         arrived = asyncio.Event()
         mailbox.listeners.append(arrived.set)
+        self._waiting.add(arrived)
         try:
             async with asyncio.timeout(timeout):
                 while (run := self._port.open_run(mailbox)) is None:
                     await arrived.wait()
                     arrived.clear()
+                    # What an ended transaction takes, nobody gives back.
+                    self._check_open()
         except TimeoutError:
             raise WaitTimeout(f"no message in queue {mailbox.name} after {timeout} s") from None
         finally:
+            self._waiting.discard(arrived)
             mailbox.listeners.remove(arrived.set)
         return run
+
+    def _next_step(self) -> int:
+        self._steps += 1
+        return self._steps
+
+    @property
+    def last_step(self) -> int:
+        """What was sent or received last, for ``undo``."""
+        return self._steps
+
+    def undo(self, step: int) -> None:
+        """Take back a step of which its caller has not heard; nothing if the transaction has ended."""
+        if self._ended:
+            return
+        prepared = self._sends.pop(step, None)
+        if isinstance(prepared, PreparedList):
+            self._listed_bytes -= sum(_counted(map(len, prepared.bodies)))
+        self._give_back(self._taken.pop(step, []), failed=False)
 
     def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
@@ -221,20 +250,20 @@ class Transaction:
         """
         self._check_open()
         if until is not None:
-            for prepared in self._sends:
+            for prepared in self._sends.values():
                 outgoing = prepared.outgoing if isinstance(prepared, PreparedList) else prepared[0]
                 check_stage(until, outgoing.delivery, timeout)
-        self._ended = True
+        self._end()
         port = self._port
         port.check_alive()
         # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
         receipts: list[Receipt] = []
-        for prepared in self._sends:
+        for prepared in self._sends.values():
             if isinstance(prepared, PreparedList):
                 receipts += Receipts(port, prepared.outgoing, port.accept_all(prepared))
             else:
                 receipts.append(accept(port, prepared))
-        for mailbox, run, drawn in self._taken:
+        for mailbox, run, drawn in chain(*self._taken.values()):
             port.acknowledge(mailbox, [(run.packet, bits_of(drawn))])
         for key, value in self._state.items():
             port.remember(key, value)
@@ -251,9 +280,17 @@ class Transaction:
         """
         if self._ended:
             return
+        self._end()
+        self._give_back(chain(*self._taken.values()), failed=failed)
+
+    def _give_back(self, taken: Iterable[tuple[Mailbox, Run, range]], *, failed: bool) -> None:
+        leases = ((mailbox, run.lease(index)) for mailbox, run, drawn in taken for index in drawn)
+        self._port.give_back(leases, Return(failed))
+
+    def _end(self) -> None:
         self._ended = True
-        taken = ((mailbox, run.lease(index)) for mailbox, run, drawn in self._taken for index in drawn)
-        self._port.give_back(taken, Return(failed))
+        for arrived in self._waiting:
+            arrived.set()
 
     def _check_open(self) -> None:
         if self._ended:
@@ -307,7 +344,7 @@ def add_listed(destination: str, listed_bytes: int, sizes: list[int]) -> int:
     Raises:
         UsageError: that is more than a transaction takes.
     """
-    counted = [size_bytes + MESSAGE_OVERHEAD_BYTES for size_bytes in sizes]
+    counted = _counted(sizes)
     total_bytes = listed_bytes + sum(counted)
     if counted and total_bytes - counted[-1] >= LISTS_BYTES:
         raise UsageError(
@@ -315,6 +352,10 @@ def add_listed(destination: str, listed_bytes: int, sizes: list[int]) -> int:
             f"{LISTS_BYTES}: send them in several transactions"
         )
     return total_bytes
+
+
+def _counted(sizes: Iterable[int]) -> list[int]:
+    return [size_bytes + MESSAGE_OVERHEAD_BYTES for size_bytes in sizes]
 
 
 def _check_durable(destination: str, delivery: Delivery) -> None:

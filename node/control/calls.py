@@ -1,7 +1,7 @@
 """Calls of another process, answered by the node: ``triack.connect`` is at the other end.
 
     call(n, do, ...) -> done(n, ...) | failed(n, error, message)
-    cancel(n): the caller waits no more
+    cancel(n): the caller waits no more; what the call has put into a transaction is taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
 
 Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions, events
@@ -61,6 +61,8 @@ class Calls:
         self._readers: dict[int, Consumer] = {}
         self._messages: dict[int, Message] = {}
         self._transactions: dict[int, Transaction] = {}
+        # What calls have put into transactions that are open: their callers may not have heard of it.
+        self._steps: dict[int, tuple[Transaction, int]] = {}
         self._invitations: dict[int, OpenInvitation] = {}
         self._watches: dict[int, Acknowledgements] = {}
 
@@ -78,18 +80,30 @@ class Calls:
     async def _take(self, header: Header, body: bytes) -> None:
         if header["op"] == "call":
             await self._free.acquire()
-            number = number_of(header, "n")
-            self._tasks[number] = asyncio.create_task(self._answer(number, header, body), name="triack-call")
+            self._begin_call(number_of(header, "n"), header, body)
         elif header["op"] == "cancel":
-            task = self._tasks.get(number_of(header, "n"))
-            if task is not None:
-                task.cancel()
+            self._cancel(number_of(header, "n"))
         elif header["op"] in ("ack", "reject"):
             self._settle(header)
         elif header["op"] == "unwatch":
             self._unwatch(header)
         else:
             raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
+
+    def _begin_call(self, number: int, header: Header, body: bytes) -> None:
+        def end(_: "asyncio.Task[None]") -> None:
+            self._tasks.pop(number, None)
+            self._free.release()
+
+        task = self._tasks[number] = asyncio.create_task(self._answer(number, header, body), name="triack-call")
+        task.add_done_callback(end)  # also of one that was cancelled before it began
+
+    def _cancel(self, number: int) -> None:
+        if number in self._tasks:
+            self._tasks[number].cancel()
+        if number in self._steps:
+            transaction, step = self._steps.pop(number)
+            transaction.undo(step)
 
     def _settle(self, header: Header) -> None:
         """Messages are done, or come again: one, or as many as ``count`` says, of those that are still held."""
@@ -110,9 +124,6 @@ class Calls:
         except TriackError as error:
             told = {name: getattr(error, name) for name in ("reason", "peer", "rolled_back") if hasattr(error, name)}
             await self._link.send("failed", n=number, error=type(error).__name__, message=str(error), **told)
-        finally:
-            del self._tasks[number]
-            self._free.release()
 
     async def _do(self, header: Header, body: bytes) -> Answer:
         verb = check_arguments(header)
@@ -259,35 +270,48 @@ class Calls:
         delivery = Delivery[header["delivery"]]
         transaction = self._transaction(header)
         await transaction.send(header["destination"], body, delivery=delivery, **header["properties"])
+        self._note_step(header, transaction)
         return {}, b""
 
     async def _tx_send_many(self, header: Header, body: bytes) -> Answer:
         delivery, bodies = Delivery[header["delivery"]], cut(body, header["sizes"])
         transaction = self._transaction(header)
         await transaction.send_many(header["destination"], bodies, delivery=delivery, **header["properties"])
+        self._note_step(header, transaction)
         return {}, b""
 
     async def _tx_receive_many(self, header: Header, _body: bytes) -> Answer:
-        most = min(header["most"], BATCH_MESSAGES)
-        batch = await self._transaction(header).receive_many(header["queue"], most, header["timeout"])
+        most, transaction = min(header["most"], BATCH_MESSAGES), self._transaction(header)
+        batch = await transaction.receive_many(header["queue"], most, header["timeout"])
+        self._note_step(header, transaction)
         about, contents = zip(*map(_content_of, batch), strict=True)
         return {"about": about, "sizes": [len(content) for content in contents]}, b"".join(contents)
 
     async def _tx_receive(self, header: Header, _body: bytes) -> Answer:
-        return _content_of(await self._transaction(header).receive(header["queue"], header["timeout"]))
+        transaction = self._transaction(header)
+        message = await transaction.receive(header["queue"], header["timeout"])
+        self._note_step(header, transaction)
+        return _content_of(message)
+
+    def _note_step(self, header: Header, transaction: Transaction) -> None:
+        self._steps[header["n"]] = transaction, transaction.last_step
+
+    def _end_transaction(self, header: Header) -> Transaction:
+        transaction = self._transaction(header)
+        del self._transactions[header["transaction"]]
+        self._steps = {number: step for number, step in self._steps.items() if step[0] is not transaction}
+        return transaction
 
     async def _tx_remember(self, header: Header, body: bytes) -> Answer:
         self._transaction(header).remember(header["key"], None if header["forget"] else body)
         return {}, b""
 
     async def _commit(self, header: Header, _body: bytes) -> Answer:
-        transaction = self._transaction(header)
-        del self._transactions[header["transaction"]]
+        transaction = self._end_transaction(header)
         return {"receipts": [self._keep(receipt) for receipt in await transaction.commit()]}, b""
 
     async def _rollback(self, header: Header, _body: bytes) -> Answer:
-        self._transaction(header).rollback(failed=header["failed"])
-        del self._transactions[header["transaction"]]
+        self._end_transaction(header).rollback(failed=header["failed"])
         return {}, b""
 
     # ---- peers

@@ -129,10 +129,8 @@ class Client(ClientAcknowledging):
                 waiting = self._waiting.pop(header["n"], None)
                 if waiting is not None and not waiting.done():
                     waiting.set_result((header, body))
-                elif "message" in header and "reader" in header:
-                    # Whoever asked for it has gone meanwhile.
-                    count = header.get("count", 1)
-                    link.post("reject", message=header["message"], count=count, failed=False, delay_ms=None)
+                else:
+                    _refuse(link, header)
         except asyncio.CancelledError:
             ended = NodeClosed(f"the client of {self._data} is closed")
         except TriackError as error:
@@ -172,6 +170,8 @@ class Client(ClientAcknowledging):
         except asyncio.CancelledError:
             with contextlib.suppress(NodeClosed):
                 self._connected().post("cancel", n=number)
+                if future.done() and not future.cancelled() and future.exception() is None:
+                    _refuse(link, future.result()[0])
             raise
         finally:
             self._waiting.pop(number, None)
@@ -372,6 +372,13 @@ class ClientInvitation:
     async def withdraw(self) -> None:
         """Let nobody use it any more; does nothing when it is used already."""
         await self._client.call("withdraw", invitation=self._number)
+
+
+def _refuse(link: Link, header: Header) -> None:
+    """Give back messages in an answer for which nobody waits any more."""
+    if "message" in header and "reader" in header:
+        count = header.get("count", 1)
+        link.post("reject", message=header["message"], count=count, failed=False, delay_ms=None)
 
 
 def _listed(patterns: Iterable[str] | None) -> list[str] | None:

@@ -1,5 +1,6 @@
 """Who reads a queue of a node in another process."""
 
+import asyncio
 import contextlib
 from dataclasses import asdict
 from types import TracebackType
@@ -26,6 +27,7 @@ class ClientConsumer:
         self._redelivery = None if redelivery is None else asdict(redelivery)
         self._auto = auto
         self._number: int | None = None
+        self._beginning = asyncio.Lock()
         self._closed = False
         self._last: list[Message] = []
         self._first_of_last = 0
@@ -54,9 +56,10 @@ class ClientConsumer:
         check_timeout(f"receive from {self._queue}", timeout)
         if self._closed:
             raise NodeClosed(f"receive from {self._queue}: the consumer is closed")
-        if self._number is None:
-            begun, _ = await self._client.call("read", queue=self._queue, redelivery=self._redelivery)
-            self._number = begun["reader"]
+        async with self._beginning:  # whoever asks twice at once is one reader, too
+            if self._number is None:
+                begun, _ = await self._client.call("read", queue=self._queue, redelivery=self._redelivery)
+                self._number = begun["reader"]
         self._acknowledge_last()
         return await self._client.call(do, reader=self._number, timeout=timeout, **fields)
 

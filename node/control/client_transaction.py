@@ -1,6 +1,7 @@
 """A transaction of a node in another process."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -26,6 +27,7 @@ class ClientTransaction:
     def __init__(self, client: Caller) -> None:
         self._client = client
         self._number: int | None = None
+        self._beginning = asyncio.Lock()
         self._classes: set[Delivery] = set()
         self._listed_bytes = 0
         self._ended = False
@@ -33,11 +35,13 @@ class ClientTransaction:
     def __repr__(self) -> str:
         return f"<ClientTransaction, {'ended' if self._ended else 'open'}>"
 
-    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+    async def _call(self, do: str, body: bytes = b"", *, ends: bool = False, **fields: Any) -> tuple[Header, bytes]:
+        async with self._beginning:  # several calls at once are of one transaction, too
+            if self._number is None and not self._ended:
+                self._number = (await self._client.call("begin"))[0]["transaction"]
         if self._ended:
             raise NodeClosed("this transaction has ended")
-        if self._number is None:
-            self._number = (await self._client.call("begin"))[0]["transaction"]
+        self._ended = ends
         return await self._client.call(do, body, transaction=self._number, **fields)
 
     async def send(
@@ -107,8 +111,7 @@ class ClientTransaction:
         """Make it all durable; see ``Transaction.commit``."""
         for delivery in self._classes:
             check_until(until, delivery, timeout)
-        header, _ = await self._call("commit")
-        self._ended = True
+        header, _ = await self._call("commit", ends=True)
         receipts = [ClientReceipt(self._client, receipt) for receipt in header["receipts"]]
         if until is not None:
             await all_reached(receipts, until, timeout)
@@ -117,7 +120,7 @@ class ClientTransaction:
     async def rollback(self, *, failed: bool = True) -> None:
         """Send nothing, and put back what was received. A second call does nothing."""
         if not self._ended and self._number is not None:
-            await self._call("rollback", failed=failed)
+            await self._call("rollback", ends=True, failed=failed)
         self._ended = True
 
     async def __aenter__(self) -> Self:
@@ -127,7 +130,8 @@ class ClientTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            await asyncio.shield(self.rollback(failed=issubclass(kind, Exception)))
+            with contextlib.suppress(NodeClosed):  # whose end has rolled it back
+                await asyncio.shield(self.rollback(failed=issubclass(kind, Exception)))
         elif not self._ended:
             await self.commit()
 

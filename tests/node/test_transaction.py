@@ -215,6 +215,22 @@ async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: tria
     await tx.commit()
 
 
+async def test_a_wait_in_a_transaction_ends_with_it(node: triack.Node) -> None:
+    """What it would take later, nobody would give back."""
+    for end in ("commit", "rollback"):
+        tx = node.transaction()
+        waiting = asyncio.create_task(tx.receive("in"))
+        await asyncio.sleep(0)
+        if end == "commit":
+            await tx.commit()
+        else:
+            tx.rollback()
+        with pytest.raises(triack.NodeClosed, match="transaction has ended"):
+            await asyncio.wait_for(waiting, WAIT)
+    await fill(node, b"1")
+    assert (await node.receive("in").get(WAIT)).body == b"1"
+
+
 @pytest.mark.slow
 async def test_a_cancelled_commit_happened_or_did_not(node: triack.Node) -> None:
     """Never half of it: as many messages left the one queue as arrived in the other."""

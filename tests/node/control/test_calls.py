@@ -1,5 +1,6 @@
 """Calls that no client of ours makes are refused with the reason, and the others go on."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,17 @@ async def test_another_frame_ends_the_conversation(link: Link) -> None:
     await link.send("dance")
     with pytest.raises(TriackError, match="op dance in a conversation of calls"):
         await link.receive()
+
+
+async def test_calls_that_are_cancelled_at_once_leave_room_for_others(link: Link) -> None:
+    """Call and cancel arrive together, so none of them begins."""
+    for number in range(calls.CALLS_MAX + 1):
+        link.post("call", n=number, do="flush")
+        link.post("cancel", n=number)
+    await link.send("call", n=calls.CALLS_MAX + 1, do="flush")
+    async with asyncio.timeout(PATIENCE_S):
+        while (await link.receive())[0]["n"] <= calls.CALLS_MAX:
+            pass
 
 
 async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,3 +66,30 @@ async def test_a_wait_that_is_given_up_takes_no_message_along(node: triack.Node,
             message.ack()
         await client.flush()
         assert node.queue_lengths()["q"] == 0
+
+
+async def test_an_answer_for_which_nobody_waits_any_more_goes_to_the_next(node: triack.Node, client: Client) -> None:
+    """At whatever turn of the loop the wait is cancelled, and while its reader goes on."""
+    reader = client.receive("q", ack="manual")
+    for turns in range(40):
+        await node.send("q", b"x")
+        waiting = asyncio.create_task(reader.get(WAIT))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        async with node.receive("q", ack="manual") as other:
+            message = await other.get(WAIT) if waiting.cancelled() else waiting.result()
+            message.ack()
+        await client.flush()
+    assert node.queue_lengths()["q"] == 0
+
+
+async def test_who_asks_twice_at_once_is_one_reader(node: triack.Node, client: Client) -> None:
+    """So that its end gives back all that it holds."""
+    await node.send_many("q", [b"1", b"2"])
+    async with client.receive("q", ack="manual") as reader:
+        held = await asyncio.gather(reader.get(WAIT), reader.get(WAIT))
+    assert sorted(message.body for message in held) == [b"1", b"2"]
+    async with node.receive("q") as other:
+        assert [(await other.get(WAIT)).body for _ in range(2)] == [b"1", b"2"]

@@ -1,10 +1,15 @@
 """Transactions of a node over its control socket."""
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
 import pytest
 
 import triack
 from tests.node.nodes import WAIT, make
 from triack.node.control.client import Client
+from triack.node.control.client_transaction import ClientTransaction
 
 
 async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client) -> None:
@@ -71,3 +76,80 @@ async def test_a_commit_waits_for_a_stage_that_all_it_sent_can_reach(node: triac
     await tx.send("udp://127.0.0.1:9/q", b"x")
     with pytest.raises(triack.WaitTimeout, match=r"1 messages of a transaction not all received after 0\.05 s"):
         await tx.commit(until=triack.Stage.RECEIVED, timeout=0.05)
+
+
+TURNS = 40
+"""Of the event loop: a call of this process takes some ten."""
+
+
+async def cut_off(call: Coroutine[Any, Any, object], turns: int) -> bool:
+    """Cancel a call after so many turns of the loop. Returns whether it was over before."""
+    task = asyncio.create_task(call)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    return not task.cancelled()
+
+
+async def test_who_is_cancelled_while_it_receives_has_taken_nothing(node: triack.Node, client: Client) -> None:
+    """At whatever turn that is: also when the answer is on its way, and the transaction is committed."""
+    received = 0
+    for turns in range(TURNS):
+        await node.send("orders", b"valves")
+        async with client.transaction() as tx:
+            call = tx.receive("orders", WAIT) if turns % 2 else tx.receive_many("orders", 1, WAIT)
+            received += await cut_off(call, turns)
+    await client.flush()
+    assert 0 < received < TURNS
+    assert node.queue_lengths()["orders"] == TURNS - received
+
+
+async def test_who_is_cancelled_while_it_sends_has_sent_nothing(node: triack.Node, client: Client) -> None:
+    """So that who sends again after a time of its own does not send twice."""
+    sent = 0
+    for turns in range(TURNS):
+        async with client.transaction() as tx:
+            call = tx.send("orders", b"valves") if turns % 2 else tx.send_many("orders", [b"valves"])
+            sent += await cut_off(call, turns)
+    await client.flush()
+    assert 0 < sent < TURNS
+    assert node.queue_lengths()["orders"] == sent
+
+
+async def test_calls_at_once_are_of_one_transaction(node: triack.Node, client: Client) -> None:
+    async with client.transaction() as tx:
+        await asyncio.gather(tx.send("orders", b"1"), tx.send("orders", b"2"), tx.remember("last", b"2"))
+    assert node.queue_lengths()["orders"] == 2
+    assert node.recall("last") == b"2"
+
+
+async def test_a_cancelled_commit_stays_a_cancellation(node: triack.Node, client: Client) -> None:
+    """And not the error that the transaction has ended, which a time limit around it would not know as its own."""
+    for turns in range(TURNS):
+        tx = client.transaction()
+        await tx.send("orders", b"valves")
+
+        async def commit(tx: ClientTransaction = tx) -> None:
+            async with tx:
+                await tx.commit()
+
+        task = asyncio.create_task(commit())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled() or task.exception() is None
+    await client.flush()
+    assert 0 < node.queue_lengths().get("orders", 0) <= TURNS
+
+
+async def test_the_end_of_the_node_hides_no_error_of_a_transaction(node: triack.Node, client: Client) -> None:
+    async def fail() -> None:
+        async with client.transaction() as tx:
+            await tx.send("orders", b"valves")
+            await client.close()
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
