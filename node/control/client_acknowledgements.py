@@ -56,13 +56,10 @@ class ClientAcknowledgements:
             self._coming = asyncio.create_task(self._client.call("told", watch=self._watch), name="triack-told")
             self._coming.add_done_callback(_look_at)
         coming = self._coming
-        try:
-            header, _ = await asyncio.shield(coming)
-        finally:
-            mine = self._coming is coming
-            if mine and coming.done():
-                self._coming = None
-        if mine:
+        await asyncio.wait([coming])
+        if self._coming is coming:  # and not another one's, who waited for the same
+            self._coming = None
+            header, _ = coming.result()
             self._unread += [read_event(said) for said in header["events"]]
             self._ended = not header["events"]
 

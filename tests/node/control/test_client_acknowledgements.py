@@ -45,6 +45,22 @@ async def test_a_failure_is_told_with_its_reason(node: triack.Node, client: Clie
             assert await anext(events) == AckEvent(AckKind.FAILURE, 1, 1, "queue-not-found")
 
 
+async def test_who_is_cancelled_as_an_event_comes_takes_it_not_along(node: triack.Node, client: Client) -> None:
+    """In the very turn of the loop: the event is for the next one who asks."""
+    events = await client.acknowledgements("q", every="message")
+    waiting = asyncio.create_task(anext(events))
+    await until(lambda: events._coming is not None)
+    coming = events._coming
+    assert coming is not None
+    await asyncio.sleep(0)  # now it waits
+    coming.add_done_callback(lambda _: waiting.cancel())
+    await node.send("q", b"x")
+    await asyncio.wait([waiting], timeout=WAIT)
+    assert waiting.cancelled()
+    async with asyncio.timeout(WAIT):
+        assert (await anext(events)).last == 1
+
+
 async def test_who_waits_no_longer_takes_no_event_along(node: triack.Node, client: Client) -> None:
     """What comes when nobody waits is for the next one who does; two at once get each event once."""
     async with make("b", scheme="udp") as b:
