@@ -49,8 +49,8 @@ async def test_who_is_cancelled_as_an_event_comes_takes_it_not_along(node: triac
     """In the very turn of the loop: the event is for the next one who asks."""
     events = await client.acknowledgements("q", every="message")
     waiting = asyncio.create_task(anext(events))
-    await until(lambda: events._coming is not None)
-    coming = events._coming
+    await until(lambda: events._coming is not None)  # noqa: SLF001 - the turn in which it comes
+    coming = events._coming  # noqa: SLF001
     assert coming is not None
     await asyncio.sleep(0)  # now it waits
     coming.add_done_callback(lambda _: waiting.cancel())
