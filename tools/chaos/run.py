@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
+from traceback import extract_tb
 
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
@@ -71,10 +73,18 @@ def run_plan(plan: Plan) -> Outcome:
         scene.play()
     except Livelock:
         scene.violations.append(("liveness", f"more than {EVENTS_MAX} events: something goes on without end"))
+    except Exception as error:  # noqa: BLE001 - whatever it is, this seed shows it, and others are still to be run
+        scene.violations.append(("crash", _located(error)))
     try:
         return scene.outcome()
     finally:
         scene.close()
+
+
+def _located(error: Exception) -> str:
+    """An error, and where it was raised."""
+    last = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error}, in {last.name} ({Path(last.filename).name}:{last.lineno})"
 
 
 class _Scene:

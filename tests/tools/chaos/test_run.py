@@ -3,6 +3,7 @@
 What a seed once found is a planted bug now: plans change as faults are added, and the campaigns must still find it.
 """
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
+from triack.store.store import Store
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import Fault, Plan, StreamPlan
 from triack.tools.chaos.run import Outcome, run_plan, run_seed
@@ -91,3 +93,15 @@ def test_a_run_without_end_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) 
     outcome = run_plan(draw(1))
     assert outcome.violations == [("liveness", "more than 20 events: something goes on without end")]
     assert outcome.events == 20
+
+
+def test_an_error_that_no_rule_knows_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this seed: a campaign goes on with the next one, and names where it was raised."""
+
+    def fail(_store: Store) -> None:
+        raise struct.error("argument out of range")
+
+    monkeypatch.setattr(Store, "close", fail)
+    (violation,) = run_plan(replace(draw(1), faults=(Fault(100 * MS, "stop", 0, for_ns=10 * MS),))).violations
+    assert violation[0] == "crash"
+    assert violation[1].startswith("error: argument out of range, in fail (test_run.py:")
