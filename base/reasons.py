@@ -32,7 +32,7 @@ class DropReason(Reason):
     NOT_LOOPBACK = "not-loopback", "A node without keys was to send beyond its machine."
     SEND_ERROR = "send-error", "The operating system refused to send a datagram."
     CANNOT_SEND = "cannot-send", "No endpoint could be opened for the destination."
-    SEND_OVERFLOW = "send-overflow", "A stream that takes no more had too much waiting."
+    SEND_OVERFLOW = "send-overflow", "A stream or socket that takes no more had too much waiting."
     CONNECT_FAILED = "connect-failed", "A stream connection could not be made."
     CLOSED = "closed", "The endpoint, or the connection, had been closed."
     UNREACHABLE = "unreachable", "Nobody has that address on the in-memory network."

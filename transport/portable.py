@@ -10,6 +10,7 @@ from collections.abc import Callable
 import asyncio_dgram
 
 from triack.base.reasons import DropReason
+from triack.transport.batched import ROOM_SECONDS
 from triack.transport.fragmenting import Fragmenting
 from triack.transport.resolve import SocketAddress
 
@@ -35,6 +36,8 @@ class PortableSocket:
         self.sockname: SocketAddress = stream.sockname
         self._stream = stream
         self._fragmenting = Fragmenting(sock)
+        # Whether all that was sent has left; asyncio keeps what the system does not take.
+        self._drained = stream._drained  # noqa: SLF001 - it shows no other way
         self._drops = drops
         self._on_arrived = on_arrived
         self._pumping = asyncio.create_task(self._pump())
@@ -47,7 +50,7 @@ class PortableSocket:
 
         Args:
             sock: it is closed with this.
-            drops: counts ``closed``, ``too-large``, ``send-error`` and ``receive-error``.
+            drops: counts ``closed``, ``too-large``, ``send-overflow``, ``send-error`` and ``receive-error``.
             on_arrived: called with datagrams that came from one address.
         """
         stream = await asyncio_dgram.from_socket(sock)
@@ -65,9 +68,15 @@ class PortableSocket:
     async def _send_one(self, datagram: bytes, sockaddr: SocketAddress) -> None:
         # asyncio-dgram raises the errors of earlier datagrams before it sends this one: try again after each.
         for _ in range(STALE_ERRORS_MAX):
+            if not self._drained.is_set():  # others have waited for that
+                self._drops[DropReason.SEND_OVERFLOW] += 1
+                return
             self._fragmenting.choose(len(datagram))
             try:
-                await self._stream.send(datagram, sockaddr)
+                async with asyncio.timeout(ROOM_SECONDS):
+                    await self._stream.send(datagram, sockaddr)
+            except TimeoutError:
+                return  # it leaves when there is room
             except asyncio_dgram.TransportClosed:
                 self._drops[DropReason.CLOSED] += 1
             except OSError as error:

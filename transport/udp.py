@@ -70,7 +70,7 @@ class UdpEndpoint:
     """The socket that listens, if asked for, and those for what it cannot reach. Make it with :meth:`open`.
 
     Drops are counted as ``too-large``, ``unresolved``, ``wrong-family``, ``not-loopback``, ``cannot-send``,
-    ``send-error``, ``closed``, ``receive-error``, ``receive-overflow`` and ``empty``.
+    ``send-overflow``, ``send-error``, ``closed``, ``receive-error``, ``receive-overflow`` and ``empty``.
     """
 
     max_datagram_bytes = MAX_DATAGRAM_BYTES

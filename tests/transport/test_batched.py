@@ -5,7 +5,7 @@ import errno
 import socket
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -147,6 +147,26 @@ async def test_when_there_is_no_room_they_wait_in_order(ends: tuple[End, End]) -
     await asyncio.gather(here.socket.send(BURST[:20], to), here.socket.send(BURST[20:], to))
     assert await there.has(50) == BURST
     assert not here.drops
+
+
+async def test_nobody_waits_for_a_system_that_takes_no_more(
+    ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow link does not stop a node: what finds no room is lost, the next at once, until there is room."""
+    here, there = ends
+    room: list[Callable[[], None]] = []
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_writer", lambda _, handle: room.append(handle))
+    here.wire.refuse = {"sendmsg": [errno.EAGAIN] * 2, "sendto": [errno.EAGAIN]}
+    to = there.socket.sockname
+    async with asyncio.timeout(PATIENCE_S):
+        await here.socket.send(BURST, to)
+        await here.socket.send(BURST, to)
+        await here.socket.send(BURST[:1], to)
+    assert here.drops == {"send-overflow": 101}
+    (handle,) = room  # one wait, whatever came after it
+    handle()
+    await here.socket.send(BURST, to)
+    assert await there.has(50) == BURST
 
 
 async def test_close_ends_the_wait(ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch) -> None:

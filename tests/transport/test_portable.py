@@ -27,3 +27,21 @@ async def test_errors_do_not_end_it() -> None:
     await one.close()
     await one.send([b"d"], one.sockname)
     assert drops[DropReason.CLOSED] == 1
+
+
+async def test_nobody_waits_for_a_system_that_takes_no_more() -> None:
+    """A slow link does not stop a node, nor fill its memory: what finds no room is lost, until there is room."""
+    drops: Counter[DropReason] = Counter()
+    arrived: asyncio.Queue[bytes] = asyncio.Queue()
+    one = await PortableSocket.open(
+        bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, lambda datagrams, _: arrived.put_nowait(datagrams[0])
+    )
+    drained = one._stream._drained  # noqa: SLF001 - what asyncio says when the system takes no more
+    drained.clear()
+    await one.send([b"a", b"b"], one.sockname)
+    assert drops == {"send-overflow": 2}
+    drained.set()
+    await one.send([b"c"], one.sockname)
+    async with asyncio.timeout(PATIENCE_S):
+        assert await arrived.get() == b"c"
+    await one.close()
