@@ -31,8 +31,9 @@ _ROOMS: Final = ("triack.tools.replay.", "triack.base.log_lines")
 _PLAIN: Final = {
     ("array", "_array_reconstructor"), ("array", "array"), ("builtins", "dict"), ("builtins", "list"),
     ("builtins", "set"), ("collections", "defaultdict"), ("pathlib", "PosixPath"), ("pathlib", "WindowsPath"),
+    ("pathlib._local", "PosixPath"), ("pathlib._local", "WindowsPath"),
 }  # fmt: skip
-"""What else there is in one."""
+"""What else there is in one; Python 3.13 has paths in a module of their own."""
 
 
 def save(path: Path, state: object) -> None:
