@@ -27,6 +27,7 @@ COMMANDS = {
     "serve": ("triack.tools.commands.serve:serve", "Run a node until it is told to stop."),
     "send": ("triack.tools.commands.send:send", "Send each line of standard input as a message."),
     "receive": ("triack.tools.commands.receive:receive", "Write each message of a queue as a line."),
+    "status": ("triack.tools.commands.status:status", "Show how a node is: its links, its disk, what is unread."),
     "queue": ("triack.tools.commands.queue:queue", "Look into queues, and steer what waits in them."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
