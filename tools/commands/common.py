@@ -6,7 +6,7 @@ import logging
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -84,6 +84,7 @@ class _Lines(logging.Formatter):
                 foreign_pre_chain=[
                     stdlib.add_log_level,
                     stdlib.ExtraAdder(),
+                    _leave_out_what_says_nothing,
                     processors.TimeStamper("%Y-%m-%d %H:%M:%S", utc=False),
                 ],
                 processors=[
@@ -92,6 +93,12 @@ class _Lines(logging.Formatter):
                 ],
             )
         return self._renderer.format(record)
+
+
+def _leave_out_what_says_nothing(_log: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Of the parts of a line, those that are empty, and a cause that the sentence has already."""
+    said = str(line["event"])
+    return {name: it for name, it in line.items() if it not in ({}, "") and not (name == "cause" and it in said)}
 
 
 def log_to_stderr(verbosity: int = 0) -> None:

@@ -1,5 +1,6 @@
 """What the commands share."""
 
+import logging
 from pathlib import Path
 
 import click
@@ -7,6 +8,7 @@ import pytest
 
 from tests.certificates import make_certificate
 from triack.base.errors import AddressError, IdentityError
+from triack.tools.commands import common
 from triack.tools.commands.common import console_on, name_for, read_pairs, read_peers, read_tls
 
 
@@ -55,3 +57,11 @@ def test_files_for_tls(tmp_path: Path) -> None:
             read_tls(**wrong)
     with pytest.raises(click.UsageError, match="--tls-key needs --tls-cert"):
         read_tls(key=both)
+
+
+def test_a_line_of_the_log_says_nothing_twice() -> None:
+    """A cause is in its sentence already, and what is empty says nothing."""
+    line = {"msg": "trust.json not used: it is torn", "levelname": "ERROR", "name": "triack"}
+    parts = {"cause": "it is torn", "drops": {}, "reason": "idle", "node": "a"}
+    told = common._Lines().format(logging.makeLogRecord({**line, **parts}))  # noqa: SLF001
+    assert told.endswith("trust.json not used: it is torn node=a reason=idle")

@@ -79,7 +79,11 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         (2, "1 of 1 messages do not wait there", ("purge", "orders", "--id", "x", *at)),
         (2, "only dead letters", ("requeue", "orders", "--all", *at)),
         (2, "does not exist", ("list", "--data", tmp_path / "typo")),
-        (1, "File exists", ("export", "orders", "--to", tmp_path / "a" / "store.db", *at)),
+        (
+            1,
+            f"{tmp_path / 'a' / 'store.db'}: File exists",
+            ("export", "orders", "--to", tmp_path / "a" / "store.db", *at),
+        ),
     ):
         finished = command("queue", *arguments)
         assert finished.returncode == code
