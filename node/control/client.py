@@ -77,7 +77,10 @@ class Client(ClientAcknowledging):
 
         Raises:
             NodeClosed: no process runs a node there.
+            UsageError: it was started before, and has not ended.
         """
+        if self._link is not None:
+            raise UsageError(f"start the client of {self._data}: it is connected already")
         link = await handover.find(self._data)
         if link is None:
             raise NodeClosed(f"connect to the node of {self._data}: no process runs one there")
@@ -99,6 +102,9 @@ class Client(ClientAcknowledging):
         if self._hearing is not None:
             self._hearing.cancel()
             await asyncio.gather(self._hearing, return_exceptions=True)
+        link, self._link = self._link, None
+        if link is not None:  # whoever was to hear it had no turn yet, and has not closed it
+            await link.close()
 
     async def __aenter__(self) -> Self:
         return await self.start()
