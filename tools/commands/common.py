@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import signal
 import ssl
@@ -29,6 +30,7 @@ __all__ = [
     "data_option",
     "existing_data_option",
     "existing_file",
+    "json_line",
     "json_option",
     "log_to_stderr",
     "name_for",
@@ -169,6 +171,11 @@ def console_on(*, stderr: bool = False) -> "Console":
         console.soft_wrap = True
         console.width = PIPED_COLUMNS
     return console
+
+
+def json_line(found: Any) -> str:
+    """JSON as people read it. What is in no encoding, as half of a character in a label, is escaped as JSON does it."""
+    return json.dumps(found, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
 def read_pairs(option: str, values: tuple[str, ...]) -> dict[str, str]:

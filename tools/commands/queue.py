@@ -4,7 +4,6 @@ If a process runs the node of the data directory, it is asked; if not, the direc
 """
 
 import base64
-import json
 import time
 from collections import Counter
 from collections.abc import Awaitable
@@ -15,7 +14,7 @@ import click
 
 import triack
 from triack.base.errors import QueueNotFound
-from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
+from triack.tools.commands.common import existing_data_option, json_line, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
 
 __all__ = ["queue"]
@@ -50,7 +49,7 @@ def list_queues(*, data: Path, as_json: bool) -> int:
         rows = _rows(await stats_of(node))
         if as_json:
             for row in rows:
-                click.echo(json.dumps(row, ensure_ascii=False))
+                click.echo(json_line(row))
             return 0
         write_table(
             ("QUEUE", "", "MESSAGES", "BYTES", "OLDEST", "WAITS FOR"),
@@ -95,7 +94,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
             {"reason": reason, "destination": to, "messages": times} for (reason, to), times in reasons.most_common()
         ]
         if as_json:
-            click.echo(json.dumps(shown | {"dead": dead}, ensure_ascii=False))
+            click.echo(json_line(shown | {"dead": dead}))
             return 0
         readers = f", {shown['in_hands']} in the hands of readers" if shown["in_hands"] else ""
         delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
@@ -235,7 +234,7 @@ def _as_json(message: triack.BrowsedMessage) -> str:
         body = {"body": message.body.decode()}
     except UnicodeDecodeError:
         body = {"body_base64": base64.b64encode(message.body).decode()}
-    return json.dumps(message.describe() | body, ensure_ascii=False)
+    return json_line(message.describe() | body)
 
 
 def _as_line(message: triack.BrowsedMessage) -> str:
@@ -247,7 +246,7 @@ def _as_line(message: triack.BrowsedMessage) -> str:
     text = message.body.decode(errors="replace")
     cut = text[:PREVIEW_CHARACTERS]
     more = f" ... {len(message.body)} bytes" if cut != text else ""
-    return f"{'  '.join(words)}  {json.dumps(cut, ensure_ascii=False)}{more}"
+    return f"{'  '.join(words)}  {json_line(cut)}{more}"
 
 
 def _seconds_since(sent_at: float) -> float:

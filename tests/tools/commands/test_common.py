@@ -1,5 +1,6 @@
 """What the commands share."""
 
+import json
 import logging
 from pathlib import Path
 
@@ -65,3 +66,10 @@ def test_a_line_of_the_log_says_nothing_twice() -> None:
     parts = {"cause": "it is torn", "drops": {}, "reason": "idle", "node": "a"}
     told = common._Lines().format(logging.makeLogRecord({**line, **parts}))  # noqa: SLF001
     assert told.endswith("trust.json not used: it is torn node=a reason=idle")
+
+
+def test_a_line_of_json_can_always_be_written() -> None:
+    """People read letters of any script, and half of a character, which a label may have, does not stop the command."""
+    told = common.json_line({"label": "gr\u00f6\u00dfe \ud800"})
+    assert told.encode() == '{"label": "gr\u00f6\u00dfe \\ud800"}'.encode()
+    assert json.loads(told) == {"label": "gr\u00f6\u00dfe \ud800"}
