@@ -61,10 +61,13 @@ def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
 
 
 def _check_part(what: str, wanted: Any, value: object) -> None:
-    """Settings within settings: what was put in the wrong place is found before a node runs with it."""
-    if get_origin(wanted) is Mapping:
+    """Settings within settings: what was put in the wrong place is found before a node runs with it.
+
+    Those that may be None are for their class to check: of ``A | None`` compiled code does not tell what it is.
+    """
+    if Mapping in (wanted, get_origin(wanted)):
         check_kind(what, value, Mapping)
-    elif any(is_dataclass(one) for one in (wanted, *get_args(wanted))):
+    elif is_dataclass(wanted):
         check_kind(what, value, wanted)
 
 

@@ -93,7 +93,6 @@ class Whole:
     """Settings with settings in them."""
 
     part: Settings = field(default_factory=Settings)
-    other: Settings | None = None
     parts: Mapping[str, Settings] = field(default_factory=dict)
 
 
@@ -102,13 +101,12 @@ class Whole:
     [
         (Whole(part=5), "part must be a Settings, not 5"),  # type: ignore[arg-type]
         (Whole(part=None), "part must be a Settings, not None"),  # type: ignore[arg-type]
-        (Whole(other=Whole()), "other must be a Settings, not Whole"),  # type: ignore[arg-type]
         (Whole(parts=[Settings()]), "parts must be a Mapping, not "),  # type: ignore[arg-type]
     ],
 )
 def test_settings_in_the_wrong_place_are_named(settings: Whole, named: str) -> None:
     """Before a node runs with them."""
-    check_settings(Whole(other=Settings(), parts={"a": Settings()}))
+    check_settings(Whole(parts={"a": Settings()}))
     with pytest.raises(UsageError, match=f"^Whole: {named}"):
         check_settings(settings)
 
