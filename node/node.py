@@ -441,7 +441,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
             until: a stage that the message is to reach before the call returns: ``queued``, ``received``, ``stored`` or
                 ``ordered``. None: as ``NodeSettings.blocking`` says, which is not to wait.
-            timeout: seconds to wait for that, None for no limit.
+            timeout: seconds to wait for that, None for no limit. It does not bound the wait for room.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
                 dead-letter queue; ``key`` (text), with which it is accepted once; ``ack_now``. See
@@ -455,7 +455,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             NotLoopback: an insecure node was to send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: a queue of this node, which has a fixed set of others.
-            UsageError: an argument of a wrong type, or a property that does not exist.
+            UsageError: an argument of a wrong type, a property that does not exist, or a timeout without a stage.
             QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
             TooManyKeys: it keeps as many keys as it may.
             WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; the message was accepted.
