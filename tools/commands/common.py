@@ -119,18 +119,28 @@ def _set_level(_context: click.Context, _parameter: click.Parameter, count: int)
     log_to_stderr(count)
 
 
+class _Directory(click.Path):
+    """The directory of a node. An empty name, of a variable that is not set, is not the working directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Its path."""
+        if not str(value):
+            self.fail("it is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 data_option = click.option(
     "--data",
     required=True,
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=_Directory(file_okay=False, path_type=Path),
     help="Data directory of the node; made when it does not exist.",
 )
 existing_data_option = click.option(
     "--data",
     required=True,
     metavar="DIR",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    type=_Directory(file_okay=False, exists=True, path_type=Path),
     help="Data directory of the node.",
 )
 verbose_option = click.option(

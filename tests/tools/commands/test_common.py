@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from tests.certificates import make_certificate
 from triack.base.errors import AddressError, IdentityError
+from triack.tools.cli import cli
 from triack.tools.commands import common
 from triack.tools.commands.common import console_on, name_for, read_pairs, read_peers, read_tls
 
@@ -73,3 +75,14 @@ def test_a_line_of_json_can_always_be_written() -> None:
     told = common.json_line({"label": "gr\u00f6\u00dfe \ud800"})
     assert told.encode() == '{"label": "gr\u00f6\u00dfe \\ud800"}'.encode()
     assert json.loads(told) == {"label": "gr\u00f6\u00dfe \ud800"}
+
+
+@pytest.mark.parametrize("command", [("keygen",), ("trust", "list"), ("receive", "orders"), ("queue", "list")])
+def test_an_empty_data_directory_is_not_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """A script whose variable is not set makes no node where it happens to be."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, [*command, "--data", ""])
+    assert (done.exit_code, "'--data': it is empty" in done.output) == (2, True)
+    assert list(tmp_path.iterdir()) == []
