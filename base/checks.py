@@ -1,9 +1,10 @@
 """Checks that all settings share: a number that cannot be is refused where it is given, by name."""
 
-from dataclasses import Field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from math import isfinite
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from triack.base.errors import UsageError
 from triack.base.units import in_ns
@@ -15,8 +16,10 @@ __all__ = [
     "LONGEST_LIFE_S",
     "check_between",
     "check_datagram",
+    "check_kind",
     "check_most",
     "check_settings",
+    "check_texts",
     "check_timeout",
 ]
 
@@ -35,7 +38,7 @@ def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
 
     Args:
         settings: a dataclass. Its fields that are integers must be whole and at least 1; its durations, fields whose
-            names end in ``_s``, must be seconds above 0.
+            names end in ``_s``, must be seconds above 0; those that are settings themselves, or mappings, must be such.
         may_be_zero: those for which 0 has a meaning.
 
     Raises:
@@ -53,6 +56,26 @@ def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
                 raise UsageError(
                     f"{kind.__name__}: {field.name} must be a whole number of at least {least}, not {value!r}"
                 )
+        else:
+            _check_part(f"{kind.__name__}: {field.name}", field.type, value)
+
+
+def _check_part(what: str, wanted: Any, value: object) -> None:
+    """Settings within settings: what was put in the wrong place is found before a node runs with it.
+
+    Those that may be None are for their class to check: of ``A | None`` compiled code does not tell what it is.
+    """
+    if Mapping in (wanted, get_origin(wanted)):
+        check_kind(what, value, Mapping)
+    elif is_dataclass(wanted):
+        check_kind(what, value, wanted)
+
+
+def check_kind(what: str, value: object, wanted: Any) -> None:
+    """Raises UsageError for what is no instance of a class, or of several (``A | None``)."""
+    if not isinstance(value, wanted):
+        names = " or ".join(one.__name__ for one in get_args(wanted) or (wanted,) if one is not type(None))
+        raise UsageError(f"{what} must be {'an' if names[0].lower() in 'aeiou' else 'a'} {names}, not {value!r}")
 
 
 @cache
@@ -89,6 +112,19 @@ def check_datagram(name: str, size_bytes: int) -> None:
     """Raises UsageError if no datagram can have that size."""
     if not DATAGRAM_MIN_BYTES <= size_bytes <= DATAGRAM_MAX_BYTES:
         raise UsageError(f"{name} must be {DATAGRAM_MIN_BYTES} to {DATAGRAM_MAX_BYTES}, not {size_bytes}")
+
+
+def check_texts(what: str, values: object) -> list[str]:
+    """Several texts, such as names of queues; a single one would be taken letter by letter.
+
+    Raises:
+        UsageError: that is no list of texts.
+    """
+    if isinstance(values, Iterable) and not isinstance(values, str):
+        found = list(values)
+        if all(isinstance(one, str) for one in found):
+            return found
+    raise UsageError(f"{what} must be a list of texts, not {values!r}")
 
 
 def check_timeout(what: str, timeout: object) -> None:

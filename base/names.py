@@ -12,7 +12,7 @@ NAME_PUNCTUATION = frozenset("._-$")
 """It means nothing in an address; ``$`` stands in MSMQ's own names, such as ``order_queue$``."""
 
 
-def check_name(name: str) -> str:
+def check_name(name: object) -> str:
     """Return ``name`` when it can name a queue, a peer or a memory endpoint.
 
     A name has 1 to 124 bytes of UTF-8: letters, digits, ``.``, ``_``, ``-`` and ``$``, and no ``.`` at its start.
@@ -20,6 +20,8 @@ def check_name(name: str) -> str:
     Raises:
         AddressError: with the name and what is wrong with it.
     """
+    if not isinstance(name, str):
+        raise AddressError(f"a name is text, not {name!r}")
     if not name:
         raise AddressError("a name must not be empty")
     for char in name:

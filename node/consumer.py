@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-from triack.base.checks import check_most, check_timeout
+from triack.base.checks import check_kind, check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.hands import Hands, HeldRun
 from triack.node.message import Message
@@ -41,6 +41,7 @@ class Consumer:
     def __init__(self, port: Port, mailbox: Mailbox, ack: AckMode, redelivery: Redelivery | None) -> None:
         if ack not in ("auto", "manual"):
             raise UsageError(f"receive from {mailbox.name}: ack must be 'auto' or 'manual', not {ack!r}")
+        check_kind(f"receive from {mailbox.name}: redelivery", redelivery, Redelivery | None)
         self._port = port
         self._mailbox = mailbox
         self._auto = ack == "auto"

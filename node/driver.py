@@ -120,6 +120,7 @@ class Driver:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._fail_by_bug(None, error)
+        if error is not None or task is self._tasks[0]:
             self._end_progress()
 
     def _fail_by_bug(self, job: Job | None, error: BaseException) -> None:
@@ -396,12 +397,20 @@ class Driver:
     # ---- the end
 
     async def close(self, timeout_ns: int) -> None:
-        """Let go what is on its way as long as it comes nearer, for at most ``timeout_ns``, then close everything."""
-        engine = self.engine
+        """Let go what is on its way as long as it comes nearer, for at most ``timeout_ns``, then close everything.
+
+        Who is cancelled meanwhile waits no more, and closes everything all the same.
+        """
         if self.enrolling is not None:
             self.enrolling.end(NodeClosed(f"node {self._name} was closed"))
+        try:
+            await self._let_go(self._now_ns() + timeout_ns)
+        finally:
+            await self._close_all()
+
+    async def _let_go(self, end_ns: int) -> None:
+        engine = self.engine
         rested = engine.draining
-        end_ns = self._now_ns() + timeout_ns
         while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
             await self._soon()
         while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
@@ -413,7 +422,9 @@ class Driver:
             await self._soon()
         if not rested:
             self._tell_left_behind()
-        engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
+
+    async def _close_all(self) -> None:
+        self.engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
         await self.progress()
         self._closed = True
         self.wake()
@@ -429,7 +440,7 @@ class Driver:
         self._worker.close()
         self.events.end()
         if self._log_file is not None:
-            self._log_file.append(engine.finish(self._now_ns()))
+            self._log_file.append(self.engine.finish(self._now_ns()))
             self._log_file.close()
 
     async def _finish_sending(self, end_ns: int) -> None:

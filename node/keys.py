@@ -62,12 +62,14 @@ def encode_key(kind: KeyKind, key: bytes) -> str:
     return f"{_prefix(kind)}{letters}"
 
 
-def decode_key(kind: KeyKind, text: str) -> bytes:
+def decode_key(kind: KeyKind, text: object) -> bytes:
     """Read a key of that kind.
 
     Raises:
         KeyUnreadable: says what is wrong without repeating any of it.
     """
+    if not isinstance(text, str):
+        raise KeyUnreadable(f"a {kind} key is text")
     text = text.strip().lower()
     for other in KeyKind:
         if other is not kind and text.startswith(_prefix(other)):

@@ -184,6 +184,8 @@ def absolute(reply_to: str | None, sender: str) -> str | None:
 
 def way_back(message: Message, properties: MessageProperties) -> tuple[str, MessageProperties]:
     """Where the answer to a message goes, and with which properties. Raises UsageError when it wants none."""
+    if not isinstance(message, Message):
+        raise UsageError(f"reply to {message!r}: only a message that was received has a way back")
     if not message.reply_to:
         raise UsageError(f"reply to {message.id}: it wants no answer, as its sender set no reply_to")
     return message.reply_to, {"correlation_id": message.correlation_id or message.id, **properties}

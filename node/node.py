@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
+from triack.base.checks import check_kind, check_texts
 from triack.base.commit import StoreContent
 from triack.base.datagram import Channels
 from triack.base.delivery import Delivery
@@ -41,7 +42,7 @@ from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.store.folder import STORE_FILE, check_unused
+from triack.store.folder import STORE_FILE, as_folder, check_unused
 from triack.store.store import Store
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
@@ -85,9 +86,12 @@ def open_node(
     Raises:
         AddressError: a name or address that cannot be read.
         NotLoopback: an insecure node was to listen beyond loopback, or to know a peer there.
-        UsageError: there is no such suite.
+        UsageError: there is no such suite, or an argument of a wrong type.
     """
     check_name(name)
+    check_kind(f"open {name}: peers", peers, dict | None)
+    check_kind(f"open {name}: tls", tls, Tls | None)
+    check_kind(f"open {name}: settings", settings, NodeSettings | None)
     known = {check_name(peer): str(Address.parse(address)) for peer, address in (peers or {}).items()}
     access = Keyless(name, known) if insecure else Secured(known, suite)
     listening = None if listen is None else Address.parse(listen, listening=True)
@@ -96,12 +100,12 @@ def open_node(
     return Node(
         name,
         access,
-        data=None if data is None else Path(data),
+        data=None if data is None else as_folder(f"open {name}: data", data),
         listen=listening,
         announce=str(Address.parse(announce)) if announce else announce,
         tls=tls,
-        log=None if log is None else Path(log),
-        queues=None if queues is None else [check_name(queue) for queue in queues],
+        log=None if log is None else as_folder(f"open {name}: log", log),
+        queues=None if queues is None else [*map(check_name, check_texts(f"open {name}: queues", queues))],
         settings=settings or NodeSettings(),
     )
 
@@ -117,7 +121,7 @@ def open_at_rest(data: str | Path) -> "Node":
     Raises:
         UsageError: there is no store of a node.
     """
-    folder = Path(data)
+    folder = as_folder("open: data", data)
     if not (folder / STORE_FILE).exists():
         raise UsageError(f"there is no node in {folder}: it has no {STORE_FILE}")
     has_keys = (folder / IDENTITY_FILE).exists()
@@ -349,10 +353,12 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
     async def _close(self, port: Port) -> None:
         if self._control is not None:
             await self._control.close()
-        await port.close(in_ns(self.settings.close_timeout_s))
-        if self._life.is_alive:
-            self._life.move(LifeState.CLOSED)
-        port.tell_everyone()
+        try:
+            await port.close(in_ns(self.settings.close_timeout_s))
+        finally:
+            if self._life.is_alive:
+                self._life.move(LifeState.CLOSED)
+            port.tell_everyone()
         await port.finish_handlers(in_ns(self.settings.close_timeout_s))
 
     async def __aenter__(self) -> Self:
@@ -435,7 +441,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
             until: a stage that the message is to reach before the call returns: ``queued``, ``received``, ``stored`` or
                 ``ordered``. None: as ``NodeSettings.blocking`` says, which is not to wait.
-            timeout: seconds to wait for that, None for no limit.
+            timeout: seconds to wait for that, None for no limit. It does not bound the wait for room.
             **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
                 ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
                 dead-letter queue; ``key`` (text), with which it is accepted once; ``ack_now``. See
@@ -449,7 +455,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             NotLoopback: an insecure node was to send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: a queue of this node, which has a fixed set of others.
-            UsageError: an argument of a wrong type, or a property that does not exist.
+            UsageError: an argument of a wrong type, a property that does not exist, or a timeout without a stage.
             QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
             TooManyKeys: it keeps as many keys as it may.
             WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; the message was accepted.
@@ -509,6 +515,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             timeout: seconds to wait, None for no limit.
 
         Raises:
+            UsageError: the timeout is no number of seconds.
             WaitTimeout: not yet; the message says how many messages are left, and for whom. All of them go on.
             RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
             NodeClosed, StoreFailed: the node has ended, or was not started.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from triack.base.ack_trigger import AckTrigger, terms_of
+from triack.base.checks import check_kind, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import (
     AddressError,
@@ -220,6 +221,7 @@ class Port:
         """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
         self.check_alive()
         outgoing = self.outgoing_queue(destination, delivery)
+        check_kind(f"send to {destination}: bodies", bodies, Iterable)
         checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
         check_size(destination, max(checked, key=len, default=b""))
         self._check_taken(destination, outgoing)
@@ -383,6 +385,7 @@ class Port:
     async def drain(self, timeout: float | None) -> None:
         """See ``Node.drain``."""
         self.check_alive()
+        check_timeout("drain", timeout)
         departure = Departure(self._engine, self.wake)
         try:
             async with asyncio.timeout(timeout):

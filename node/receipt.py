@@ -12,7 +12,7 @@ from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing
 from triack.queues.stages import STAGES, Stage, as_stage
 
-__all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_stage", "stage_to_wait_for"]
+__all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_bounded", "check_stage", "stage_to_wait_for"]
 
 
 class Waits(ABC):
@@ -162,7 +162,14 @@ def accept(port: Port, prepared: Prepared) -> Receipt:
 def stage_to_wait_for(port: Port, until: Stage | str | None, delivery: Delivery, timeout: float | None) -> Stage | None:
     """What a call that sends waits for, before it returns. Raises UsageError for what its messages never reach."""
     wanted = port.blocking.stage_of(delivery) if until is None else until
+    check_bounded(wanted, timeout)
     return None if wanted is None else check_stage(wanted, delivery, timeout)
+
+
+def check_bounded(until: Stage | str | None, timeout: object) -> None:
+    """Raises UsageError for a time that nothing waits for: whoever gave it believes that the call ends by then."""
+    if until is None and timeout is not None:
+        raise UsageError(f"timeout={timeout!r} is how long to wait for a stage, and until= names none")
 
 
 def check_stage(stage: object, delivery: Delivery, timeout: float | None) -> Stage:

@@ -10,16 +10,19 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed
+from triack.base.errors import NodeClosed, TriackError, UsageError
+from triack.base.news import NodeEvent
 from triack.node.access import DEFAULT_SUITE
 from triack.node.acknowledgements import Acknowledgements, Every
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client, ClientInvitation, connect_to
 from triack.node.control.client_consumer import ClientConsumer
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.node import Node, open_node
 from triack.node.outgoing_message import MessageProperties
+from triack.node.receipt import Receipt
 from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats
 from triack.node.sync_consumer import SyncConsumer, thread_safe
@@ -80,6 +83,7 @@ def connect(data: str | Path) -> "SyncClient":
 
 
 N = TypeVar("N", Node, Client)
+E = TypeVar("E", AckEvent, NodeEvent)
 
 
 class _Face(Generic[N]):
@@ -95,10 +99,17 @@ class _Face(Generic[N]):
     @property
     def _parts(self) -> tuple[LoopThread, N]:
         if self._made is None:
-            raise NodeClosed("the node is not open: use it inside `with`")
+            raise NodeClosed("the node is not open: use it inside `with`, or between start() and close()")
         return self._made
 
-    def __enter__(self) -> Self:
+    def start(self) -> Self:
+        """Begin it, as ``with`` does, for whoever closes it elsewhere; see ``Node.start``.
+
+        Returns:
+            The node itself.
+        """
+        if self._made is not None and self._made[0].runs:
+            raise UsageError(f"start {self._made[1]!r}: it is open already")
         loop = LoopThread("triack")
 
         async def begin() -> N:
@@ -113,14 +124,19 @@ class _Face(Generic[N]):
             raise
         return self
 
+    def __enter__(self) -> Self:
+        return self.start()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
     def close(self) -> None:
-        """End it; see ``Node.close``. A second call does nothing."""
-        loop, node = self._parts
+        """End it; see ``Node.close``. A second call does nothing, nor does one before the start."""
+        if self._made is None:
+            return
+        loop, node = self._made
         try:
             loop.wait(node.close())
         except NodeClosed:
@@ -270,6 +286,41 @@ class _Face(Generic[N]):
 class SyncNode(_Face[Node]):
     """One queue manager. Make it with ``triack.sync.open``, use it inside ``with``."""
 
+    def send_nowait(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> SyncReceipt:
+        """As ``send``, but raises WouldBlock when the outgoing queue is full; see ``Node.send_nowait``."""
+        loop, node = self._parts
+
+        async def send() -> Receipt:
+            return node.send_nowait(destination, body, delivery=delivery, **properties)
+
+        return SyncReceipt(loop, loop.wait(send()))
+
+    def drain(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent has come as far as its class says; see ``Node.drain``."""
+        loop, node = self._parts
+        loop.wait(node.drain(timeout))
+
+    def events(self) -> Iterator[NodeEvent]:
+        """What happens from now on to the links of the node, until it ends; see ``Node.events``."""
+        loop, node = self._parts
+
+        async def begin() -> Events:
+            return node.events()
+
+        return _iterate(loop, loop.wait(begin()))
+
+    def failed(self) -> TriackError:
+        """Wait until the store fails, which ends the node; see ``Node.failed``. Raises NodeClosed when it is closed."""
+        loop, node = self._parts
+        return loop.wait(node.failed())
+
     def stats(self) -> NodeStats:
         """Everything that can be counted; see ``Node.stats``."""
         loop, node = self._parts
@@ -336,8 +387,8 @@ class SyncClient(_Face[Client]):
         return loop.wait(client.key())
 
 
-def _iterate(loop: LoopThread, events: AsyncIterator[AckEvent]) -> Iterator[AckEvent]:
-    async def follow() -> AckEvent | None:
+def _iterate(loop: LoopThread, events: AsyncIterator[E]) -> Iterator[E]:
+    async def follow() -> E | None:
         return await anext(events, None)
 
     return iter(lambda: loop.wait(follow()), None)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from triack.base.errors import NodeClosed
@@ -11,6 +12,9 @@ from triack.node.event_loop import new_event_loop
 __all__ = ["LoopThread"]
 
 T = TypeVar("T")
+
+CLOSED = "the node is closed"
+"""What every caller is told that comes too late."""
 
 
 class LoopThread:
@@ -29,19 +33,31 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        self._loop.run_until_complete(_cancel_all(self._loop))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Carry it out, and wait for its end; whoever is interrupted meanwhile cancels it."""
+        """Carry it out, and wait for its end; whoever is interrupted meanwhile cancels it.
+
+        Raises:
+            NodeClosed: the loop has ended, or ends before that.
+        """
         with self._ended:
-            if not self._thread.is_alive():
+            if not self.runs:
                 work.close()
-                raise NodeClosed("the node is closed")
+                raise NodeClosed(CLOSED)
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise NodeClosed(CLOSED) from None
         except BaseException:
             future.cancel()
             raise
@@ -57,6 +73,14 @@ class LoopThread:
     def end(self) -> None:
         """Stop the loop. A second call does nothing."""
         with self._ended:
-            if self._thread.is_alive():
+            if self.runs:
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._thread.join()
+
+
+async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    """End what an interrupted caller has left behind, so that it lets go of its files, and whoever waits for it."""
+    tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

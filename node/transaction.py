@@ -13,7 +13,7 @@ from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
-from triack.node.receipt import Receipt, Waits, accept, check_stage
+from triack.node.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.receipts import Receipts
 from triack.queues.accepted_keys import OWN_STATE
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -245,10 +245,12 @@ class Transaction:
         Raises:
             NodeClosed: this transaction or the node had ended; nothing of it happened.
             StoreFailed: the node has stopped; all of it happened or nothing, which the next start tells.
-            UsageError: a message sent has no such stage; nothing of it happened, and the transaction goes on.
+            UsageError: a message sent has no such stage, or there is a timeout and no stage; nothing of it happened,
+                and the transaction goes on.
             WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; all of it has happened.
         """
         self._check_open()
+        check_bounded(until, timeout)
         if until is not None:
             for prepared in self._sends.values():
                 outgoing = prepared.outgoing if isinstance(prepared, PreparedList) else prepared[0]

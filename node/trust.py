@@ -223,7 +223,7 @@ def decode_trust(content: bytes, where: str) -> list[Peer]:
         document = json.loads(content.decode(), object_pairs_hook=_without_twins)
         fields = _fields("", document, {"version", "peers"})
         if fields.get("version") != VERSION:
-            raise _Wrong("version", f"this Triack reads {VERSION}")
+            raise _Wrong("version", f"it must be {VERSION}, which this Triack reads")
         entries = _fields("peers", fields.get("peers", {}))
         peers = [_read_peer(f"peers.{name}", name, entry) for name, entry in entries.items()]
         _check_owners(peers)

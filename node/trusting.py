@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
+from triack.base.checks import check_texts
 from triack.base.errors import UsageError
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.keys import KeyKind, decode_key
@@ -50,14 +51,14 @@ class Trusting(ABC):
         Raises:
             KeyUnreadable: a text that is no key of its kind.
             AddressError: a name or address that cannot be read.
-            UsageError: a key or address that is another peer's; or the node runs without keys.
+            UsageError: a key or address that is another peer's; ``send`` is no list; or the node runs without keys.
             IdentityError: the trust file cannot be read or written.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         keys = [] if key is None else [decode_key(KeyKind.PUBLIC, key)]
         secret = None if psk is None else decode_key(KeyKind.SHARED, psk)
-        patterns = None if send is None else list(send)
+        patterns = None if send is None else check_texts(f"trust {name}: send", send)
         own = [decode_key(KeyKind.PUBLIC, text) for text in port.keys]
         await port.change_trust(
             lambda file: file.add(name, keys=keys, addresses=addresses, may_send=patterns, psk=secret, own=own)
@@ -97,14 +98,14 @@ class Trusting(ABC):
 
         Raises:
             AddressError: a name that no peer can have.
-            UsageError: 16 codes are open; the node does not listen, or it runs without keys.
+            UsageError: 16 codes are open; ``send`` is no list; the node does not listen, or it runs without keys.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         port.check_alive()
         if not port.address:
             raise UsageError("invite: this node does not listen, so that nobody can come to it")
-        return port.enrolling.invite(name, send)
+        return port.enrolling.invite(name, None if send is None else check_texts("invite: send", send))
 
     async def enrol(
         self, code: str, url: str, *, name: str | None = None, send: Iterable[str] | None = None
@@ -125,4 +126,5 @@ class Trusting(ABC):
         """
         port = self._port
         port.check_alive()
-        return await port.enrolling.call(code, url, name, send)
+        patterns = None if send is None else check_texts("enrol: send", send)
+        return await port.enrolling.call(code, url, name, patterns)

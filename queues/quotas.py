@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from triack.base.checks import check_settings
+from triack.base.checks import check_kind, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 
@@ -70,9 +70,7 @@ class Limits:
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("disk_reserve_bytes",))
         for queue, quota in self.queue_quota.items():
-            check_name(queue)
-            if not isinstance(quota, Quota):
-                raise UsageError(f"Limits: queue_quota of {queue} must be a Quota, not {quota!r}")
+            check_kind(f"Limits: queue_quota of {check_name(queue)}", quota, Quota)
 
     def quota_of(self, queue: str) -> Quota:
         """How much that queue takes."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from triack.base.ack_trigger import AckTrigger
-from triack.base.checks import check_datagram, check_settings
+from triack.base.checks import check_datagram, check_kind, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 from triack.base.survival import SURVIVES, Survives
@@ -75,16 +75,11 @@ class NodeSettings:
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
-        if not isinstance(self.ack_events, AckTrigger | None):
-            raise UsageError(f"NodeSettings: ack_events must be an AckTrigger, not {self.ack_events!r}")
-        if not isinstance(self.blocking, Blocking):
-            raise UsageError(f"NodeSettings: blocking must be a Blocking, not {self.blocking!r}")
+        check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
         if self.survives not in SURVIVES:
             raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
         for queue, redelivery in self.queue_redelivery.items():
-            check_name(queue)
-            if not isinstance(redelivery, Redelivery):
-                raise UsageError(f"NodeSettings: queue_redelivery of {queue} must be a Redelivery, not {redelivery!r}")
+            check_kind(f"NodeSettings: queue_redelivery of {check_name(queue)}", redelivery, Redelivery)
 
     def redelivery_of(self, queue: str) -> Redelivery:
         """When failed messages of that queue come again."""

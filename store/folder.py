@@ -5,10 +5,21 @@ from pathlib import Path
 
 from triack.base.errors import StoreError, UsageError
 
-__all__ = ["STORE_FILE", "check_unused", "make_folder", "make_private", "sync_folder"]
+__all__ = ["STORE_FILE", "as_folder", "check_unused", "make_folder", "make_private", "sync_folder"]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
+
+
+def as_folder(what: str, path: object) -> Path:
+    """A directory, as a program names it. No name at all would be the working directory, which nobody means.
+
+    Raises:
+        UsageError: that is no path.
+    """
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise UsageError(f"{what} must be the path of a directory, not {path!r}")
+    return Path(path)
 
 
 def make_folder(folder: Path) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "serve": ("triack.tools.commands.serve:serve", "Run a node until it is told to stop."),
     "send": ("triack.tools.commands.send:send", "Send each line of standard input as a message."),
     "receive": ("triack.tools.commands.receive:receive", "Write each message of a queue as a line."),
+    "status": ("triack.tools.commands.status:status", "Show how a node is: its links, its disk, what is unread."),
     "queue": ("triack.tools.commands.queue:queue", "Look into queues, and steer what waits in them."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
@@ -95,8 +96,15 @@ def _run(arguments: list[str] | None) -> int:
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except (TriackError, OSError) as error:
-        return _fail(str(error), EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED)
+        return _fail(_told(error), EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED)
     return code if isinstance(code, int) else 0
+
+
+def _told(error: TriackError | OSError) -> str:
+    """What went wrong; of the system's errors, which have a number before it, the file and the cause."""
+    if isinstance(error, TriackError) or not error.strerror:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 def _fail(message: str, code: int) -> int:

@@ -44,7 +44,7 @@ class Address:
     port: int = 0
 
     @classmethod
-    def parse(cls, text: str, *, listening: bool = False) -> Self:
+    def parse(cls, text: object, *, listening: bool = False) -> Self:
         """Read ``scheme://host:port``.
 
         Args:
@@ -54,6 +54,8 @@ class Address:
         Raises:
             AddressError: with the text and what is wrong with it.
         """
+        if not isinstance(text, str):
+            raise AddressError(f"an address is text, such as udp://host:port, not {text!r}")
         scheme, separator, rest = text.partition("://")
         scheme = scheme.lower()
         if not separator or scheme not in SCHEMES:

@@ -51,12 +51,14 @@ class Invitation:
         return "-".join(letters[at : at + _GROUP_LETTERS] for at in range(0, _CODE_LETTERS, _GROUP_LETTERS))
 
 
-def decode_code(text: str) -> bytes:
+def decode_code(text: object) -> bytes:
     """Return the secret of a code; capitals, spaces and hyphens do not count.
 
     Raises:
         UsageError: says what is wrong without repeating any of it.
     """
+    if not isinstance(text, str):
+        raise UsageError("read a code: it is text")
     letters = "".join(text.upper().replace("-", " ").split())
     try:
         raw = b32decode(letters) if len(letters) == _CODE_LETTERS else b""

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from triack.base import errors
-from triack.base.checks import check_timeout
+from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
@@ -35,6 +35,7 @@ from triack.node.steering import as_ids
 from triack.queues.browse import BrowsedMessage, Position
 from triack.queues.redelivery import Redelivery
 from triack.queues.stages import Stage
+from triack.store.folder import as_folder
 
 __all__ = ["Client", "ClientInvitation", "connect_to"]
 
@@ -44,8 +45,11 @@ def connect_to(data: str | Path) -> "Client":
 
     Args:
         data: the node's data directory.
+
+    Raises:
+        UsageError: that is no path.
     """
-    return Client(Path(data))
+    return Client(as_folder("connect: data", data))
 
 
 class Client(ClientAcknowledging):
@@ -73,7 +77,10 @@ class Client(ClientAcknowledging):
 
         Raises:
             NodeClosed: no process runs a node there.
+            UsageError: it was started before, and has not ended.
         """
+        if self._link is not None:
+            raise UsageError(f"start the client of {self._data}: it is connected already")
         link = await handover.find(self._data)
         if link is None:
             raise NodeClosed(f"connect to the node of {self._data}: no process runs one there")
@@ -95,6 +102,9 @@ class Client(ClientAcknowledging):
         if self._hearing is not None:
             self._hearing.cancel()
             await asyncio.gather(self._hearing, return_exceptions=True)
+        link, self._link = self._link, None
+        if link is not None:  # whoever was to hear it had no turn yet, and has not closed it
+            await link.close()
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -309,6 +319,7 @@ class Client(ClientAcknowledging):
         """Read a queue of the node; see ``Node.receive``."""
         if ack not in ("auto", "manual"):
             raise UsageError(f"receive from {queue}: ack must be 'auto' or 'manual', not {ack!r}")
+        check_kind(f"receive from {queue}: redelivery", redelivery, Redelivery | None)
         self._connected()
         return ClientConsumer(self, queue, redelivery, auto=ack == "auto")
 
@@ -382,7 +393,7 @@ def _refuse(link: Link, header: Header) -> None:
 
 
 def _listed(patterns: Iterable[str] | None) -> list[str] | None:
-    return None if patterns is None else list(patterns)
+    return None if patterns is None else check_texts("send", patterns)
 
 
 def _peer_of(header: Header) -> EnrolledPeer:

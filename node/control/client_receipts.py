@@ -8,7 +8,7 @@ from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import WaitTimeout
 from triack.node.control.frames import Header
-from triack.node.receipt import MessageWaits, Waits, check_stage
+from triack.node.receipt import MessageWaits, Waits, check_bounded, check_stage
 from triack.queues.stages import Stage
 
 __all__ = ["Caller", "ClientReceipt", "ClientReceipts", "check_until", "when_reached"]
@@ -95,7 +95,8 @@ class ClientReceipts(Waits, Sequence[ClientReceipt]):
 
 
 def check_until(until: Stage | str | None, delivery: Delivery, timeout: float | None) -> None:
-    """What a call that sends is to wait for. Raises UsageError when its messages have no such stage."""
+    """What a call that sends is to wait for. Raises UsageError when its messages have no such stage, or it is none."""
+    check_bounded(until, timeout)
     if until is not None:
         check_stage(until, delivery, timeout)
 

@@ -1,11 +1,12 @@
 """Settings that cannot be are refused by name, where they are made."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import inf
 
 import pytest
 
-from triack.base.checks import check_between, check_datagram, check_most, check_settings
+from triack.base.checks import check_between, check_datagram, check_kind, check_most, check_settings, check_texts
 from triack.base.errors import UsageError
 
 
@@ -85,3 +86,41 @@ def test_what_is_no_number_of_messages_is_refused(most: object) -> None:
     check_most("q", 10**9)
     with pytest.raises(UsageError, match=r"^receive from q: .* whole number above 0, not "):
         check_most("q", most)
+
+
+@dataclass
+class Whole:
+    """Settings with settings in them."""
+
+    part: Settings = field(default_factory=Settings)
+    parts: Mapping[str, Settings] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (Whole(part=5), "part must be a Settings, not 5"),  # type: ignore[arg-type]
+        (Whole(part=None), "part must be a Settings, not None"),  # type: ignore[arg-type]
+        (Whole(parts=[Settings()]), "parts must be a Mapping, not "),  # type: ignore[arg-type]
+    ],
+)
+def test_settings_in_the_wrong_place_are_named(settings: Whole, named: str) -> None:
+    """Before a node runs with them."""
+    check_settings(Whole(parts={"a": Settings()}))
+    with pytest.raises(UsageError, match=f"^Whole: {named}"):
+        check_settings(settings)
+
+
+def test_what_is_of_another_class_is_refused() -> None:
+    check_kind("x", 5, int | None)
+    with pytest.raises(UsageError, match=r"^x must be an int, not '5'$"):
+        check_kind("x", "5", int | None)
+
+
+def test_a_text_is_no_list_of_texts() -> None:
+    """Letter by letter it would be one, of names that nobody means."""
+    listed: list[Iterable[str]] = [[], ("orders", "in-*"), iter(["orders"]), {"orders"}, {"orders": 1}]
+    assert [check_texts("send", texts) for texts in listed] == [[], ["orders", "in-*"], *3 * [["orders"]]]
+    for wrong in ("orders", "", b"orders", 5, None, ["orders", 5]):
+        with pytest.raises(UsageError, match=r"^send must be a list of texts, not "):
+            check_texts("send", wrong)

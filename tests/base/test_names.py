@@ -29,6 +29,12 @@ def test_what_is_no_name_is_told(name: str, why: str) -> None:
         check_name(name)
 
 
+def test_what_is_no_text_is_no_name() -> None:
+    for wrong in (None, 5, b"orders", ["orders"]):
+        with pytest.raises(AddressError, match=r"^a name is text, not "):
+            check_name(wrong)
+
+
 def test_what_was_most_likely_meant() -> None:
     """One that is near, if any is."""
     known = ["invoices", "orders", "dead-letter"]

@@ -3,11 +3,14 @@
 import asyncio
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -66,6 +69,48 @@ def test_names_and_addresses_are_checked_at_once(name: str, more: dict[str, obje
     """With an AddressError, which is a ValueError too."""
     with pytest.raises(triack.AddressError):
         triack.open(name, data=None, insecure=True, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "why"),
+    [
+        ("name", 5, "a name is text, not 5"),
+        ("data", "", "the path of a directory, not ''"),
+        ("data", 5, "the path of a directory, not 5"),
+        ("log", "", "the path of a directory, not ''"),
+        ("listen", 7801, "an address is text, such as udp://host:port, not 7801"),
+        ("queues", "orders", "queues must be a list of texts, not 'orders'"),
+        ("peers", ["b"], "peers must be a dict"),
+        ("settings", triack.SessionSettings(), "settings must be a NodeSettings, not SessionSettings"),
+        ("tls", True, "tls must be a Tls, not True"),
+    ],
+)
+def test_arguments_of_other_types_are_named_before_anything_is_made(argument: str, value: object, why: str) -> None:
+    """A text as the list of queues would be queues of one letter, an empty path the working directory."""
+    arguments: dict[str, Any] = {"name": "n", "data": None, argument: value}
+    with pytest.raises(triack.UsageError, match=re.escape(why)):
+        triack.open(**arguments)
+
+
+async def test_arguments_of_calls_that_are_of_other_types_are_named() -> None:
+    """With an error of Triack's own, whatever it is that was mistaken for what."""
+    async with triack.open("n", data=None, listen="memory://n-types", settings=quick()) as node:
+        call: Any = node  # as a program without types does
+        cases: list[tuple[Callable[[], Any], str]] = [
+            (lambda: call.receive(5), "a name is text"),
+            (lambda: call.receive("q", redelivery=5), "redelivery must be a Redelivery"),
+            (lambda: call.send_many("q", None), "bodies must be an Iterable"),
+            (lambda: call.drain("5"), "drain: timeout must be a number of seconds"),
+            (lambda: call.reply("q", b"x"), "only a message that was received"),
+            (lambda: call.trust("b", 5), "a public key is text"),
+            (lambda: call.trust("b", node.key, send="orders"), "trust b: send must be a list of texts"),
+            (lambda: call.invite("b", send="orders"), "invite: send must be a list of texts"),
+            (lambda: call.enrol(5, "udp://127.0.0.1:9"), "it is text"),
+            (lambda: call.enrol("x", "udp://127.0.0.1:9", send="orders"), "enrol: send must be a list of texts"),
+        ]
+        for work, why in cases:
+            with pytest.raises(triack.UsageError, match=why):
+                await work()
 
 
 async def test_a_bad_queue_name_leaves_nothing_open(tmp_path: Path) -> None:

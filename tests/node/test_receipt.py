@@ -269,6 +269,21 @@ async def test_what_a_message_never_reaches_is_refused_before_it_is_accepted() -
         assert a.queue_lengths()["q"] == 1
 
 
+async def test_a_time_that_bounds_nothing_is_refused(tmp_path: Path) -> None:
+    """Whoever gives it believes that the call ends by then, and it may wait for room as long as it likes."""
+    async with make("a", tmp_path) as node, triack.connect(tmp_path) as client:
+        for host in (node, client):
+            for call in (host.send("q", b"x", timeout=5), host.send_many("q", [b"x"], timeout=5)):
+                with pytest.raises(triack.UsageError, match="timeout=5 is how long to wait for a stage"):
+                    await call
+            tx = host.transaction()
+            await tx.send("q", b"x")
+            with pytest.raises(triack.UsageError, match="until= names none"):
+                await tx.commit(timeout=5)
+            await tx.commit()
+        assert node.queue_lengths()["q"] == 2
+
+
 async def test_a_wait_that_ends_leaves_the_message_on_its_way() -> None:
     async with make("b", scheme="udp") as b:
         to = f"{b.address}/q"

@@ -11,7 +11,8 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import WAIT, open_sync
+from tests.node.nodes import WAIT, open_sync, quick
+from triack.tools.ports import free_port
 
 SCRIPT = """
 import triack
@@ -137,6 +138,69 @@ def test_errors_are_those_of_triack(tmp_path: Path) -> None:
     while threading.active_count() > before and time.monotonic() < end:
         time.sleep(0.01)
     assert threading.active_count() == before
+
+
+def test_a_node_is_started_and_closed_by_whoever_cannot_use_with(tmp_path: Path) -> None:
+    """Before its start, and after its end, to close it does nothing; it is begun once, and may be begun again."""
+    node = open_sync("a", tmp_path)
+    node.close()
+    assert node.start() is node
+    with pytest.raises(triack.UsageError, match="it is open already"):
+        node.start()
+    node.send("q", b"x").queued(WAIT)
+    node.close()
+    node.close()
+    with node:
+        assert node.queue_lengths()["q"] == 1
+
+
+def test_all_that_a_node_tells(tmp_path: Path) -> None:
+    """Its events, what has not arrived yet, and that an outgoing queue is full."""
+    nobody = f"udp://127.0.0.1:{free_port()}"
+    settings = quick(pending_limit_bytes=1, close_timeout_s=0.0)
+    with triack.sync.open("a", data=tmp_path, insecure=True, peers={"b": nobody}, settings=settings) as node:
+        events = node.events()
+        node.send_nowait("b/q", b"x").queued(WAIT)
+        event = next(events)
+        assert isinstance(event, triack.PeerSilent)
+        assert event.address == nobody
+        with pytest.raises(triack.WaitTimeout, match="still 1 message for b/q"):
+            node.drain(0.01)
+
+        def fill() -> None:
+            while True:
+                node.send_nowait("b/q", b"x")
+
+        with pytest.raises(triack.WouldBlock):
+            fill()
+    with pytest.raises(triack.NodeClosed):
+        next(events)
+
+
+@pytest.mark.slow
+def test_an_interrupted_end_closes_everything(tmp_path: Path) -> None:
+    """A second Ctrl-C, or one that comes while a node waits for its last acknowledgements, leaves no file open."""
+    script = f"""
+import signal, triack.sync
+node = triack.sync.open("a", data={str(tmp_path / "a")!r}, insecure=True, peers={{"b": "udp://127.0.0.1:{free_port()}"}})
+node.start()
+node.send("b/q", b"x").queued()
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    node.close()
+    signal.pause()
+except KeyboardInterrupt:
+    print("interrupted")
+with node:
+    print(len(node.stats().outgoing))
+"""
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "1"
+    assert "destroyed" not in done.stderr
+    assert "unclosed" not in done.stderr
 
 
 def test_nodes_come_to_know_each_other(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """An event loop in a thread: it waits, raises what is raised there, and ends."""
 
 import asyncio
+import threading
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from triack.base.errors import NodeClosed
 from triack.node.sync_loop import LoopThread
 
@@ -35,3 +37,34 @@ def test_an_end_is_for_ever() -> None:
     loop.end()
     with pytest.raises(NodeClosed):
         loop.wait(double(1))
+
+
+def test_its_end_ends_what_is_left() -> None:
+    """What an interrupted caller has begun is cancelled, and gets to its end; who waits for it in a thread is told."""
+    loop = LoopThread("test")
+    begun, ended, told = threading.Semaphore(0), list[str](), list[str]()
+
+    async def stay(name: str) -> None:
+        begun.release()
+        try:
+            await asyncio.sleep(PATIENCE_S)
+        finally:
+            await asyncio.sleep(0)
+            ended.append(name)
+
+    async def begin() -> "asyncio.Task[None]":
+        return asyncio.create_task(stay("left"))
+
+    def wait() -> None:
+        with pytest.raises(NodeClosed):
+            loop.wait(stay("waited for"))
+        told.append("closed")
+
+    left = loop.wait(begin())
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    for _ in range(2):
+        assert begun.acquire(timeout=PATIENCE_S)
+    loop.end()
+    waiting.join()
+    assert (sorted(ended), told, left.cancelled()) == (["left", "waited for"], ["closed"], True)

@@ -4,6 +4,9 @@ import pytest
 
 from tests.base.refusals import refuse_wrong_values
 from triack.base.errors import UsageError
+from triack.ordering.settings import OrderSettings
+from triack.queues.quotas import Quota
+from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 
 
@@ -21,6 +24,24 @@ def test_a_value_that_cannot_be_is_refused() -> None:
 )
 def test_limits(values: dict[str, int], why: str) -> None:
     with pytest.raises(UsageError, match=why):
+        NodeSettings(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"session": OrderSettings()}, "session must be a SessionSettings, not OrderSettings"),
+        ({"limits": Quota()}, "limits must be a Limits, not Quota"),
+        ({"redelivery": 5}, "redelivery must be a Redelivery, not 5"),
+        ({"queue_redelivery": Redelivery()}, "queue_redelivery must be a Mapping, not Redelivery"),
+        ({"queue_redelivery": {"orders": 5}}, "queue_redelivery of orders must be a Redelivery, not 5"),
+        ({"blocking": None}, "blocking must be a Blocking, not None"),
+        ({"ack_events": 5}, "ack_events must be an AckTrigger, not 5"),
+    ],
+)
+def test_settings_in_the_place_of_others_are_refused(values: dict[str, object], why: str) -> None:
+    """They would fail a node that runs, or change nothing."""
+    with pytest.raises(UsageError, match=f"^NodeSettings: {why}"):
         NodeSettings(**values)  # type: ignore[arg-type]
 
 

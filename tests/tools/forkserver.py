@@ -25,7 +25,7 @@ from typing import IO
 from tests.tools import typed
 from tests.tools.typed import ASKING, ask
 
-LOADED = ("send", "receive", "serve", "trust", "enrol", "queue", "keygen")
+LOADED = ("send", "receive", "serve", "trust", "enrol", "queue", "keygen", "status")
 """Commands that tests run often; what others need is loaded by them."""
 REQUEST_BYTES = 256 * 1024
 """More than an environment of tests takes, and less than a socket does."""

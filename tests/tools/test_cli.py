@@ -15,6 +15,7 @@ from tests.tools.processes import SECONDS, TRIACK, Server, message_of, numbered,
 from triack.node.control.frames import VERSION, dial
 from triack.tools.cli import main
 from triack.tools.commands.tally import STORED
+from triack.tools.ports import free_port
 
 SOON = "2"
 """Seconds: nobody takes longer to hand out what is there."""
@@ -154,6 +155,17 @@ def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> Non
     with Server(tmp_path / "b", listen=address), Server(tmp_path / "s"):
         got = triack("receive", "orders", "--data", tmp_path / "b", "--count", "2", "--timeout", "300", "--create")
     assert got.stdout == b"1\n2\n"
+
+
+@pytest.mark.slow
+def test_what_is_wrong_is_said_however_little_time_there_is(tmp_path: Path) -> None:
+    """A node that has messages on their way takes its time to close, and that is no reason to say that time ran out."""
+    at = ("--data", tmp_path / "s", "--insecure")
+    triack("send", f"udp://127.0.0.1:{free_port()}/orders", "--until", "queued", *at, stdin=b"1\n")
+    wrong = triack("send", "nobody/orders", "--timeout", "0.1", *at, stdin=b"1\n")
+    assert wrong.returncode == 2
+    last = wrong.stderr.decode().splitlines()[-1]
+    assert last == "triack: send to nobody/orders: unknown peer nobody; there is none yet"
 
 
 def test_an_input_with_a_key_is_accepted_once(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,6 +30,7 @@ __all__ = [
     "data_option",
     "existing_data_option",
     "existing_file",
+    "json_line",
     "json_option",
     "log_to_stderr",
     "name_for",
@@ -84,6 +86,7 @@ class _Lines(logging.Formatter):
                 foreign_pre_chain=[
                     stdlib.add_log_level,
                     stdlib.ExtraAdder(),
+                    _leave_out_what_says_nothing,
                     processors.TimeStamper("%Y-%m-%d %H:%M:%S", utc=False),
                 ],
                 processors=[
@@ -92,6 +95,12 @@ class _Lines(logging.Formatter):
                 ],
             )
         return self._renderer.format(record)
+
+
+def _leave_out_what_says_nothing(_log: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Of the parts of a line, those that are empty, and a cause that the sentence has already."""
+    said = str(line["event"])
+    return {name: it for name, it in line.items() if it not in ({}, "") and not (name == "cause" and it in said)}
 
 
 def log_to_stderr(verbosity: int = 0) -> None:
@@ -110,18 +119,28 @@ def _set_level(_context: click.Context, _parameter: click.Parameter, count: int)
     log_to_stderr(count)
 
 
+class _Directory(click.Path):
+    """The directory of a node. An empty name, of a variable that is not set, is not the working directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Its path."""
+        if not str(value):
+            self.fail("it is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 data_option = click.option(
     "--data",
     required=True,
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=_Directory(file_okay=False, path_type=Path),
     help="Data directory of the node; made when it does not exist.",
 )
 existing_data_option = click.option(
     "--data",
     required=True,
     metavar="DIR",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    type=_Directory(file_okay=False, exists=True, path_type=Path),
     help="Data directory of the node.",
 )
 verbose_option = click.option(
@@ -162,6 +181,11 @@ def console_on(*, stderr: bool = False) -> "Console":
         console.soft_wrap = True
         console.width = PIPED_COLUMNS
     return console
+
+
+def json_line(found: Any) -> str:
+    """JSON as people read it. What is in no encoding, as half of a character in a label, is escaped as JSON does it."""
+    return json.dumps(found, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
 def read_pairs(option: str, values: tuple[str, ...]) -> dict[str, str]:

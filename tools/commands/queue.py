@@ -4,25 +4,20 @@ If a process runs the node of the data directory, it is asked; if not, the direc
 """
 
 import base64
-import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import click
 
 import triack
-from triack.base.errors import QueueNotFound, StoreInUse
-from triack.node.control import handover
-from triack.node.node import open_at_rest
-from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
+from triack.base.errors import QueueNotFound
+from triack.tools.commands.common import existing_data_option, json_line, json_option, run, verbose_option, write_table
+from triack.tools.commands.visiting import Host, stats_of, visit
 
 __all__ = ["queue"]
-
-Host = triack.Node | triack.Client
-"""A node at rest, or the client of one that runs."""
 
 PREVIEW_CHARACTERS = 40
 """As much of a body as a line has room for."""
@@ -51,10 +46,10 @@ def list_queues(*, data: Path, as_json: bool) -> int:
     """List the queues of the node, and what is on its way to others."""
 
     async def work(node: Host) -> int:
-        rows = _rows(await _stats(node))
+        rows = _rows(await stats_of(node))
         if as_json:
             for row in rows:
-                click.echo(json.dumps(row, ensure_ascii=False))
+                click.echo(json_line(row))
             return 0
         write_table(
             ("QUEUE", "", "MESSAGES", "BYTES", "OLDEST", "WAITS FOR"),
@@ -72,7 +67,7 @@ def list_queues(*, data: Path, as_json: bool) -> int:
         )
         return 0
 
-    return run(_with_node(data, work))
+    return run(visit(data, work))
 
 
 @queue.command()
@@ -93,13 +88,13 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
             shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
             if message.reason is not None:
                 reasons[message.reason, message.destination or "-"] += 1
-        here = (await _stats(node)).queues.get(name)
+        here = (await stats_of(node)).queues.get(name)
         shown["in_hands"] = 0 if here is None else max(0, here.messages - shown["waiting"])
         dead: list[dict[str, Any]] = [
             {"reason": reason, "destination": to, "messages": times} for (reason, to), times in reasons.most_common()
         ]
         if as_json:
-            click.echo(json.dumps(shown | {"dead": dead}, ensure_ascii=False))
+            click.echo(json_line(shown | {"dead": dead}))
             return 0
         readers = f", {shown['in_hands']} in the hands of readers" if shown["in_hands"] else ""
         delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
@@ -112,7 +107,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
             )
         return 0
 
-    return run(_with_node(data, work))
+    return run(visit(data, work))
 
 
 @queue.command()
@@ -133,7 +128,7 @@ def browse(*, data: Path, name: str, count: int | None, as_json: bool) -> int:
                 break
         return 0
 
-    return run(_with_node(data, work))
+    return run(visit(data, work))
 
 
 @queue.command()
@@ -152,7 +147,7 @@ def export(*, data: Path, name: str, path: Path | None) -> int:
                 click.echo(_as_json(message), file=out)
         return 0
 
-    return run(_with_node(data, work))
+    return run(visit(data, work))
 
 
 @queue.command()
@@ -166,7 +161,7 @@ def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) ->
     if name != "dead-letter":
         raise click.UsageError(f"requeue {name}: only dead letters have been anywhere; use `triack queue move`")
     wanted = _wanted(ids, everything=everything)
-    return run(_with_node(data, lambda node: _steer("sent again", ids, node.requeue(wanted))))
+    return run(visit(data, lambda node: _steer("sent again", ids, node.requeue(wanted))))
 
 
 @queue.command()
@@ -179,7 +174,7 @@ def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) ->
 def move(*, data: Path, name: str, destination: str, ids: tuple[str, ...], everything: bool) -> int:
     """Move messages of a queue of the node to DEST. That is another of its queues, or one elsewhere."""
     wanted = _wanted(ids, everything=everything)
-    return run(_with_node(data, lambda node: _steer("moved", ids, node.move(name, destination, wanted))))
+    return run(visit(data, lambda node: _steer("moved", ids, node.move(name, destination, wanted))))
 
 
 @queue.command()
@@ -191,30 +186,10 @@ def move(*, data: Path, name: str, destination: str, ids: tuple[str, ...], every
 def purge(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
     """Remove messages from a queue. What is on its way to another node becomes a dead letter, anything else is gone."""
     wanted = _wanted(ids, everything=everything)
-    return run(_with_node(data, lambda node: _steer("removed", ids, node.purge(name, wanted))))
+    return run(visit(data, lambda node: _steer("removed", ids, node.purge(name, wanted))))
 
 
-# ---- finding the node
-
-
-async def _with_node(data: Path, work: Callable[[Host], Awaitable[int]]) -> int:
-    link = await handover.find(data)
-    if link is None:
-        try:
-            async with open_at_rest(data) as node:
-                return await work(node)
-        except StoreInUse:
-            # Perhaps a process that begins to run the node just now.
-            link = await handover.find_soon(data)
-            if link is None:
-                raise
-    await link.close()
-    async with triack.connect(data) as client:
-        return await work(client)
-
-
-async def _stats(node: Host) -> triack.NodeStats:
-    return node.stats() if isinstance(node, triack.Node) else await node.stats()
+# ---- steering
 
 
 def _wanted(ids: tuple[str, ...], *, everything: bool) -> list[str] | None:
@@ -259,7 +234,7 @@ def _as_json(message: triack.BrowsedMessage) -> str:
         body = {"body": message.body.decode()}
     except UnicodeDecodeError:
         body = {"body_base64": base64.b64encode(message.body).decode()}
-    return json.dumps(message.describe() | body, ensure_ascii=False)
+    return json_line(message.describe() | body)
 
 
 def _as_line(message: triack.BrowsedMessage) -> str:
@@ -271,7 +246,7 @@ def _as_line(message: triack.BrowsedMessage) -> str:
     text = message.body.decode(errors="replace")
     cut = text[:PREVIEW_CHARACTERS]
     more = f" ... {len(message.body)} bytes" if cut != text else ""
-    return f"{'  '.join(words)}  {json.dumps(cut, ensure_ascii=False)}{more}"
+    return f"{'  '.join(words)}  {json_line(cut)}{more}"
 
 
 def _seconds_since(sent_at: float) -> float:

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import contextlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.tasks import first_of
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import (
+    json_line,
     json_option,
     name_for,
     node_options,
@@ -256,7 +256,7 @@ def _as_json(body: bytes, about: dict[str, Any]) -> bytes:
         shown = {"body": body.decode()}
     except UnicodeDecodeError:
         shown = {"body_base64": base64.b64encode(body).decode()}
-    return json.dumps(about | shown, ensure_ascii=False).encode()
+    return json_line(about | shown).encode()
 
 
 class _HandedOver:

@@ -197,8 +197,7 @@ async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) 
     tally = order.tally()
     why = "interrupted"
     try:
-        async with asyncio.timeout(timeout):
-            await _transfer(order, tally)
+        await _transfer(order, tally, timeout)
     except TimeoutError:
         why = f"not after {timeout:g} s"
     except TriackError as error:
@@ -214,21 +213,23 @@ async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) 
     return EXIT_LATE if tally.only_late else int(bool(problems))
 
 
-async def _transfer(order: _Order, tally: Tally) -> None:
+async def _transfer(order: _Order, tally: Tally, timeout: float | None) -> None:
+    """Send, for so many seconds; to open and to close a node of our own is no part of that."""
     link = await handover.find(order.data)
     if link is None:
         try:
-            await _send_here(order, tally)
+            await _send_here(order, tally, timeout)
         except StoreInUse:
             # Perhaps a process that begins to serve the directory just now.
             link = await handover.find_soon(order.data)
             if link is None:
                 raise
     if link is not None:
-        await _HandedOver(order, tally).run(link)
+        async with asyncio.timeout(timeout):
+            await _HandedOver(order, tally).run(link)
 
 
-async def _send_here(order: _Order, tally: Tally) -> None:
+async def _send_here(order: _Order, tally: Tally, timeout: float | None) -> None:
     """Send from a node of our own."""
     async with order.open() as node:
         intake = Intake(
@@ -250,7 +251,8 @@ async def _send_here(order: _Order, tally: Tally) -> None:
                     await (_store(intake, item, tally) if order.durable else intake.accept(item))
             await tally.done.wait()
 
-        await first_of(feed(), intake.follow())
+        async with asyncio.timeout(timeout):
+            await first_of(feed(), intake.follow())
 
 
 async def _store(intake: Intake, chunk: Chunk, tally: Tally) -> None:

@@ -12,7 +12,7 @@ from triack.node.control.rereading import reread
 from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
 from triack.node.private_files import PrivateFiles
 from triack.node.trust import TrustFile
-from triack.tools.commands.common import PublicKey, data_option, existing_data_option
+from triack.tools.commands.common import PublicKey, data_option, existing_data_option, json_line, json_option
 
 __all__ = ["trust"]
 
@@ -82,13 +82,19 @@ def remove(*, name: str, keys: tuple[bytes, ...], addresses: tuple[str, ...], da
 
 
 @trust.command("list")
+@json_option
 @existing_data_option
-def show(*, data: Path) -> None:
+def show(*, data: Path, as_json: bool) -> None:
     """Print all peers. Below each name: its keys, its addresses, and the queues that it may send to."""
     for peer in TrustFile(PrivateFiles(data)).load():
+        keys = [encode_key(KeyKind.PUBLIC, key) for key in peer.keys]
+        if as_json:
+            known = {"name": peer.name, "keys": keys, "addresses": peer.addresses, "may_send": peer.may_send}
+            click.echo(json_line(known | {"psk": peer.psk != NO_PSK}))
+            continue
         click.echo(peer.name)
-        for key in peer.keys:
-            click.echo(f"  key      {encode_key(KeyKind.PUBLIC, key)}")
+        for key in keys:
+            click.echo(f"  key      {key}")
         for address in peer.addresses:
             click.echo(f"  address  {address}")
         click.echo(f"  send     {' '.join(peer.may_send) or 'nothing'}")

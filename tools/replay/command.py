@@ -78,7 +78,8 @@ def command(
     """Prove from session logs that nothing was lost, repeated or reordered.
 
     DIR... are directories with the session logs of all nodes that took part. The exit status is 0 if every promise was
-    kept, 1 if one was broken, 2 if the logs cannot be read, and 3 if none was seen broken but logs are missing.
+    kept, 1 if one was broken, 2 if the logs cannot be read, and 3 if none was seen broken but logs are missing, or
+    have no record.
     """
     if not live and (until_idle, checkpoint) != (None, None):
         raise click.UsageError("--until-idle and --checkpoint go with --follow")
@@ -159,6 +160,8 @@ def show(verdict: Verdict, console: Console) -> None:
     console.print(numbers)
     if verdict.torn_lines:
         console.print(f"{verdict.torn_lines} torn last lines skipped, as a crash leaves them")
+    if not verdict.records:
+        console.print("[yellow]there is no record in these logs, so that nothing is known[/]")
     timeline = verdict.timeline or Timeline()
     for log in verdict.missing:
         console.print(

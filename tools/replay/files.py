@@ -363,13 +363,20 @@ def segments_of(path: Path) -> list[Path]:
     """Return the log segments under a path that have something in them.
 
     Raises:
-        ReplayError: the path does not exist.
+        ReplayError: the path does not exist, or a directory below it cannot be read: what is in it would be missed.
     """
     if path.is_file():
         return [path]
     if not path.is_dir():
         raise ReplayError(f"no such directory: {path}")
-    return sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and size_bytes(file))
+    walk = os.walk(path, onerror=_refuse)
+    found = (Path(folder, name) for folder, folders, files in walk for name in (*folders, *files))
+    return sorted(file for file in found if file.name.endswith(SUFFIXES) and size_bytes(file))
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # it was removed since it was listed
+        raise ReplayError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
 def size_bytes(path: Path) -> int:

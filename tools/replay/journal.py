@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from triack.base.errors import ReplayError
 from triack.base.session_log import EVENTS
 from triack.tools.replay.findings import Life, Output, Record
 from triack.tools.replay.report_charts import Charts
@@ -188,7 +189,11 @@ def report_gap(out: Output, record: Record, before: int) -> None:
 
 
 def join_segments(segments: list[Segment], out: Output) -> list[Life]:
-    """Check that segments make whole starts of nodes, and return these starts."""
+    """Check that segments make whole starts of nodes, and return these starts.
+
+    Raises:
+        ReplayError: two of them are one, as a copy is, or what ``triack log compact`` made of a log.
+    """
     lives: dict[tuple[str, int], list[Segment]] = {}
     for segment in sorted(segments, key=lambda it: (it.node, it.incarnation, it.first_n)):
         lives.setdefault((segment.node, segment.incarnation), []).append(segment)
@@ -203,6 +208,8 @@ def _join(parts: list[Segment], out: Output) -> Life:
         out.report(_record_of(first), "node_life", "the first record is not node_started")
     for before, after in pairwise(parts):
         record = _record_of(after)
+        if _record_of(before) == record:
+            raise ReplayError(f"{before.path} and {after.path} begin with the same record: give only one of them")
         if after.first_n != before.last_n + 1:
             report_gap(out, record, before.last_n)
         if after.begin_ns < before.end_ns:

@@ -31,6 +31,9 @@ LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024
 _NO_REASON: Final = re.compile(r"^\s*(at |\.\.\. |$)|spark-class: ")
 """Lines of a dying Java process that do not say why: where in its code it was, and its launcher's complaint."""
 
+_CALLED: Final = re.compile(r"An error occurred while calling \S+$")
+"""How py4j begins; what Java said comes in the line behind it."""
+
 
 def replay(
     paths: str | Path | Iterable[str | Path],
@@ -184,13 +187,18 @@ def _on_spark(master: str | None, work: Callable[[SparkSession], Verdict]) -> Ve
                 spark = open_spark(master)
         return work(spark)
     except (PySparkException, *died) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ReplayError(f"Spark failed: {reason}; --engine local needs no Spark") from error
+        raise ReplayError(f"Spark failed: {reason_of(str(error))}; --engine local needs no Spark") from error
     finally:
         # A session that the caller opened stays open.
         if running is None and spark is not None:
             with contextlib.suppress(*died):  # it cannot be stopped any more
                 spark.stop()
+
+
+def reason_of(text: str) -> str:
+    """What an error of Spark says, in a line: why, where it comes from Java, and not which call it was."""
+    lines = [line for line in text.strip().splitlines() if line]
+    return next((line.removeprefix(": ") for line in lines if not _CALLED.match(line)), text)
 
 
 def require_spark(master: str | None = None) -> None:

@@ -143,10 +143,13 @@ class Verdict:
 
     @property
     def verdict(self) -> str:
-        """``fail`` if a promise was broken, ``incomplete`` if logs are missing that could show it, else ``pass``."""
+        """``fail`` if a promise was broken, ``incomplete`` if logs are missing that could show it, else ``pass``.
+
+        Logs without a record show nothing at all.
+        """
         if self.violations:
             return "fail"
-        return "incomplete" if self.missing else "pass"
+        return "incomplete" if self.missing or not self.records else "pass"
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as plain data for JSON, without the single violations."""

@@ -18,6 +18,8 @@ __all__ = ["triack_world"]
 
 FIXTURE = "triack_world"
 """What a test asks for to run in a simulated world."""
+MARKED_FOR_ASYNCIO = "The test .* is marked with '@pytest.mark.asyncio' but it is not an async function"
+"""What pytest-asyncio says of a coroutine test that runs in a world, when a whole file is marked as its own."""
 MARKER = (
     "triack(seed=0, seeds=1, check=True, max_events=2000000, trust=True): how the simulated world of a test is made"
 )
@@ -93,6 +95,7 @@ def pytest_pycollect_makeitem() -> Generator[None, object, object]:
     for item in made if isinstance(made, list) else [made]:
         if isinstance(item, pytest.Function) and FIXTURE in item.fixturenames and _is_coroutine(item):
             item.obj = _in_world(item, item.obj)
+            item.add_marker(pytest.mark.filterwarnings(f"ignore:{MARKED_FOR_ASYNCIO}:pytest.PytestWarning"))
     return made
 
 

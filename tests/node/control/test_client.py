@@ -125,6 +125,15 @@ async def test_nobody_there_is_said(tmp_path: Path) -> None:
         await client.flush()
 
 
+async def test_a_client_connects_once_at_a_time(node: triack.Node, client: Client) -> None:
+    """A second start would leave the first connection to nobody; after its end it may connect again."""
+    with pytest.raises(triack.UsageError, match="it is connected already"):
+        await client.start()
+    await client.close()
+    async with client:
+        assert client.node_id == node.node_id
+
+
 async def test_a_node_that_ends_ends_every_call(tmp_path: Path) -> None:
     """And a client that is closed, too; neither waits for ever."""
     async with make("a", tmp_path / "a"):

@@ -1,12 +1,17 @@
 """What the commands share."""
 
+import json
+import logging
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from tests.certificates import make_certificate
 from triack.base.errors import AddressError, IdentityError
+from triack.tools.cli import cli
+from triack.tools.commands import common
 from triack.tools.commands.common import console_on, name_for, read_pairs, read_peers, read_tls
 
 
@@ -55,3 +60,29 @@ def test_files_for_tls(tmp_path: Path) -> None:
             read_tls(**wrong)
     with pytest.raises(click.UsageError, match="--tls-key needs --tls-cert"):
         read_tls(key=both)
+
+
+def test_a_line_of_the_log_says_nothing_twice() -> None:
+    """A cause is in its sentence already, and what is empty says nothing."""
+    line = {"msg": "trust.json not used: it is torn", "levelname": "ERROR", "name": "triack"}
+    parts = {"cause": "it is torn", "drops": {}, "reason": "idle", "node": "a"}
+    told = common._Lines().format(logging.makeLogRecord({**line, **parts}))  # noqa: SLF001
+    assert told.endswith("trust.json not used: it is torn node=a reason=idle")
+
+
+def test_a_line_of_json_can_always_be_written() -> None:
+    """People read letters of any script, and half of a character, which a label may have, does not stop the command."""
+    told = common.json_line({"label": "gr\u00f6\u00dfe \ud800"})
+    assert told.encode() == '{"label": "gr\u00f6\u00dfe \\ud800"}'.encode()
+    assert json.loads(told) == {"label": "gr\u00f6\u00dfe \ud800"}
+
+
+@pytest.mark.parametrize("command", [("keygen",), ("trust", "list"), ("receive", "orders"), ("queue", "list")])
+def test_an_empty_data_directory_is_not_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """A script whose variable is not set makes no node where it happens to be."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, [*command, "--data", ""])
+    assert (done.exit_code, "'--data': it is empty" in done.output) == (2, True)
+    assert list(tmp_path.iterdir()) == []

@@ -79,9 +79,24 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         (2, "1 of 1 messages do not wait there", ("purge", "orders", "--id", "x", *at)),
         (2, "only dead letters", ("requeue", "orders", "--all", *at)),
         (2, "does not exist", ("list", "--data", tmp_path / "typo")),
-        (1, "File exists", ("export", "orders", "--to", tmp_path / "a" / "store.db", *at)),
+        (
+            1,
+            f"{tmp_path / 'a' / 'store.db'}: File exists",
+            ("export", "orders", "--to", tmp_path / "a" / "store.db", *at),
+        ),
     ):
         finished = command("queue", *arguments)
         assert finished.returncode == code
         assert what in message_of(finished)
     assert not (tmp_path / "typo").exists()
+
+
+@pytest.mark.slow
+def test_a_label_that_no_encoding_has_stops_nobody(tmp_path: Path) -> None:
+    """A peer may send one; it is shown as JSON writes it, and its message can be read."""
+    with triack.sync.open("a", data=tmp_path, insecure=True, settings=quick()) as node:
+        node.send("orders", b"x", label="\ud800").ordered(WAIT)
+        for command_line in (("queue", "browse", "orders"), ("queue", "export", "orders"), ("receive", "orders")):
+            more = () if "export" in command_line else ("--count", "1", "--json")
+            done = command(*command_line, *more, "--data", tmp_path)
+            assert json.loads(done.stdout)["properties"] == {"label": "\ud800"}, done.stderr.decode()

@@ -1,5 +1,6 @@
 """``triack trust``: add, list and remove peers of a data directory."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
         "  send     orders in-*",
         "  psk      yes",
     ]
+    assert json.loads(run(tmp_path, "list", "--json").output) == {
+        "name": "plant-b",
+        "keys": [B, C],
+        "addresses": ["udp://b:7801"],
+        "may_send": ["orders", "in-*"],
+        "psk": True,
+    }
     run(tmp_path, "remove", "plant-b", "--key", B)
     assert B not in run(tmp_path, "list").output
     run(tmp_path, "remove", "plant-b")

@@ -44,6 +44,16 @@ def test_an_error_exits_with_2(tmp_path: Path) -> None:
     assert result.stderr.splitlines() == [f"triack replay: no such directory: {tmp_path / 'nowhere'}"]
 
 
+@pytest.mark.parametrize("options", [[], ["--follow", "--until-idle", "0"]])
+def test_logs_without_a_record_prove_nothing(tmp_path: Path, options: list[str]) -> None:
+    """A crash has torn the only line; nothing was lost, as nothing is known."""
+    (tmp_path / "a.jsonl").write_text('{"v": 2, "no')
+    result = CliRunner().invoke(command, [str(tmp_path), *options])
+    assert result.exit_code == 3
+    assert "INCOMPLETE  0 records" in result.stdout
+    assert "there is no record in these logs" in result.stdout
+
+
 def test_what_is_missing_or_torn_is_said() -> None:
     """It is no broken promise, but a person must know it; and where the page is, whatever its name looks like."""
     text = shown(Verdict(torn_lines=2, missing=[f"node {'be' * 16}"], report="[red]page.html", records=1234, nodes=1))

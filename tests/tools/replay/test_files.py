@@ -1,6 +1,7 @@
 """Finding logs, and reading lines that are whole."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,20 @@ def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReplayError) as refused:
         replay(directories, engine="local")
     assert str(refused.value) == f"cannot read {tmp_path}/alpha/alpha-000009-000001.jsonl: Is a directory"
+
+
+def test_a_directory_that_cannot_be_looked_into_is_named(tmp_path: Path) -> None:
+    """What is in it would be missed without a word. This one is deeper than a path can say, so that nobody may."""
+    healthy().save(tmp_path)
+    here = os.open(tmp_path / "alpha", os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=here)
+        deeper = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+    with pytest.raises(ReplayError, match=rf"^cannot read {tmp_path}/alpha/d.*: File name too long$"):
+        find_logs([tmp_path])
 
 
 def damage(file: Path, line: int, text: str) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from tests.tools.replay.faults import ready
 from tests.tools.replay.judging import assert_found, breaking
+from triack.base.errors import ReplayError
 from triack.tools.replay.findings import Output
 from triack.tools.replay.journal import Journal, Segment, join_segments
 from triack.tools.replay.version1 import modernize
@@ -64,3 +65,13 @@ def test_segments_are_joined_to_lives() -> None:
     join_segments([first, second._replace(offset_ns=3)], out)
     join_segments([first._replace(stops=True), second], out)
     assert [it.violation.check for it in out.findings] == ["log_gap", "clock", "clock", "node_life"]
+
+
+def test_a_segment_that_is_there_twice_is_no_finding() -> None:
+    """A copy, or one that was made columns of, is a mistake of whoever gives both; not so a start that ran twice."""
+    one = Segment("n", 1, "logs/a", 1, 5, 10, 20, 7, True, False, True, "name", 5)
+    out = Output()
+    with pytest.raises(ReplayError, match=r"^logs/a and kept/b begin with the same record: give only one of them$"):
+        join_segments([one, one._replace(path="kept/b", last_n=4, records=4)], out)
+    join_segments([one, one._replace(path="clone/a", begin_ns=12)], out)
+    assert [it.violation.check for it in out.findings] == ["log_gap", "clock"]

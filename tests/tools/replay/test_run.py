@@ -11,7 +11,7 @@ import pytest
 from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import healthy
 from triack.base.errors import ReplayError
-from triack.tools.replay.run import replay
+from triack.tools.replay.run import reason_of, replay
 
 
 def test_an_engine_that_does_not_exist_is_named(tmp_path: Path) -> None:
@@ -73,6 +73,17 @@ def test_a_java_that_does_not_start_is_said_in_its_own_words(tmp_path: Path) -> 
     assert finished.returncode == 2
     said = "triack replay: Spark did not start: Exception in thread main: out of luck; try --engine local"
     assert finished.stderr.decode().splitlines() == [said]
+
+
+def test_the_reason_of_a_failure_is_what_java_said() -> None:
+    """Not that a call has failed, which is all that the first line tells."""
+    begin, why = (
+        "An error occurred while calling o61.load.",
+        "java.lang.ClassNotFoundException: S3AFileSystem not found",
+    )
+    assert reason_of(f"{begin}\n: {why}\n\tat org.apache.hadoop.Load\n") == why
+    assert reason_of("[PATH_NOT_FOUND] no such path\n\tat x") == "[PATH_NOT_FOUND] no such path"
+    assert reason_of(begin) == begin
 
 
 def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

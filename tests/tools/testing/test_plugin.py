@@ -88,6 +88,25 @@ def test_coroutine_tests_run_in_virtual_time_in_every_mode(tmp_path: Path, mode:
     assert outcomes(output) == dict.fromkeys(names, "PASSED")
 
 
+def test_a_file_that_is_marked_for_pytest_asyncio_is_no_cause_for_a_warning(tmp_path: Path) -> None:
+    """Tests of both kinds share it, as they do in a project that has used pytest-asyncio before."""
+    tests = """
+import asyncio
+import pytest
+
+pytestmark = pytest.mark.asyncio
+
+async def test_world(triack_world):
+    await triack_world.advance(5)
+
+async def test_real():
+    await asyncio.sleep(0)
+"""
+    code, output = run(tmp_path, tests, *MODES["strict"])
+    assert (code, outcomes(output)) == (0, {"test_world": "PASSED", "test_real": "PASSED"}), output
+    assert "is marked with" not in output
+
+
 def test_a_failure_prints_its_seed_and_its_story(tmp_path: Path) -> None:
     tests = """
 async def test_it(triack_world):

@@ -1,0 +1,65 @@
+"""``triack status``, on a node that runs inside a program and on a directory at rest."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, open_sync, quick
+from tests.tools.processes import triack as command
+from triack.tools.commands.status import size_of
+from triack.tools.ports import free_port
+
+
+def run(*arguments: str | Path) -> list[str]:
+    """The lines that the command writes."""
+    finished = command("status", *arguments)
+    assert (finished.returncode, finished.stderr) == (0, b""), finished.stderr.decode()
+    return finished.stdout.decode().splitlines()
+
+
+@pytest.mark.slow
+def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
+    """A peer that is there, one that is not, and what waits; a directory that nobody runs is looked at, too."""
+    nobody = f"udp://127.0.0.1:{free_port()}"
+    settings = quick(close_timeout_s=0.0)
+    with open_sync("b", listen=True) as b:
+        peers = {"b": b.address, "c": nobody}
+        with triack.sync.open("a", data=tmp_path, insecure=True, peers=peers, settings=settings) as a:
+            a.send("b/orders", b"x").ordered(WAIT)
+            a.send_many("c/orders", [b"x", b"y"]).queued(WAIT)
+            a.send("here", b"x").ordered(WAIT)
+            runs, node_id, room, unread, head, *peers_told = run("--data", tmp_path)
+            found = json.loads(run("--data", tmp_path, "--json")[0])
+            assert (runs, node_id) == ("a runs, listens nowhere", f"node id {a.node_id}")
+    assert room.startswith("room on the disk: ")
+    assert unread == "unread: 1, dead letters: 0"
+    assert head.split() == ["PEER", "LINK", "ADDRESS", "ON", "THE", "WAY", "WAITS", "FOR"]
+    assert [line.split() for line in peers_told] == [
+        ["b", "up", peers["b"], "0", "-"],
+        ["c", "down", "-", "2", "answer"],
+    ]
+    assert (found["running"], found["name"], found["listening"]) == (True, "a", None)
+    assert {field.name for field in fields(triack.NodeStats)} <= found.keys()
+    assert run("--data", tmp_path)[:2] == ["no process runs it", node_id]
+    assert json.loads(run("--data", tmp_path, "--json")[0])["running"] is False
+
+
+def test_a_directory_without_a_node_has_no_status(tmp_path: Path) -> None:
+    """And none is made of it."""
+    finished = command("status", "--data", tmp_path)
+    assert finished.returncode == 2
+    assert b"there is no node in" in finished.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sizes_are_as_people_say_them() -> None:
+    assert [size_of(it) for it in (0, 1_023, 1_536, 5 << 20, 3 << 29)] == [
+        "0 bytes",
+        "1023 bytes",
+        "1.5 KiB",
+        "5.0 MiB",
+        "1.5 GiB",
+    ]
