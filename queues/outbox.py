@@ -391,6 +391,14 @@ class Outbox:
             conversation.wake()
         self._look_at(outgoing)
 
+    def ask_for_room(self, link: Link) -> bool:
+        """Let one of the streams that are held back send a packet now. Returns whether there is one that will."""
+        for outgoing in link.queues:
+            if outgoing.sequence.ask_for_room():
+                self._look_at(outgoing)
+                return True
+        return False
+
     def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
         self._let_go(outgoing, entries)
         if entries and outgoing.durable:

@@ -277,6 +277,13 @@ class Reports:
         if link is not None and link.conversation is conversation and link.awaits_order_ack:
             conversation.session.ping()
 
+    def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, _now_ns: int) -> None:
+        """The session ends, unless a stream waits for room at either end: then that is asked, or said, once more."""
+        link = conversation.link
+        asks = link is not None and link.conversation is conversation and self._outbox.ask_for_room(link)
+        if not asks and not self._inbox.admission.stop_again(conversation):
+            conversation.session.close(CloseReason.IDLE)
+
 
 _REPORTS: dict[type, Any] = {
     events.SessionOpened: Reports._on_opened,
@@ -286,6 +293,7 @@ _REPORTS: dict[type, Any] = {
     events.PacketsStored: Reports._on_stored,
     events.AcksRequested: Reports._on_request,
     events.PeerQuiet: Reports._on_quiet,
+    events.SessionIdle: Reports._on_idle,
     events.SizeChanged: Reports._on_size,
     events.WindowChanged: Reports._on_window,
     events.ProbeArrived: Reports._on_probe,

@@ -46,6 +46,7 @@ from triack.session.events import (
     PeerQuiet,
     PieceArrived,
     SessionClosed,
+    SessionIdle,
     SessionOpened,
     Transmit,
     TransmitKind,
@@ -528,9 +529,8 @@ class Session:
     def _on_cleanup(self, now_ns: int) -> None:
         waits = self.window.unacked or self._awaiting.store_wait or self.state is not State.OPEN
         if self.idle.is_over(now_ns) and not waits:
-            self.close(CloseReason.IDLE)
-        else:
-            self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
+            self._events.append(SessionIdle())
+        self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
 
     def _on_path_mtu(self, now_ns: int) -> None:
         self.sizing.handle_timer(now_ns)
