@@ -457,7 +457,7 @@ class Outbox:
         ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
         an order ack goes on waiting. ``untaken``: what had arrived was not stored. ``lost``: what was sent is in doubt.
         """
-        link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, untaken=untaken)
         self.handle_size(link)
         for outgoing in link.queues:
             if lost and self._settings.reconnect.after_session_lost == "hand back":

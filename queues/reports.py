@@ -261,6 +261,8 @@ class Reports:
             self._recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
         if event.packets:
             self._depend(conversation)
+            if conversation.link is not None:
+                conversation.link.patience.handle_stored()
         # Of a packet that left again only the newest sending counts: an older one may have been passed over.
         covered = [
             sent.context

@@ -72,6 +72,8 @@ class Awaiting:
 
     def handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         """Packets leave."""
+        if run[-1].sends == 1:
+            self._probing.begin_anew()
         if self.store_wait.add(run) and not self._timers.runs(Timer.STORE_ACK_LIMIT):
             self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self.store_wait.timeout_ns)
         if not self._timers.runs(Timer.ACK_LIMIT):
@@ -101,8 +103,11 @@ class Awaiting:
         else:
             self._timers.stop(Timer.PROBE)
             return
-        # Several probes must fit into the silence that closes the session.
-        self._timers.start(Timer.PROBE, now_ns + self._probing.wait_ns(first_ns, self.timeout_ns // TIMEOUT_PROBES))
+        # Several probes must fit into the silence that closes the session, and all of it into the longest there may be.
+        timeout_ns = self.timeout_ns
+        patient_ns = self.policy.ack_timeout_max_ns - timeout_ns
+        wait_ns = self._probing.wait_ns(first_ns, timeout_ns // TIMEOUT_PROBES, patient_ns)
+        self._timers.start(Timer.PROBE, now_ns + wait_ns)
 
     def await_quiet(self, since_ns: int) -> None:
         """Something came then, or asked: see again whether the peer is quiet."""
@@ -112,13 +117,24 @@ class Awaiting:
 
     def handle_heard(self, now_ns: int) -> None:
         """Anything has come. Any sign of life counts: only a peer that is silent is given up."""
-        self._probing.heard_at_ns = now_ns
+        put_off = self._probing.handle_heard(now_ns)
         if self.is_asking:
             self._timers.stop(Timer.ACK_LIMIT)
             self._probing.handle_answer()
             self.arm_probe(now_ns)
-        elif self._timers.runs(Timer.ACK_LIMIT):
-            self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
+            return
+        if put_off:
+            self.arm_probe(now_ns)
+        if self._timers.runs(Timer.ACK_LIMIT):
+            self._timers.start(Timer.ACK_LIMIT, self._silent_at_ns(now_ns))
+
+    def _silent_at_ns(self, now_ns: int) -> int:
+        """When a peer that was heard now has been silent for too long: whoever is asked rarely must be asked first."""
+        limit_ns = now_ns + self.timeout_ns
+        if not self._probing.is_patient:
+            return limit_ns
+        asked_ns = self._timers.at(Timer.PROBE) or now_ns
+        return max(limit_ns, min(asked_ns + self.timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
 
     def handle_all_acked(self, now_ns: int) -> None:
         """Nothing waits for a session ack any more."""
@@ -128,6 +144,8 @@ class Awaiting:
     def handle_store_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
         """Take a store ack. Returns the packets that it newly covers."""
         stored = self.store_wait.handle_ack(cumulative, ranges, now_ns)
+        if stored:
+            self._probing.begin_anew()
         if not self.store_wait:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
         elif stored:

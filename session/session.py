@@ -382,7 +382,7 @@ class Session:
 
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         self.idle.handle_packet(now_ns)
-        self.sizing.handle_departed(now_ns)
+        self.sizing.handle_departed(run, now_ns)
         self._awaiting.handle_departed(run, now_ns)
 
     # ---- receiving
@@ -511,7 +511,7 @@ class Session:
         awaits = bool(self._awaiting.store_wait) or self._awaiting.is_asking
         if not self._probing.handle_timer(oldest, awaits=awaits):
             self._awaiting.arm_probe(now_ns)
-        elif self._probing.is_persistent and self.window.congestion is not None:
+        elif self.window.congestion is not None and self._probing.poll_persistent():
             self.window.congestion.handle_persistent_congestion()
             self.sizing.handle_silence()
 

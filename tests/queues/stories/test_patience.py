@@ -1,12 +1,16 @@
 """What the timers of whole nodes do together for hours: no session flaps, and nobody is asked for ever."""
 
+from collections import Counter
+
 import pytest
 
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
+from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
 from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
+from triack.session.session_ack import SessionAck
 from triack.session.settings import SessionSettings
 from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
@@ -24,6 +28,10 @@ def judged(*nodes: SimNode) -> list[Violation]:
 
 def reasons(node: SimNode) -> list[str]:
     return [record["reason"] for record in node.log("session_closed")]
+
+
+def per_hour(node: SimNode, event: str) -> Counter[int]:
+    return Counter(record["at_ns"] // HOUR for record in node.log(event))
 
 
 # A stream that waits for room.
@@ -60,3 +68,78 @@ def test_a_stream_that_waits_for_room_keeps_its_session(
     world.run(HOUR)
     assert reasons(a) == reasons(b) == ["idle"]
     assert judged(a, b) == []
+
+
+# A disk that stands still.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])
+def test_a_disk_that_stands_still_is_waited_for_ever_more_patiently(kind: str, delivery: Delivery) -> None:
+    """Each session that its silence ends makes the next one wait twice as long, and to ask costs next to nothing.
+
+    As a session is open when the disk goes on, that is known at once.
+    """
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    a.send(b, "q", b"before")
+    world.run(10 * SECOND)
+    sent_bytes = 0
+
+    def tap(datagram: bytes, _sender: str, _to: str) -> None:
+        nonlocal sent_bytes
+        sent_bytes += len(datagram)
+
+    world.network.tap = tap
+    b.commit_ns = HOUR
+    a.send(b, "q", *numbered(0, 3), delivery=delivery)
+    world.run(HOUR - SECOND)
+    assert a.busy
+    waits = [record["store_ack_timeout_min_ns"] // SECOND for record in a.log("session_opened")]
+    assert waits[:6] == [10, 10, 20, 40, 80, 120] or waits[:6] == [10, 20, 40, 80, 120, 120]
+    assert len(waits) < 36
+    assert sent_bytes < 1_000_000
+    b.commit_ns = MS
+    assert world.run(2 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"before", *numbered(0, 3)]
+    a.send(b, "q", b"after", delivery=delivery)
+    world.run(10 * SECOND)
+    assert judged(a, b) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.plain
+def test_a_node_that_is_killed_while_its_disk_stands_still_is_found_out(kind: str) -> None:
+    """However long it was waited for: it is asked now and then, and must answer."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    b.commit_ns = HOUR
+    a.send(b, "q", *numbered(0, 3))
+    world.run(HOUR // 4)
+    b.commit_ns = MS
+    b.restart()
+    assert world.run(12 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 3)
+
+
+# A peer that answers, and acknowledges nothing.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.plain
+def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is heard soon when it begins to acknowledge."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    a.send(b, "q", b"before", delivery=Delivery.EXPRESS)
+    world.run(SECOND)
+    monkeypatch.setattr(SessionAck, "told", property(lambda _: (NumberSet(), [])))
+    a.send(b, "q", b"x", delivery=Delivery.EXPRESS)
+    world.run(2 * HOUR)
+    assert reasons(a) == []
+    assert all(count < 1_000 for count in per_hour(a, "packet_sent").values())
+    monkeypatch.undo()
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    a.send(b, "q", b"y", delivery=Delivery.EXPRESS)
+    assert world.run(SECOND, lambda: not a.busy)
+    assert {violation.check for violation in judged(a, b)} == {"ack_taken_back"}, "as the test did"
