@@ -280,10 +280,15 @@ class Reports:
             conversation.session.ping()
 
     def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, _now_ns: int) -> None:
-        """The session ends, unless a stream waits for room at either end: then that is asked, or said, once more."""
-        link = conversation.link
+        """The session ends, unless there is something to say that is not to wait for another one.
+
+        That is an order ack, or, of a stream that waits for room, a packet that asks, or the word that there is none.
+        """
+        link, inbox = conversation.link, self._inbox
+        owed = inbox.order_acks.handle_request(conversation.peer_id)
+        acks = any(transfer.owes_ack and transfer.via is conversation for transfer in owed)
         asks = link is not None and link.conversation is conversation and self._outbox.ask_for_room(link)
-        if not asks and not self._inbox.admission.stop_again(conversation):
+        if not (acks or asks or inbox.admission.stop_again(conversation)):
             conversation.session.close(CloseReason.IDLE)
 
 

@@ -12,6 +12,7 @@ from triack.base.ranges import Range
 from triack.session.answering import Answering
 from triack.session.departing import Departing
 from triack.session.frames import Ask
+from triack.session.idle import Idle
 from triack.session.policy import TIMEOUT_PROBES, Policy
 from triack.session.probing import Probing
 from triack.session.rtt import RoundTrip
@@ -43,6 +44,7 @@ class Awaiting:
         answering: knows how long the peer may hold acks back.
         rtt: of the session.
         timers: of the session.
+        idle: knows how long the session lasts with nothing to do.
 
     Attributes:
         policy: what is in force. Whoever agrees on another says so here.
@@ -52,6 +54,7 @@ class Awaiting:
     __slots__ = (
         "_answering",
         "_departing",
+        "_idle",
         "_patience_ns",
         "_probing",
         "_rtt",
@@ -71,6 +74,8 @@ class Awaiting:
         answering: Answering,
         rtt: RoundTrip,
         timers: Timers,
+        *,
+        idle: Idle,
     ) -> None:
         self.policy = policy
         self.store_wait = StoreWait(policy)
@@ -78,6 +83,7 @@ class Awaiting:
         self._departing = departing
         self._probing = probing
         self._answering = answering
+        self._idle = idle
         self._rtt = rtt
         self._timers = timers
         self._since_ns = 0
@@ -97,6 +103,11 @@ class Awaiting:
     def is_asking(self) -> bool:
         """Whether a ping has not been answered, and no packet waits for an ack."""
         return self._timers.runs(Timer.ACK_LIMIT) and not self._window.awaits_ack
+
+    @property
+    def _quiet_ns(self) -> int:
+        """How long nothing may come until the owner is told; it must have time to ask before the session is idle."""
+        return self._probing.quiet_ns(min(self.timeout_ns, self._idle.interval_ns))
 
     # ---- what begins a wait
 
@@ -153,7 +164,7 @@ class Awaiting:
 
     def await_quiet(self, since_ns: int) -> None:
         """Something came then, or asked: see again whether the peer is quiet."""
-        self._timers.start(Timer.QUIET, since_ns + self._probing.quiet_ns(self.timeout_ns))
+        self._timers.start(Timer.QUIET, since_ns + self._quiet_ns)
 
     # ---- what ends one
 
@@ -206,7 +217,7 @@ class Awaiting:
         # Who waits for an ack asks for it already.
         waits = self._timers.runs(Timer.ACK_LIMIT) or self.store_wait
         since_ns = now_ns if waits else self._probing.heard_at_ns
-        if now_ns < since_ns + self._probing.quiet_ns(self.timeout_ns):
+        if now_ns < since_ns + self._quiet_ns:
             self.await_quiet(since_ns)
             return False
         self._probing.handle_quiet()

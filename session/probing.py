@@ -101,7 +101,7 @@ class Probing:
         """How long nothing may come, with nothing unacknowledged, until the owner is told.
 
         Args:
-            timeout_ns: the ack timeout.
+            timeout_ns: the ack timeout, or when the session ends if that is sooner.
         """
         return timeout_ns // QUIET_SHARE << min(self._quiets, _DOUBLINGS_MAX)
 

@@ -138,7 +138,14 @@ class Session:
             self.window, share, self._probing, self.answering, self.rtt, self._timers, self.sizing
         )
         self._awaiting = Awaiting(
-            self.policy, self.window, self._departing, self._probing, self.answering, self.rtt, self._timers
+            self.policy,
+            self.window,
+            self._departing,
+            self._probing,
+            self.answering,
+            self.rtt,
+            self._timers,
+            idle=self.idle,
         )
         self._composing = Composing(
             self.window, self._departing, self.answering, self._probing, self.sizing, self.take_counter

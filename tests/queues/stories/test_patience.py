@@ -70,6 +70,35 @@ def test_a_stream_that_waits_for_room_keeps_its_session(
     assert judged(a, b) == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("mine_s", "its_s"), [(0.4, 0.4), (0.2, 300.0), (300.0, 0.2)])
+def test_an_order_ack_does_not_wait_for_another_session(kind: str, mine_s: float, its_s: float) -> None:
+    """Half a second is longer than the session lasts; the first resend tier, which would ask, is 30 s."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = (
+        world.node(name, NodeSettings(session=SessionSettings(cleanup_interval_s=cleanup_s)), scheme=kind)
+        for name, cleanup_s in (("a", mine_s), ("b", its_s))
+    )
+    a.send(b, "q", *numbered(0, 3))
+    assert world.run(SECOND, lambda: not a.busy)
+    world.run(HOUR)
+    assert reasons(a) == reasons(b) == ["idle"]
+    assert judged(a, b) == []
+
+
+def test_what_no_commit_holds_yet_keeps_no_session() -> None:
+    """There is nothing to say of it: the end that has taken it closes in time, and the other sends it again."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    settings = NodeSettings(session=SessionSettings(cleanup_interval_s=1.0))
+    a, b = world.node("a", settings), world.node("b", settings)
+    b.commit_ns = 3 * SECOND
+    a.send(b, "q", *numbered(0, 3))
+    assert world.run(20 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 3)
+    world.run(HOUR)
+    assert judged(a, b) == []
+
+
 # A disk that stands still.
 
 
