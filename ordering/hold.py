@@ -93,6 +93,11 @@ class Hold:
         if self.state is HoldState.HELD and now_ns >= self._again_at_ns:
             self._move(HoldEvent.TIMER)
 
+    def hasten(self) -> bool:
+        """The next probe need not wait, as its session would end before. Returns whether one may leave."""
+        self._move(HoldEvent.TIMER)
+        return self.state is HoldState.PROBING
+
     def handle_progress(self) -> bool:
         """An acknowledgement came: the next probe need not wait. Returns whether it did."""
         before = self.state

@@ -308,6 +308,10 @@ class OutgoingSequence:
         self._send_again(again, EntryEvent.SEND_AGAIN)
         return numbers
 
+    def ask_for_room(self) -> bool:
+        """Whether the stream is held back and has a packet to ask with, which may leave now."""
+        return self.hold.hasten() and self.peek() is not None
+
     def handle_session_opened(self, now_ns: int) -> None:
         """A new session begins, and the one before it, if any, has not ended as idle: the first tier again."""
         self.tier.handle_progress(now_ns, outstanding=self.tier.deadline_ns is not None)

@@ -250,6 +250,13 @@ class Admission:
             transfer.turn -= 1
         return told
 
+    def stop_again(self, conversation: Conversation) -> bool:
+        """Say once more to one of the origins that were told by a conversation that it must wait, if there is one."""
+        for transfer, told_by in self._stopped.items():
+            if told_by is conversation:
+                return self._tell(transfer, conversation, ())
+        return False
+
     def stop_express(self, transfer: IncomingTransfer, conversation: Conversation) -> None:
         """Express packets were taken; ask for no more of them if these were some of the last."""
         if not transfer.stopped and self._is_full(transfer, self._mailboxes.get(transfer.queue)):

@@ -15,7 +15,7 @@ from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.path import Paths
-from triack.queues.reconnect import Reconnect, wait_ns
+from triack.queues.reconnect import Patience, Reconnect
 from triack.queues.resuming import Resuming
 from triack.session.session import Session
 from triack.session.settings import WINDOW_MAX
@@ -248,7 +248,7 @@ class Conversation:
 class Link:
     """All outgoing queues to one peer, and the session that serves them, if there is one.
 
-    Reconnects after waits that grow (``Reconnect``); after a success they begin small again. Each attempt that nobody
+    Reconnects after waits that grow (``Patience``); after a success they begin small again. Each attempt that nobody
     answers is followed by one at the peer's next address.
 
     Args:
@@ -261,6 +261,7 @@ class Link:
     Attributes:
         queues: all of them.
         calling: where the peer is looked for.
+        patience: how long it waits between sessions, and in them for the peer's disk.
         peer_id: the node that was found there last, so that it can be told at once what is remembered of it.
         halted: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
@@ -272,11 +273,8 @@ class Link:
     """
 
     __slots__ = (
-        "_attempts",
         "_awake",
         "_calls",
-        "_random",
-        "_reconnect",
         "_sending",
         "_told",
         "_turn_packets",
@@ -284,6 +282,7 @@ class Link:
         "conversation",
         "halted",
         "idle",
+        "patience",
         "peer",
         "peer_id",
         "queues",
@@ -315,13 +314,11 @@ class Link:
         self.idle = False
         self.sessions = 0
         self.resends = 0
-        self._attempts = 0
+        self.patience = Patience(reconnect, random)
         self._calls = calls
         self._awake = {} if awake is None else awake
-        self._random = random
         # Ordered: taking the first of a plain dictionary looks at every one that was removed before it.
         self._sending: OrderedDict[OutgoingQueue, None] = OrderedDict()
-        self._reconnect = reconnect
         self._told = False
         self._turn_packets = QUEUE_TURN_PACKETS
 
@@ -414,13 +411,13 @@ class Link:
 
     def handle_opened(self) -> None:
         """A session is open."""
-        self._attempts = 0
+        self.patience.handle_opened()
         self.calling.handle_opened()
         self.silent = False
         self.idle = False
         self.sessions += 1
 
-    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False) -> None:
+    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False, untaken: bool = False) -> None:
         """The session is gone; wait a little longer each time in a row, unless it had ended as idle.
 
         Args:
@@ -428,6 +425,7 @@ class Link:
             unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
                 peer that comes back must not wait for ours.
             idle: it ended because nothing was to be sent.
+            untaken: it ended as what had arrived was not stored.
         """
         if self.conversation is not None and self.conversation.known is not None:
             self.idle = idle
@@ -436,13 +434,12 @@ class Link:
             if self.conversation.known is None:
                 self.calling.handle_missed()
         self.conversation = None
-        self.retry_at_ns = now_ns + wait_ns(self._reconnect, self._attempts, self._random, unanswered=unanswered)
-        self._attempts += 1
+        self.retry_at_ns = now_ns + self.patience.handle_closed(unanswered=unanswered, untaken=untaken)
         self.wake()
 
     def forget_waits(self, retry_at_ns: int) -> None:
         """Forget how long it has waited, for searches that keep the clock still and let any moment come at any time."""
-        self._attempts = 0
+        self.patience.forget()
         self.silent = False
         if not self.is_connecting:
             self.calling.forget_waits()

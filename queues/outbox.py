@@ -391,6 +391,14 @@ class Outbox:
             conversation.wake()
         self._look_at(outgoing)
 
+    def ask_for_room(self, link: Link) -> bool:
+        """Let one of the streams that are held back send a packet now. Returns whether there is one that will."""
+        for outgoing in link.queues:
+            if outgoing.sequence.ask_for_room():
+                self._look_at(outgoing)
+                return True
+        return False
+
     def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
         self._let_go(outgoing, entries)
         if entries and outgoing.durable:
@@ -449,7 +457,7 @@ class Outbox:
         ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
         an order ack goes on waiting. ``untaken``: what had arrived was not stored. ``lost``: what was sent is in doubt.
         """
-        link.handle_closed(now_ns, unanswered=unanswered, idle=idle)
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, untaken=untaken)
         self.handle_size(link)
         for outgoing in link.queues:
             if lost and self._settings.reconnect.after_session_lost == "hand back":

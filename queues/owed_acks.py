@@ -50,11 +50,16 @@ class OwedAcks:
             self._due[transfer] = None
         self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
 
-    def handle_request(self, peer_id: bytes) -> None:
-        """A peer wants every order ack that is owed to it. To ask again and again costs nothing."""
-        for transfer in self._unasked.pop(peer_id, ()):
-            if transfer in self._owing:
-                self._request(transfer)
+    def handle_request(self, peer_id: bytes) -> list[IncomingTransfer]:
+        """A peer wants every order ack that is owed to it. To ask again and again costs nothing.
+
+        Returns:
+            The streams whose order ack nobody had asked for.
+        """
+        owed = [transfer for transfer in self._unasked.pop(peer_id, ()) if transfer in self._owing]
+        for transfer in owed:
+            self._request(transfer)
+        return owed
 
     def handle_session_opened(self, transfers: Iterable[IncomingTransfer]) -> None:
         """A session with the origin of these streams is open: all that can be said of them is said once more."""

@@ -1,4 +1,7 @@
-"""When a node whose session has ended, or whose connect nobody answered, tries again, and what it sends again then."""
+"""When a node whose session has ended, or whose connect nobody answered, tries again, and what it sends again then.
+
+How patient it then is with a peer whose disk has kept it waiting is here, too.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
@@ -10,7 +13,7 @@ from triack.base.units import SECOND
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Gap", "Reconnect", "wait_ns"]
+__all__ = ["Gap", "Patience", "Reconnect", "wait_ns"]
 
 Gap = Literal["warn", "error"]
 """Whether to go on when the node that a peer's name leads to is not the one that acknowledged what was sent before."""
@@ -78,3 +81,47 @@ def wait_ns(reconnect: Reconnect, attempts: int, random: "Random", *, unanswered
     wait_s = min(wait_s, reconnect.most_s, reconnect.unanswered_most_s if unanswered else reconnect.most_s)
     drawn_ns = round(wait_s * reconnect.jitter * SECOND)
     return round(wait_s * SECOND) - drawn_ns + random.randrange(drawn_ns + 1)
+
+
+class Patience:
+    """How long one link waits between its sessions, and in them for the disk of its peer.
+
+    A session that a store ack timeout ends teaches that the disk takes longer than that: the next one waits twice as
+    long, until something is stored, as RFC 6298 has it for a retransmission timer (section 5.5). A disk that stands
+    still is asked by ever fewer sessions; one that goes on again is heard at once, as there is a session.
+
+    Args:
+        reconnect: the waits between sessions.
+        random: for jitter.
+    """
+
+    __slots__ = ("_attempts", "_random", "_reconnect", "_untaken")
+
+    def __init__(self, reconnect: Reconnect, random: "Random") -> None:
+        self._reconnect = reconnect
+        self._random = random
+        self._attempts = 0
+        self._untaken = 0
+
+    @property
+    def store_factor(self) -> int:
+        """How many times the usual wait the next session waits for store acks."""
+        return 1 << min(self._untaken, _DOUBLINGS_MAX)
+
+    def handle_opened(self) -> None:
+        """A session is open."""
+        self._attempts = 0
+
+    def handle_stored(self) -> None:
+        """The peer has stored something."""
+        self._untaken = 0
+
+    def handle_closed(self, *, unanswered: bool, untaken: bool) -> int:
+        """A session is gone; see ``Link.handle_closed``. Returns how long to wait before the next one, in ns."""
+        self._untaken += untaken
+        self._attempts += 1
+        return wait_ns(self._reconnect, self._attempts - 1, self._random, unanswered=unanswered)
+
+    def forget(self) -> None:
+        """For searches that keep the clock still."""
+        self._attempts = self._untaken = 0

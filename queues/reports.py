@@ -261,6 +261,8 @@ class Reports:
             self._recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
         if event.packets:
             self._depend(conversation)
+            if conversation.link is not None:
+                conversation.link.patience.handle_stored()
         # Of a packet that left again only the newest sending counts: an older one may have been passed over.
         covered = [
             sent.context
@@ -277,6 +279,18 @@ class Reports:
         if link is not None and link.conversation is conversation and link.awaits_order_ack:
             conversation.session.ping()
 
+    def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, _now_ns: int) -> None:
+        """The session ends, unless there is something to say that is not to wait for another one.
+
+        That is an order ack, or, of a stream that waits for room, a packet that asks, or the word that there is none.
+        """
+        link, inbox = conversation.link, self._inbox
+        owed = inbox.order_acks.handle_request(conversation.peer_id)
+        acks = any(transfer.owes_ack and transfer.via is conversation for transfer in owed)
+        asks = link is not None and link.conversation is conversation and self._outbox.ask_for_room(link)
+        if not (acks or asks or inbox.admission.stop_again(conversation)):
+            conversation.session.close(CloseReason.IDLE)
+
 
 _REPORTS: dict[type, Any] = {
     events.SessionOpened: Reports._on_opened,
@@ -286,6 +300,7 @@ _REPORTS: dict[type, Any] = {
     events.PacketsStored: Reports._on_stored,
     events.AcksRequested: Reports._on_request,
     events.PeerQuiet: Reports._on_quiet,
+    events.SessionIdle: Reports._on_idle,
     events.SizeChanged: Reports._on_size,
     events.WindowChanged: Reports._on_window,
     events.ProbeArrived: Reports._on_probe,

@@ -17,7 +17,7 @@ PEER_PARTS = 4
 
 
 def session_settings(
-    settings: NodeSettings, address: str, try_ns: int | None = None, *, direct: bool = False
+    settings: NodeSettings, address: str, try_ns: int | None = None, *, direct: bool = False, store_factor: int = 1
 ) -> SessionSettings:
     """The settings of a session.
 
@@ -26,6 +26,7 @@ def session_settings(
         address: with whom.
         try_ns: how long a connection may take, None for what the settings say.
         direct: whether the peer is called by an address, and not by a name.
+        store_factor: how many times the usual wait it waits for store acks, where that is not fixed.
     """
     session = _patient(settings.session) if direct else settings.session
     if not address.startswith("udp:"):
@@ -34,6 +35,9 @@ def session_settings(
         session = replace(session, max_datagram_bytes=most_bytes)
     if session.max_unacked_packet == "auto":
         session = replace(session, auto_window_max=largest_window(settings))
+    if store_factor > 1:
+        store_s = min(store_factor * session.store_ack_timeout_min_s, session.ack_timeout_max_s)
+        session = replace(session, store_ack_timeout_min_s=store_s)
     if try_ns is not None and try_ns < in_ns(session.connect_timeout_s):
         session = replace(session, connect_timeout_s=try_ns / SECOND)
     return session

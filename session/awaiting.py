@@ -3,12 +3,16 @@
 Promise: whatever is awaited, the peer is asked for it several times before its silence closes the session, and any sign
 of life puts that off; store acks have a limit of their own, as a disk may hang in a peer that answers. What is asked,
 and how often, is ``probing``.
+
+How long a silence may be is learned when the session opens: a peer that is not heard at once when both ends are there
+is behind a network that loses most of what is sent, and to begin anew there costs far more than to wait.
 """
 
 from triack.base.ranges import Range
 from triack.session.answering import Answering
 from triack.session.departing import Departing
 from triack.session.frames import Ask
+from triack.session.idle import Idle
 from triack.session.policy import TIMEOUT_PROBES, Policy
 from triack.session.probing import Probing
 from triack.session.rtt import RoundTrip
@@ -18,6 +22,15 @@ from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
 __all__ = ["Awaiting"]
+
+CONNECT_PARTS = 2
+"""For that part of what a connection may take an initiator waits that has got an accept, and nothing else. One whose
+acceptor has given it up talks to nobody for as long: a path that is dead for 5 s of every 7 s would be missed once."""
+PATIENCE_FACTOR = 2
+"""So many times as long as it took to be heard first a peer may be silent. At 90 % loss each way a hundred messages
+take two thirds of what they take without; with 1, three quarters."""
+PATIENCE_SHARE = 8
+"""With every datagram that comes an eighth of that is forgotten: a network that was bad for a moment costs no more."""
 
 
 class Awaiting:
@@ -31,13 +44,26 @@ class Awaiting:
         answering: knows how long the peer may hold acks back.
         rtt: of the session.
         timers: of the session.
+        idle: knows how long the session lasts with nothing to do.
 
     Attributes:
         policy: what is in force. Whoever agrees on another says so here.
         store_wait: what is not on the peer's disk.
     """
 
-    __slots__ = ("_answering", "_departing", "_probing", "_rtt", "_timers", "_window", "policy", "store_wait")
+    __slots__ = (
+        "_answering",
+        "_departing",
+        "_idle",
+        "_patience_ns",
+        "_probing",
+        "_rtt",
+        "_since_ns",
+        "_timers",
+        "_window",
+        "policy",
+        "store_wait",
+    )
 
     def __init__(
         self,
@@ -48,6 +74,8 @@ class Awaiting:
         answering: Answering,
         rtt: RoundTrip,
         timers: Timers,
+        *,
+        idle: Idle,
     ) -> None:
         self.policy = policy
         self.store_wait = StoreWait(policy)
@@ -55,32 +83,60 @@ class Awaiting:
         self._departing = departing
         self._probing = probing
         self._answering = answering
+        self._idle = idle
         self._rtt = rtt
         self._timers = timers
+        self._since_ns = 0
+        self._patience_ns = 0
 
     @property
     def timeout_ns(self) -> int:
-        """How long a peer may be silent that owes something: the ack timeout."""
+        """The ack timeout, as the round trip has it."""
         return self.policy.ack_timeout_ns(self._rtt.probe_ns)
+
+    @property
+    def silence_ns(self) -> int:
+        """How long a peer may be silent that owes something: the ack timeout, or longer as it was slow to be heard."""
+        return self.policy.ack_timeout_ns(self._rtt.probe_ns, self._patience_ns)
 
     @property
     def is_asking(self) -> bool:
         """Whether a ping has not been answered, and no packet waits for an ack."""
         return self._timers.runs(Timer.ACK_LIMIT) and not self._window.awaits_ack
 
+    @property
+    def _quiet_ns(self) -> int:
+        """How long nothing may come until the owner is told; it must have time to ask before the session is idle."""
+        return self._probing.quiet_ns(min(self.timeout_ns, self._idle.interval_ns))
+
     # ---- what begins a wait
+
+    def await_first(self, connect_ns: int, now_ns: int) -> None:
+        """The peer has spoken, and is to be heard again, which shows that it has heard us.
+
+        Args:
+            connect_ns: how long a connection may take.
+            now_ns: the clock.
+        """
+        self._since_ns, self._patience_ns = now_ns, connect_ns // CONNECT_PARTS
+
+    def handle_first(self, now_ns: int) -> None:
+        """It was."""
+        self._patience_ns = PATIENCE_FACTOR * (now_ns - self._since_ns)
 
     def handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         """Packets leave."""
+        if run[-1].sends == 1:
+            self._probing.begin_anew()
         if self.store_wait.add(run) and not self._timers.runs(Timer.STORE_ACK_LIMIT):
             self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self.store_wait.timeout_ns)
         if not self._timers.runs(Timer.ACK_LIMIT):
-            self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
+            self._timers.start(Timer.ACK_LIMIT, now_ns + self.silence_ns)
         self.arm_probe(now_ns)
 
     def handle_pinged(self, now_ns: int) -> None:
         """A ping leaves: it must be answered before the ack timeout, as a packet must be acknowledged."""
-        self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
+        self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self.silence_ns)
         self.await_quiet(now_ns)
         self.arm_probe(now_ns)
 
@@ -101,24 +157,38 @@ class Awaiting:
         else:
             self._timers.stop(Timer.PROBE)
             return
-        # Several probes must fit into the silence that closes the session.
-        self._timers.start(Timer.PROBE, now_ns + self._probing.wait_ns(first_ns, self.timeout_ns // TIMEOUT_PROBES))
+        # Several probes must fit into the silence that closes the session, and all of it into the longest there may be.
+        patient_ns = self.policy.ack_timeout_max_ns - self.silence_ns
+        wait_ns = self._probing.wait_ns(first_ns, self.timeout_ns // TIMEOUT_PROBES, patient_ns)
+        self._timers.start(Timer.PROBE, now_ns + wait_ns)
 
     def await_quiet(self, since_ns: int) -> None:
         """Something came then, or asked: see again whether the peer is quiet."""
-        self._timers.start(Timer.QUIET, since_ns + self._probing.quiet_ns(self.timeout_ns))
+        self._timers.start(Timer.QUIET, since_ns + self._quiet_ns)
 
     # ---- what ends one
 
     def handle_heard(self, now_ns: int) -> None:
         """Anything has come. Any sign of life counts: only a peer that is silent is given up."""
-        self._probing.heard_at_ns = now_ns
+        put_off = self._probing.handle_heard(now_ns)
+        self._patience_ns -= self._patience_ns // PATIENCE_SHARE
         if self.is_asking:
             self._timers.stop(Timer.ACK_LIMIT)
             self._probing.handle_answer()
             self.arm_probe(now_ns)
-        elif self._timers.runs(Timer.ACK_LIMIT):
-            self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
+            return
+        if put_off:
+            self.arm_probe(now_ns)
+        if self._timers.runs(Timer.ACK_LIMIT):
+            self._timers.start(Timer.ACK_LIMIT, self._silent_at_ns(now_ns))
+
+    def _silent_at_ns(self, now_ns: int) -> int:
+        """When a peer that was heard now has been silent for too long: whoever is asked rarely must be asked first."""
+        limit_ns = now_ns + self.silence_ns
+        if not self._probing.is_patient:
+            return limit_ns
+        asked_ns = self._timers.at(Timer.PROBE) or now_ns
+        return max(limit_ns, min(asked_ns + self.silence_ns, now_ns + self.policy.ack_timeout_max_ns))
 
     def handle_all_acked(self, now_ns: int) -> None:
         """Nothing waits for a session ack any more."""
@@ -128,6 +198,8 @@ class Awaiting:
     def handle_store_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
         """Take a store ack. Returns the packets that it newly covers."""
         stored = self.store_wait.handle_ack(cumulative, ranges, now_ns)
+        if stored:
+            self._probing.begin_anew()
         if not self.store_wait:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
         elif stored:
@@ -145,8 +217,15 @@ class Awaiting:
         # Who waits for an ack asks for it already.
         waits = self._timers.runs(Timer.ACK_LIMIT) or self.store_wait
         since_ns = now_ns if waits else self._probing.heard_at_ns
-        if now_ns < since_ns + self._probing.quiet_ns(self.timeout_ns):
+        if now_ns < since_ns + self._quiet_ns:
             self.await_quiet(since_ns)
             return False
         self._probing.handle_quiet()
         return True
+
+    # ---- for searches that keep the clock still
+
+    def normalize(self) -> None:
+        """Only waits follow from how long others took."""
+        self._since_ns = self._patience_ns = 0
+        self.store_wait.normalize()

@@ -148,6 +148,11 @@ class PeerQuiet:
 
 
 @dataclass(slots=True)
+class SessionIdle:
+    """Neither end had a packet for the cleanup interval: the owner closes the session, or has something to send."""
+
+
+@dataclass(slots=True)
 class SizeChanged:
     """Datagrams of that size are in force from now on: packets are to be cut for them."""
 
@@ -195,6 +200,7 @@ Event = (
     | PacketsStored
     | AcksRequested
     | PeerQuiet
+    | SessionIdle
     | SizeChanged
     | WindowChanged
     | ProbeArrived

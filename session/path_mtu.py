@@ -15,8 +15,8 @@ proof to be used, as what is no longer goes without the don't-fragment bit, and 
 tried for a while: the peer may be one that answers no probes.
 
 The search tries what Ethernet carries, then the most that is wanted, which is what loopback carries, and then halves
-what is left (section 5.3.2 leaves the order open). It begins when there is something to send, so that a path that is
-not used is not probed.
+what is left (section 5.3.2 leaves the order open). It begins when there is something to send, and no probe is longer
+than all that was sent before it: who has little to say does not spend more on finding out how to say it.
 """
 
 from enum import Enum
@@ -129,7 +129,7 @@ class PathMtu:
         phase: how much is known.
         size_bytes: the largest datagram, in force.
         base_bytes: see above.
-        due: the probe that is to leave now, or None.
+        due: the probe that is to leave as soon as enough was sent, or None.
     """
 
     __slots__ = (
@@ -137,6 +137,7 @@ class PathMtu:
         "_lost",
         "_number",
         "_raise_at_ns",
+        "_sent_bytes",
         "_sizes",
         "_tries",
         "_unproved_bytes",
@@ -157,6 +158,12 @@ class PathMtu:
         self._tries = 0
         self._lost = 0
         self._raise_at_ns = 0
+        self._sent_bytes = 0
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether too little was sent yet for some probe."""
+        return self._sent_bytes < self._ceiling_bytes > self.base_bytes
 
     @property
     def is_asking(self) -> bool:
@@ -170,8 +177,14 @@ class PathMtu:
 
     # ---- what happens
 
-    def handle_sending(self, now_ns: int) -> None:
-        """Packets are on their way: it is worth while to know the path."""
+    def handle_sending(self, size_bytes: int, now_ns: int) -> None:
+        """Packets are on their way: it is worth while to know the path.
+
+        Args:
+            size_bytes: how long they are; 0 will do when nothing is saved for any more.
+            now_ns: the clock.
+        """
+        self._sent_bytes += size_bytes
         if self._ceiling_bytes <= self.base_bytes:
             return
         if self.phase is Phase.DISABLED:
@@ -234,7 +247,10 @@ class PathMtu:
 
     def poll_probe(self) -> SizeProbe | None:
         """The probe that leaves now, or None."""
-        due, self.due = self.due, None
+        due = self.due
+        if due is None or due.size_bytes > self._sent_bytes:
+            return None
+        self.due = None
         return due
 
     # ---- what follows

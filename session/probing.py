@@ -1,7 +1,8 @@
 """Asking for acknowledgements that do not come: probes and pings.
 
 Promise: while something is unacknowledged the peer is asked for it again and again, each time after twice the wait
-(RFC 9002 section 6.2), yet several times within the silence that closes the session.
+(RFC 9002 section 6.2), yet several times within the silence that closes the session. A peer that answers every time,
+and acknowledges nothing, is asked ever more rarely.
 
 A probe sends the oldest packets once more and asks with them. When every packet has arrived it is a ping: for store
 acks that are missing, or because the owner asked. So it is over a stream, where a packet that is not acknowledged is on
@@ -22,6 +23,12 @@ PROBES_BEFORE_PERSISTENT = 3
 """Probes unanswered in a row that make congestion persistent: kPersistentCongestionThreshold of RFC 9002 7.6.1."""
 QUIET_SHARE = 2
 """A peer is quiet after this part of the ack timeout: it holds no ack back for longer (``session.policy``)."""
+VAIN_ROUNDS = 8
+"""So often a peer may answer and acknowledge nothing until it is asked more rarely, and again until the wait doubles:
+as many probes as fit into an ack timeout, and more than losses explain."""
+VAIN_DOUBLINGS = 5
+"""The wait grows no further: to four ack timeouts, 8 s on most paths. Whoever begins to acknowledge does so unasked;
+an ack that is lost costs that wait, and so does a peer that dies meanwhile."""
 _DOUBLINGS_MAX = 10
 """More are beyond any silence that a session lasts, and only make large numbers."""
 
@@ -38,36 +45,63 @@ class Probing:
         ping_due: whether a ping leaves with the next datagram.
     """
 
-    __slots__ = ("_due", "_is_stream", "_pings", "_quiets", "_rounds", "heard_at_ns", "last_asked", "ping_due")
+    __slots__ = (
+        "_due",
+        "_is_answered",
+        "_is_stream",
+        "_persists",
+        "_pings",
+        "_quiets",
+        "_rounds",
+        "_vain",
+        "heard_at_ns",
+        "last_asked",
+        "ping_due",
+    )
 
     def __init__(self, *, is_stream: bool = False) -> None:
         self._is_stream = self._pings = is_stream
         self._due: list[SessionPacket] = []
         self._quiets = 0
         self._rounds = 0
+        self._persists = False
+        self._vain = 0
+        self._is_answered = False
         self.heard_at_ns = 0
         self.last_asked: int = Ask.NO
         self.ping_due = False
 
-    @property
-    def is_persistent(self) -> bool:
-        """Whether so many probes in a row went unanswered that the network must be worse than we think."""
-        return self._rounds >= PROBES_BEFORE_PERSISTENT
+    def poll_persistent(self) -> bool:
+        """Whether so many probes in a row went unanswered that the network must be worse than we think; said once."""
+        if self._rounds < PROBES_BEFORE_PERSISTENT or self._persists:
+            return False
+        self._persists = True
+        return True
 
-    def wait_ns(self, first_ns: int, most_ns: int) -> int:
-        """How long to wait for an answer.
+    @property
+    def is_patient(self) -> bool:
+        """Whether the peer has answered, and so often in vain that there is no hurry to ask again."""
+        return self._is_answered and self._vain >= VAIN_ROUNDS
+
+    def wait_ns(self, first_ns: int, most_ns: int, patient_ns: int = 0) -> int:
+        """How long to wait until the next probe.
 
         Args:
-            first_ns: the wait before the first probe.
-            most_ns: the longest wait, unless already the first is longer.
+            first_ns: the wait before the first one.
+            most_ns: the longest wait for an answer, unless already the first is longer.
+            patient_ns: the longest wait when there is no hurry, unless that is longer.
         """
-        return min(first_ns << min(self._rounds, _DOUBLINGS_MAX), max(most_ns, first_ns))
+        wait_ns = min(first_ns << min(self._rounds, _DOUBLINGS_MAX), max(most_ns, first_ns))
+        if not self.is_patient:
+            return wait_ns
+        doublings = min(self._vain // VAIN_ROUNDS, VAIN_DOUBLINGS)
+        return max(wait_ns, min(wait_ns << doublings, most_ns << VAIN_DOUBLINGS, patient_ns))
 
     def quiet_ns(self, timeout_ns: int) -> int:
         """How long nothing may come, with nothing unacknowledged, until the owner is told.
 
         Args:
-            timeout_ns: the ack timeout.
+            timeout_ns: the ack timeout, or when the session ends if that is sooner.
         """
         return timeout_ns // QUIET_SHARE << min(self._quiets, _DOUBLINGS_MAX)
 
@@ -78,8 +112,21 @@ class Probing:
     def handle_progress(self) -> None:
         """Something was acknowledged."""
         self._rounds = 0
+        self._persists = False
         self._quiets = 0
         self._pings = self._is_stream
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Something was acknowledged, or has left for the first time: for what is awaited now nobody asked in vain."""
+        self._vain = 0
+        self._is_answered = False
+
+    def handle_heard(self, now_ns: int) -> bool:
+        """Anything has come. Returns whether the next probe waits longer for that."""
+        self.heard_at_ns = now_ns
+        before, self._is_answered = self.is_patient, True
+        return self.is_patient and not before
 
     def handle_barren(self) -> None:
         """The peer has answered, and acknowledged nothing."""
@@ -97,6 +144,8 @@ class Probing:
             awaits: whether there is something else to ask for: a store ack, or any answer to a ping.
         """
         self._rounds += 1
+        self._vain += self._is_answered
+        self._is_answered = False
         if oldest and not self._pings:
             self._due = list(oldest)
             return True
@@ -129,4 +178,6 @@ class Probing:
         """Only waits follow from these."""
         self._quiets = 0
         self._rounds = 0
+        self._persists = False
+        self.begin_anew()
         self.last_asked = Ask.AT_ONCE

@@ -46,6 +46,7 @@ from triack.session.events import (
     PeerQuiet,
     PieceArrived,
     SessionClosed,
+    SessionIdle,
     SessionOpened,
     Transmit,
     TransmitKind,
@@ -137,7 +138,14 @@ class Session:
             self.window, share, self._probing, self.answering, self.rtt, self._timers, self.sizing
         )
         self._awaiting = Awaiting(
-            self.policy, self.window, self._departing, self._probing, self.answering, self.rtt, self._timers
+            self.policy,
+            self.window,
+            self._departing,
+            self._probing,
+            self.answering,
+            self.rtt,
+            self._timers,
+            idle=self.idle,
         )
         self._composing = Composing(
             self.window, self._departing, self.answering, self._probing, self.sizing, self.take_counter
@@ -145,6 +153,7 @@ class Session:
         self._counter = 0
         self._goodbye: CloseReason | None = None
         self._timers.start(Timer.CONNECT_LIMIT, now_ns + in_ns(settings.connect_timeout_s))
+        self._awaiting.await_first(in_ns(settings.connect_timeout_s), now_ns)
         if peer is not None:
             self._take_peer(peer)
 
@@ -255,6 +264,7 @@ class Session:
             self._open(Move.ACCEPTED, now_ns)
             # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
             self._opening.unconfirmed = True
+            self._awaiting.await_first(in_ns(self._settings.connect_timeout_s), now_ns)
             self.answering.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
             # It is open here, so that nobody gives it up sooner than any open session.
@@ -279,8 +289,9 @@ class Session:
         if self.state is State.ACCEPTING:
             # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
             self._open(Move.CONFIRMED, now_ns)
+            self._awaiting.handle_first(now_ns)
         if self._opening.unconfirmed:
-            self._confirm()
+            self._confirm(now_ns)
         self._awaiting.handle_heard(now_ns)
         for frame in frames:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
@@ -381,7 +392,7 @@ class Session:
 
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         self.idle.handle_packet(now_ns)
-        self.sizing.handle_departed(now_ns)
+        self.sizing.handle_departed(run, now_ns)
         self._awaiting.handle_departed(run, now_ns)
 
     # ---- receiving
@@ -403,8 +414,9 @@ class Session:
         self._events.append(SessionOpened())
         self._events += map(WindowChanged, self.window.changes())
 
-    def _confirm(self) -> None:
+    def _confirm(self, now_ns: int) -> None:
         """The peer has spoken on the session, so that it is open at both ends."""
+        self._awaiting.handle_first(now_ns)
         self._opening.unconfirmed = False
         self._timers.stop(Timer.CONNECT_RESEND)
         self._timers.stop(Timer.CONNECT_LIMIT)
@@ -431,7 +443,7 @@ class Session:
 
     def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
         if self._opening.unconfirmed:
-            self._confirm()
+            self._confirm(now_ns)
         self._awaiting.handle_heard(now_ns)
         self.peer_mark = max(self.peer_mark, run.mark)
         self.idle.handle_packet(now_ns)
@@ -510,7 +522,7 @@ class Session:
         awaits = bool(self._awaiting.store_wait) or self._awaiting.is_asking
         if not self._probing.handle_timer(oldest, awaits=awaits):
             self._awaiting.arm_probe(now_ns)
-        elif self._probing.is_persistent and self.window.congestion is not None:
+        elif self.window.congestion is not None and self._probing.poll_persistent():
             self.window.congestion.handle_persistent_congestion()
             self.sizing.handle_silence()
 
@@ -528,9 +540,8 @@ class Session:
     def _on_cleanup(self, now_ns: int) -> None:
         waits = self.window.unacked or self._awaiting.store_wait or self.state is not State.OPEN
         if self.idle.is_over(now_ns) and not waits:
-            self.close(CloseReason.IDLE)
-        else:
-            self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
+            self._events.append(SessionIdle())
+        self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
 
     def _on_path_mtu(self, now_ns: int) -> None:
         self.sizing.handle_timer(now_ns)
@@ -585,7 +596,7 @@ class Session:
         self._timers.normalize(waits_ns, now_ns)
         self.rtt.reset()
         self._counter = counter
-        for part in (self._opening, self._probing, self.answering, self.window, self._awaiting.store_wait):
+        for part in (self._opening, self._probing, self.answering, self.window, self._awaiting):
             part.normalize()
 
     def forget_order(self) -> None:

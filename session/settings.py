@@ -37,7 +37,8 @@ class SessionSettings:
         direct_ack_timeouts: how many ack timeouts of silence a peer is granted that is called by its address, and has
             no name (MSMQ: 2 for direct names, ``QosCleanupIntervalMultiplier``, [MS-MQQB] 3.1.2.4).
         store_ack_timeout_s: wait for a store ack before the session closes (MSMQ ``StoreAckTimeout``); None adapts.
-        store_ack_timeout_min_s: lower limit of the adaptive store ack timeout.
+        store_ack_timeout_min_s: lower limit of the adaptive store ack timeout; twice as much in the next session each
+            time that it has ended one, up to ``ack_timeout_max_s``, until something is stored.
         connect_timeout_s: how long a connection may take (MSMQ: session initialization timer).
         cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``).
         drain_timeout_s: how long a draining session waits for its last acks.

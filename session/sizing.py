@@ -127,9 +127,10 @@ class Sizing:
 
     # ---- what happens
 
-    def handle_departed(self, now_ns: int) -> None:
+    def handle_departed(self, run: Sequence[SessionPacket], now_ns: int) -> None:
         """Packets leave."""
-        self._path.handle_sending(now_ns)
+        path = self._path
+        path.handle_sending(sum([sent.size_bytes for sent in run]) if path.is_saving else 0, now_ns)
 
     def handle_acked(self, acked: Sequence[SessionPacket], lost: Sequence[SessionPacket]) -> None:
         """An ack has come: these arrived, and those must be lost."""

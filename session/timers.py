@@ -66,6 +66,10 @@ class Timers:
         """Whether a timer runs."""
         return timer in self._at
 
+    def at(self, timer: Timer) -> int | None:
+        """When a timer runs out, or None."""
+        return self._at.get(timer)
+
     @property
     def running(self) -> list[Timer]:
         """The timers that run, lowest first."""

@@ -65,3 +65,15 @@ def test_a_session_takes_its_words_with_it() -> None:
 def test_go_leads_back_from_everywhere(state: HoldState) -> None:
     """No state is for ever."""
     assert TRANSITIONS[state].get(HoldEvent.GO, state) is HoldState.GOING
+
+
+def test_a_probe_need_not_wait_for_a_session_that_would_end_before() -> None:
+    """A stream that goes has none, and one that may leave stays so."""
+    hold = held()
+    assert hold.hasten()
+    assert not hold.stops
+    assert hold.hasten()
+    hold.handle_sent(2 * SECOND)
+    assert hold.stops
+    assert hold.deadline_ns == 2 * SECOND + PROBE_NS
+    assert not Hold().hasten()

@@ -109,7 +109,7 @@ class Scene:
     def no_way(self, transfer: IncomingTransfer) -> None:
         self.asked.append(transfer.lane)
 
-    def lanes(self, do: Callable[[], None]) -> list[int]:
+    def lanes(self, do: Callable[[], object]) -> list[int]:
         """The streams whose acks are due after something."""
         self.asked.clear()
         do()

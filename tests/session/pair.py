@@ -8,7 +8,15 @@ from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import MS, SECOND
-from triack.session.events import Event, PacketArrived, PacketsAcked, SessionClosed, Transmit, TransmitKind
+from triack.session.events import (
+    Event,
+    PacketArrived,
+    PacketsAcked,
+    SessionClosed,
+    SessionIdle,
+    Transmit,
+    TransmitKind,
+)
 from triack.session.frames import CloseFrame, Hello, decode_frames
 from triack.session.session import Session
 from triack.session.settings import SessionSettings
@@ -221,6 +229,8 @@ class Pair:
         self.events[name].append(event)
         if isinstance(event, PacketsAcked):
             self.unacked[name].difference_update(packet.number for packet in event.packets)
+        elif isinstance(event, SessionIdle):
+            self.ends[name].close(CloseReason.IDLE)
         elif isinstance(event, PacketArrived) and event.delivery in DURABLE and self.store_ns is not None:
             number = event.number
             self.world.at(self.store_ns, lambda: self.ends[name].handle_stored([number], self.world.now_ns))

@@ -44,8 +44,9 @@ def test_an_answer_leaves_alone_when_there_is_nothing_else() -> None:
 def test_a_probe_leaves_before_what_waits_and_alone() -> None:
     """Its datagram has just the size that it is to prove."""
     pair = Pair.opened(SessionSettings(max_datagram_bytes=9_000))
-    pair.a.send_packet(Delivery.EXPRESS, b"x", None)
-    assert pair.a.poll_transmit(pair.now_ns) is not None
+    for _ in range(2):
+        pair.a.send_packet(Delivery.EXPRESS, bytes(1_000), None)
+        assert pair.a.poll_transmit(pair.now_ns) is not None
     pair.a.ping()
     probe, ping = pair.a.poll_transmit(pair.now_ns), pair.a.poll_transmit(pair.now_ns)
     assert probe is not None

@@ -16,6 +16,7 @@ from triack.session.events import (
     PieceArrived,
     RunArrived,
     SessionClosed,
+    SessionIdle,
     SessionOpened,
     SizeChanged,
     WindowChanged,
@@ -64,7 +65,7 @@ def test_everything_there_is_to_tell_is_told() -> None:
     """In a life of two ends, and of nothing else."""
     pair = full_life()
     told = {type(event) for event in pair.events["a"] + pair.events["b"]}
-    assert told == set(get_args(Event)) - {SizeChanged, WindowChanged}, "nothing follows the path in memory"
+    assert told == set(get_args(Event)) - {SizeChanged, WindowChanged, SessionIdle}, "nothing is idle for long enough"
     for end in ("a", "b"):
         assert pair.events[end][0] == SessionOpened()
         assert pair.events[end].count(SessionOpened()) == 1

@@ -24,7 +24,7 @@ BASE = 1_200
 def wanting(ceiling: int = 9_000) -> PathMtu:
     """One whose first packets have just left."""
     path = PathMtu(BASE, ceiling)
-    path.handle_sending(0)
+    path.handle_sending(ceiling, 0)
     return path
 
 
@@ -119,9 +119,9 @@ def test_a_peer_that_answers_nothing_is_asked_again_after_ten_minutes_of_use() -
     path = wanting()
     assert search(path, 0) == [BASE] * MAX_PROBES
     assert (path.phase, path.size_bytes) == (Phase.ERROR, BASE)
-    path.handle_sending(RAISE_NS - 1)
+    path.handle_sending(0, RAISE_NS - 1)
     assert path.poll_probe() is None
-    path.handle_sending(RAISE_NS)
+    path.handle_sending(0, RAISE_NS)
     assert path.phase is Phase.BASE
     search(path, 9_000, RAISE_NS)
     assert path.size_bytes == 9_000
@@ -130,12 +130,12 @@ def test_a_peer_that_answers_nothing_is_asked_again_after_ten_minutes_of_use() -
 def test_a_path_that_carries_more_later_is_found_out_when_it_is_used() -> None:
     path = wanting()
     search(path, 1_472)
-    path.handle_sending(RAISE_NS - 1)
+    path.handle_sending(0, RAISE_NS - 1)
     assert path.poll_probe() is None
-    path.handle_sending(RAISE_NS)
+    path.handle_sending(0, RAISE_NS)
     assert search(path, 9_000) == [9_000]
     assert (path.phase, path.size_bytes) == (Phase.SEARCH_COMPLETE, 9_000)
-    path.handle_sending(3 * RAISE_NS)
+    path.handle_sending(0, 3 * RAISE_NS)
     assert path.poll_probe() is None, "there is nothing more to find"
 
 
@@ -187,3 +187,20 @@ def test_silence_on_a_path_of_the_base_is_no_black_hole() -> None:
     path = wanting()
     path.handle_silence()
     assert path.poll_probe() == SizeProbe(1, BASE)
+
+
+def test_no_probe_is_longer_than_all_that_was_sent_before_it() -> None:
+    """It waits for more, and is not taken for lost meanwhile."""
+    path = PathMtu(BASE, 9_000)
+    sent = 0
+    for size_bytes in (BASE, ETHERNET_BYTES, 9_000):
+        path.handle_sending(size_bytes - 1 - sent, 0)
+        assert path.poll_probe() is None
+        path.handle_timer(RAISE_NS)
+        path.handle_sending(1, 0)
+        sent = size_bytes
+        probe = path.poll_probe()
+        assert probe is not None
+        assert probe.size_bytes == size_bytes
+        path.handle_answer(probe.number, 0)
+    assert path.size_bytes == 9_000

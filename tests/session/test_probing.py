@@ -1,5 +1,9 @@
 """Asking for acks that do not come: which packets go again, how patiently, and when a ping does."""
 
+from collections.abc import Callable
+
+import pytest
+
 from triack.base.delivery import Delivery
 from triack.session.probing import Probing
 from triack.session.sending import PacketState, SessionPacket
@@ -66,15 +70,16 @@ def test_a_ping_asks_for_store_acks_alone() -> None:
 
 
 def test_three_unanswered_in_a_row_are_persistent() -> None:
-    """RFC 9002 7.6.1."""
+    """RFC 9002 7.6.1. That is told once, and again only after something was acknowledged."""
     probing, packets = Probing(), flying(1)
-    seen = []
-    for _ in range(3):
-        probing.handle_timer(packets, awaits=False)
-        seen.append(probing.is_persistent)
-    assert seen == [False, False, True]
-    probing.handle_progress()
-    assert not probing.is_persistent
+    for _ in range(2):
+        seen = []
+        for _ in range(5):
+            probing.handle_timer(packets, awaits=False)
+            seen.append(probing.poll_persistent())
+        assert seen == [False, False, True, False, False]
+        probing.handle_progress()
+        assert not probing.poll_persistent()
 
 
 def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
@@ -131,3 +136,49 @@ def test_an_answer_ends_the_rounds_alone() -> None:
         probing.handle_timer([], awaits=True)
     probing.handle_answer()
     assert probing.wait_ns(10, 10_000) == 10
+
+
+def answered(probing: Probing, times: int) -> list[int]:
+    """The waits after answers that acknowledge nothing, each to another probe."""
+    waits = []
+    for _ in range(times):
+        probing.handle_timer([], awaits=True)
+        probing.handle_heard(0)
+        probing.handle_answer()
+        waits.append(probing.wait_ns(10, 50, 10_000))
+    return waits
+
+
+def test_who_is_answered_in_vain_asks_ever_more_rarely() -> None:
+    """Every eight times the wait doubles, up to thirty-two times the longest of a silent peer's, or less if told so."""
+    probing = Probing()
+    probing.handle_heard(0)
+    waits = answered(probing, 60)
+    assert [waits[8 * turn] for turn in range(7)] == [10, 20, 40, 80, 160, 320, 320]
+    assert probing.wait_ns(100, 50, 10_000) == 32 * 50
+    assert probing.wait_ns(100, 50, 300) == 300
+    assert probing.wait_ns(100, 50, 30) == 100
+
+
+def test_whoever_has_asked_again_waits_for_an_answer_as_long_as_ever() -> None:
+    """A peer that is gone is found out as soon; the first sign of life puts the next probe off, and no other one."""
+    probing = Probing()
+    probing.handle_heard(0)
+    answered(probing, 10)
+    probing.handle_timer([], awaits=True)
+    assert not probing.is_patient
+    assert probing.wait_ns(10, 50, 10_000) == 20
+    assert probing.handle_heard(0)
+    assert not probing.handle_heard(0)
+    assert probing.is_patient
+
+
+@pytest.mark.parametrize("forget", [Probing.handle_progress, Probing.begin_anew, Probing.normalize])
+def test_what_is_new_is_asked_for_at_once(forget: Callable[[Probing], None]) -> None:
+    """Something was acknowledged, or sent."""
+    probing = Probing()
+    probing.handle_heard(0)
+    answered(probing, 20)
+    forget(probing)
+    probing.handle_heard(0)
+    assert probing.wait_ns(10, 50, 10_000) == 10

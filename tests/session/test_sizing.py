@@ -54,14 +54,14 @@ def test_only_udp_begins_with_the_base(scheme: str, size: int) -> None:
     told = Told(scheme)
     assert told.sizing.size_bytes == base_bytes(scheme, 9_000) == size
     assert (told.window.most_bytes < UNBOUNDED_BYTES) == (scheme == "udp")
-    told.sizing.handle_departed(0)
+    told.sizing.handle_departed([packet(9_000)], 0)
     assert (told.sizing.poll_probe(0) is not None) == (scheme == "udp")
 
 
 def test_what_is_proved_is_told_to_all() -> None:
     """The owner, the controller and its pacer, and the window; the timer ends with the search."""
     told = Told()
-    told.sizing.handle_departed(0)
+    told.sizing.handle_departed([packet(9_000)], 0)
     assert [told.answer() for _ in range(3)] == [1_200, 1_452, 9_000]
     answered = ProbeAnswered()
     assert told.events == [answered, answered, SizeChanged(1_452), answered, SizeChanged(9_000)]
@@ -76,7 +76,7 @@ def test_what_is_proved_is_told_to_all() -> None:
 
 def test_a_probe_has_a_second_to_be_answered() -> None:
     told = Told()
-    told.sizing.handle_departed(0)
+    told.sizing.handle_departed([packet(9_000)], 0)
     assert told.sizing.poll_probe(5 * SECOND) is not None
     assert told.timers.next_deadline() == 5 * SECOND + PROBE_NS
     assert told.sizing.poll_probe(5 * SECOND) is None
@@ -97,7 +97,7 @@ def test_an_answer_waits_for_room_and_is_given_once() -> None:
 
 def test_losses_without_acks_take_the_size_back() -> None:
     told = Told()
-    told.sizing.handle_departed(0)
+    told.sizing.handle_departed([packet(9_000)], 0)
     for _ in range(3):
         told.answer()
     large = [packet(9_000)]
@@ -109,3 +109,12 @@ def test_losses_without_acks_take_the_size_back() -> None:
         told.sizing.handle_acked([packet(100)], large)
     assert told.sizing.size_bytes == 1_200
     assert told.events[-1] == SizeChanged(1_200)
+
+
+def test_what_is_sent_is_counted_until_any_probe_is_worth_its_bytes() -> None:
+    """Three small packets are not; those that follow are more than enough."""
+    told = Told()
+    told.sizing.handle_departed([packet(300)] * 3, 0)
+    assert told.sizing.poll_probe(0) is None
+    told.sizing.handle_departed([packet(1_000)] * 10, 0)
+    assert [told.answer() for _ in range(3)] == [1_200, 1_452, 9_000]

@@ -95,7 +95,7 @@ def test_what_was_counted_decides_nothing() -> None:
     one, other = (started(EVERYTHING)[0] for _ in range(2))
     one.engine.handle_datagram(b"noise", "memory://b", NOW_NS)
     (link,) = one.engine.outbox.links.values()
-    link._attempts = 5  # noqa: SLF001 - as if it had been tried
+    link.patience._attempts = 5  # noqa: SLF001 - as if it had been tried
     (talk,) = conversations(one.engine).values()
     one.engine._transmitter.deadlines.set(talk, 1)  # noqa: SLF001
     assert digest(one.engine) != digest(other.engine)

@@ -122,7 +122,8 @@ def test_an_old_path_that_goes_on_injecting_brings_nobody_back() -> None:
     world.network.tap = lambda datagram, sender, to: kept.append((datagram, sender)) if to == b.address else None
     for move in range(10):
         a.send(b, "q", *numbered(10 * move, 10 * move + 10))
-        world.run(SECOND)
+        # Nothing is under way then that would come from there for the first time.
+        world.run(900 * MS)
         (conversation,) = b.live.handshakes.conversations.values()
         path = conversation.path
         for datagram, _ in kept:

@@ -222,15 +222,15 @@ def test_a_record_of_all_that_proves_it() -> None:
 def test_answers_to_probes_of_the_path_are_on_record() -> None:
     """An ack is lost. Until it is given again nothing else comes, for longer than the ack timeout."""
     world = World(3, Faults(delay_ns=60 * MS))
-    settings = NodeSettings(session=SessionSettings(ack_timeout_s=0.3))
+    settings = NodeSettings(session=SessionSettings(ack_timeout_s=0.3, max_datagram_bytes=1_700))
     a, b = world.node("a", settings), world.node("b", settings)
-    a.send(b, "q", *numbered(0, 3), delivery=Delivery.EXPRESS)
+    a.send(b, "q", *numbered(0, 3, 600), delivery=Delivery.EXPRESS)
     world.run(325 * MS)
     world.cut(b, a, both=False)
     world.run(10 * MS)
     world.heal()
     world.run(SECOND)
-    (acked,) = a.log("ack_received")
+    acked = a.log("ack_received")[0]
     assert acked["at_ns"] - a.log("packet_sent")[0]["at_ns"] > 2 * 300 * MS
     assert len(a.log("probe_answered")) == len(b.log("probe_received"))
     assert reasons(a) == []
@@ -242,7 +242,7 @@ def test_pieces_of_packets_that_are_not_whole_are_on_record() -> None:
     """A path carries less than the packets were cut for; of those that came at once there is one record."""
     world, a, b = couple(a=SessionSettings(max_unacked_packet=8))
     b.burst_ns = MS
-    a.send(b, "q", b"0")
+    a.send(b, "q", bytes(40_000))
     world.run(2 * SECOND)
     assert a.log("path_size")[-1]["size"] == 32_000
     bodies = numbered(1, 41, 20_000)

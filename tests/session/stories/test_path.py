@@ -19,6 +19,8 @@ from triack.session.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 WANTED = 9_000
+ENOUGH = 8
+"""Full packets of the base after which a probe of that size is worth its bytes."""
 PROBE, PIECE = encode_probe(1, 8)[:1], encode_piece(PieceFrame(1, Delivery.EXPRESS, Ask.NO, 1, 0, b"x"))[:1]
 """How these datagrams begin."""
 
@@ -52,8 +54,8 @@ def full(pair: Pair, count: int) -> None:
 
 
 def settle(pair: Pair) -> int:
-    """Send something, and let the search end. Returns the size in force."""
-    full(pair, 1)
+    """Send enough, and let the search end. Returns the size in force."""
+    full(pair, ENOUGH)
     pair.run(60 * SECOND)
     return pair.a.sizing.size_bytes
 
@@ -117,7 +119,7 @@ def test_a_path_that_loses_by_chance_is_found_all_the_same(seed: int) -> None:
     pair = on_path(5_000, loss=0.2, seed=seed)
     assert 1_200 <= settle(pair) <= 5_000
     full(pair, 40)
-    pair.run_until(lambda: len(pair.fresh("b")) == 41)
+    pair.run_until(lambda: len(pair.fresh("b")) == ENOUGH + 40)
 
 
 def test_a_path_that_carries_less_all_at_once_still_brings_everything() -> None:
@@ -126,8 +128,8 @@ def test_a_path_that_carries_less_all_at_once_still_brings_everything() -> None:
     assert settle(pair) == WANTED
     pair.network.faults = path(1_300)
     full(pair, 30)
-    pair.run_until(lambda: len(pair.fresh("b")) == 31)
-    assert {len(content) for content in pair.fresh("b")[1:]} == {WANTED - OVERHEAD_BYTES - PACKET_HEADER_BYTES}
+    pair.run_until(lambda: len(pair.fresh("b")) == ENOUGH + 30)
+    assert {len(content) for content in pair.fresh("b")[ENOUGH:]} == {WANTED - OVERHEAD_BYTES - PACKET_HEADER_BYTES}
     pieces = [sent for _, sent in pair.sent["a"] if sent.payload[:1] == PIECE]
     assert pieces
     assert all(len(sent.payload) <= 1_200 - OVERHEAD_BYTES for sent in pieces)

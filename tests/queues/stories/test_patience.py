@@ -1,0 +1,197 @@
+"""What the timers of whole nodes do together for hours: no session flaps, and nobody is asked for ever."""
+
+from collections import Counter
+
+import pytest
+
+from tests.queues.world import SimNode, World, numbered
+from triack.base.delivery import Delivery
+from triack.base.ranges import NumberSet
+from triack.base.units import MS, SECOND
+from triack.queues.quotas import Limits, Quota
+from triack.queues.settings import NodeSettings
+from triack.session.session_ack import SessionAck
+from triack.session.settings import SessionSettings
+from triack.tools.replay.files import parse_records
+from triack.tools.replay.local_engine import judge_records
+from triack.tools.replay.schema import Violation
+from triack.tools.sim.faults import Faults
+
+HOUR = 3_600 * SECOND
+KINDS = ("udp", "tcp")
+
+
+def judged(*nodes: SimNode) -> list[Violation]:
+    """What replay finds wrong with the logs of all of these."""
+    return judge_records(parse_records(b"".join(record for node in nodes for record in node.records)))
+
+
+def reasons(node: SimNode) -> list[str]:
+    return [record["reason"] for record in node.log("session_closed")]
+
+
+def per_hour(node: SimNode, event: str) -> Counter[int]:
+    return Counter(record["at_ns"] // HOUR for record in node.log(event))
+
+
+# A stream that waits for room.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("mine_s", "its_s"), [(1.0, 1.0), (5.0, 300.0), (300.0, 2.0)])
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_a_stream_that_waits_for_room_keeps_its_session(
+    kind: str, mine_s: float, its_s: float, delivery: Delivery
+) -> None:
+    """However short the cleanup interval of either end is: whoever would end the session asks, or says, once more."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = (
+        world.node(
+            name, NodeSettings(session=SessionSettings(cleanup_interval_s=cleanup_s), limits=limits), scheme=kind
+        )
+        for name, cleanup_s, limits in (
+            ("a", mine_s, Limits()),
+            ("b", its_s, Limits(queue_quota={"q": Quota(2, 1024**2)})),
+        )
+    )
+    # What asks for room is taken in the class that is on no disk.
+    messages, length_ns = (200, 100 * SECOND) if delivery is Delivery.EXPRESS else (20, HOUR // 4)
+    for body in numbered(0, messages, 900):
+        a.send(b, "q", body, delivery=delivery)
+        world.run(10 * MS)
+    world.run(length_ns)
+    assert a.busy
+    assert len(a.log("session_opened")) == 1
+    assert world.network.counts["sent"] < 8 * length_ns // round(min(mine_s, its_s, 5) * SECOND) + 100
+    assert world.run(60 * SECOND, lambda: b.read("q") == 0 and not a.busy)
+    assert b.read_all("q") == numbered(0, messages, 900)
+    world.run(HOUR)
+    assert reasons(a) == reasons(b) == ["idle"]
+    assert judged(a, b) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("mine_s", "its_s"), [(0.4, 0.4), (0.2, 300.0), (300.0, 0.2)])
+def test_an_order_ack_does_not_wait_for_another_session(kind: str, mine_s: float, its_s: float) -> None:
+    """Half a second is longer than the session lasts; the first resend tier, which would ask, is 30 s."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = (
+        world.node(name, NodeSettings(session=SessionSettings(cleanup_interval_s=cleanup_s)), scheme=kind)
+        for name, cleanup_s in (("a", mine_s), ("b", its_s))
+    )
+    a.send(b, "q", *numbered(0, 3))
+    assert world.run(SECOND, lambda: not a.busy)
+    world.run(HOUR)
+    assert reasons(a) == reasons(b) == ["idle"]
+    assert judged(a, b) == []
+
+
+def test_what_no_commit_holds_yet_keeps_no_session() -> None:
+    """There is nothing to say of it: the end that has taken it closes in time, and the other sends it again."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    settings = NodeSettings(session=SessionSettings(cleanup_interval_s=1.0))
+    a, b = world.node("a", settings), world.node("b", settings)
+    b.commit_ns = 3 * SECOND
+    a.send(b, "q", *numbered(0, 3))
+    assert world.run(20 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 3)
+    world.run(HOUR)
+    assert judged(a, b) == []
+
+
+# A disk that stands still.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])
+def test_a_disk_that_stands_still_is_waited_for_ever_more_patiently(kind: str, delivery: Delivery) -> None:
+    """Each session that its silence ends makes the next one wait twice as long, and to ask costs next to nothing.
+
+    As a session is open when the disk goes on, that is known at once.
+    """
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    a.send(b, "q", b"before")
+    world.run(10 * SECOND)
+    sent_bytes = 0
+
+    def tap(datagram: bytes, _sender: str, _to: str) -> None:
+        nonlocal sent_bytes
+        sent_bytes += len(datagram)
+
+    world.network.tap = tap
+    b.commit_ns = HOUR
+    a.send(b, "q", *numbered(0, 3), delivery=delivery)
+    world.run(HOUR - SECOND)
+    assert a.busy
+    waits = [record["store_ack_timeout_min_ns"] // SECOND for record in a.log("session_opened")]
+    assert waits[:6] == [10, 10, 20, 40, 80, 120] or waits[:6] == [10, 20, 40, 80, 120, 120]
+    assert len(waits) < 36
+    assert sent_bytes < 1_000_000
+    b.commit_ns = MS
+    assert world.run(2 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == [b"before", *numbered(0, 3)]
+    a.send(b, "q", b"after", delivery=delivery)
+    world.run(10 * SECOND)
+    assert judged(a, b) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.plain
+def test_a_node_that_is_killed_while_its_disk_stands_still_is_found_out(kind: str) -> None:
+    """However long it was waited for: it is asked now and then, and must answer."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    b.commit_ns = HOUR
+    a.send(b, "q", *numbered(0, 3))
+    world.run(HOUR // 4)
+    b.commit_ns = MS
+    b.restart()
+    assert world.run(12 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 3)
+
+
+# A peer that answers, and acknowledges nothing.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.plain
+def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is heard soon when it begins to acknowledge."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    a.send(b, "q", b"before", delivery=Delivery.EXPRESS)
+    world.run(SECOND)
+    monkeypatch.setattr(SessionAck, "told", property(lambda _: (NumberSet(), [])))
+    a.send(b, "q", b"x", delivery=Delivery.EXPRESS)
+    world.run(2 * HOUR)
+    assert reasons(a) == []
+    assert all(count < 1_000 for count in per_hour(a, "packet_sent").values())
+    monkeypatch.undo()
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    a.send(b, "q", b"y", delivery=Delivery.EXPRESS)
+    assert world.run(SECOND, lambda: not a.busy)
+    assert {violation.check for violation in judged(a, b)} == {"ack_taken_back"}, "as the test did"
+
+
+# A network that loses nearly everything.
+
+
+@pytest.mark.slow
+def test_through_a_network_that_loses_nine_of_ten_sessions_last() -> None:
+    """It takes forty seconds to begin one, so that none is given up as soon as elsewhere."""
+    taken_s, sessions = 0, 0
+    for seed in range(8):
+        world = World(seed, Faults(delay_ns=10 * MS, loss=0.9))
+        a, b = world.node("a"), world.node("b")
+        a.send(b, "q", *numbered(0, 100))
+        begun_ns = world.now_ns
+        assert world.run(HOUR, lambda b=b: b.length("q") == 100)  # type: ignore[misc]
+        taken_s += (world.now_ns - begun_ns) // SECOND
+        sessions += len(a.log("session_opened"))
+        world.heal()
+        assert world.run(60 * SECOND, lambda a=a: not a.busy)  # type: ignore[misc]
+        assert b.read_all("q") == numbered(0, 100)
+        assert judged(a, b) == []
+    assert sessions < 30
+    assert taken_s < 1_300
