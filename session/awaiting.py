@@ -3,9 +3,6 @@
 Promise: whatever is awaited, the peer is asked for it several times before its silence closes the session, and any sign
 of life puts that off; store acks have a limit of their own, as a disk may hang in a peer that answers. What is asked,
 and how often, is ``probing``.
-
-How long a silence may be is learned when the session opens: a peer that is not heard at once when both ends are there
-is behind a network that loses most of what is sent, and to begin anew there costs far more than to wait.
 """
 
 from triack.base.ranges import Range
@@ -22,15 +19,6 @@ from triack.session.store_wait import StoreWait
 from triack.session.timers import Timer, Timers
 
 __all__ = ["Awaiting"]
-
-CONNECT_PARTS = 2
-"""For that part of what a connection may take an initiator waits that has got an accept, and nothing else. One whose
-acceptor has given it up talks to nobody for as long: a path that is dead for 5 s of every 7 s would be missed once."""
-PATIENCE_FACTOR = 2
-"""So many times as long as it took to be heard first a peer may be silent. At 90 % loss each way a hundred messages
-take two thirds of what they take without; with 1, three quarters."""
-PATIENCE_SHARE = 8
-"""With every datagram that comes an eighth of that is forgotten: a network that was bad for a moment costs no more."""
 
 
 class Awaiting:
@@ -51,19 +39,7 @@ class Awaiting:
         store_wait: what is not on the peer's disk.
     """
 
-    __slots__ = (
-        "_answering",
-        "_departing",
-        "_idle",
-        "_patience_ns",
-        "_probing",
-        "_rtt",
-        "_since_ns",
-        "_timers",
-        "_window",
-        "policy",
-        "store_wait",
-    )
+    __slots__ = ("_answering", "_departing", "_idle", "_probing", "_rtt", "_timers", "_window", "policy", "store_wait")
 
     def __init__(
         self,
@@ -86,18 +62,11 @@ class Awaiting:
         self._idle = idle
         self._rtt = rtt
         self._timers = timers
-        self._since_ns = 0
-        self._patience_ns = 0
 
     @property
     def timeout_ns(self) -> int:
-        """The ack timeout, as the round trip has it."""
+        """How long a peer may be silent that owes something: the ack timeout."""
         return self.policy.ack_timeout_ns(self._rtt.probe_ns)
-
-    @property
-    def silence_ns(self) -> int:
-        """How long a peer may be silent that owes something: the ack timeout, or longer as it was slow to be heard."""
-        return self.policy.ack_timeout_ns(self._rtt.probe_ns, self._patience_ns)
 
     @property
     def is_asking(self) -> bool:
@@ -111,19 +80,6 @@ class Awaiting:
 
     # ---- what begins a wait
 
-    def await_first(self, connect_ns: int, now_ns: int) -> None:
-        """The peer has spoken, and is to be heard again, which shows that it has heard us.
-
-        Args:
-            connect_ns: how long a connection may take.
-            now_ns: the clock.
-        """
-        self._since_ns, self._patience_ns = now_ns, connect_ns // CONNECT_PARTS
-
-    def handle_first(self, now_ns: int) -> None:
-        """It was."""
-        self._patience_ns = PATIENCE_FACTOR * (now_ns - self._since_ns)
-
     def handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         """Packets leave."""
         if run[-1].sends == 1:
@@ -131,12 +87,12 @@ class Awaiting:
         if self.store_wait.add(run) and not self._timers.runs(Timer.STORE_ACK_LIMIT):
             self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self.store_wait.timeout_ns)
         if not self._timers.runs(Timer.ACK_LIMIT):
-            self._timers.start(Timer.ACK_LIMIT, now_ns + self.silence_ns)
+            self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
         self.arm_probe(now_ns)
 
     def handle_pinged(self, now_ns: int) -> None:
         """A ping leaves: it must be answered before the ack timeout, as a packet must be acknowledged."""
-        self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self.silence_ns)
+        self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
         self.await_quiet(now_ns)
         self.arm_probe(now_ns)
 
@@ -158,8 +114,9 @@ class Awaiting:
             self._timers.stop(Timer.PROBE)
             return
         # Several probes must fit into the silence that closes the session, and all of it into the longest there may be.
-        patient_ns = self.policy.ack_timeout_max_ns - self.silence_ns
-        wait_ns = self._probing.wait_ns(first_ns, self.timeout_ns // TIMEOUT_PROBES, patient_ns)
+        timeout_ns = self.timeout_ns
+        patient_ns = self.policy.ack_timeout_max_ns - timeout_ns
+        wait_ns = self._probing.wait_ns(first_ns, timeout_ns // TIMEOUT_PROBES, patient_ns)
         self._timers.start(Timer.PROBE, now_ns + wait_ns)
 
     def await_quiet(self, since_ns: int) -> None:
@@ -171,7 +128,6 @@ class Awaiting:
     def handle_heard(self, now_ns: int) -> None:
         """Anything has come. Any sign of life counts: only a peer that is silent is given up."""
         put_off = self._probing.handle_heard(now_ns)
-        self._patience_ns -= self._patience_ns // PATIENCE_SHARE
         if self.is_asking:
             self._timers.stop(Timer.ACK_LIMIT)
             self._probing.handle_answer()
@@ -184,11 +140,11 @@ class Awaiting:
 
     def _silent_at_ns(self, now_ns: int) -> int:
         """When a peer that was heard now has been silent for too long: whoever is asked rarely must be asked first."""
-        limit_ns = now_ns + self.silence_ns
+        limit_ns = now_ns + self.timeout_ns
         if not self._probing.is_patient:
             return limit_ns
         asked_ns = self._timers.at(Timer.PROBE) or now_ns
-        return max(limit_ns, min(asked_ns + self.silence_ns, now_ns + self.policy.ack_timeout_max_ns))
+        return max(limit_ns, min(asked_ns + self.timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
 
     def handle_all_acked(self, now_ns: int) -> None:
         """Nothing waits for a session ack any more."""
@@ -222,10 +178,3 @@ class Awaiting:
             return False
         self._probing.handle_quiet()
         return True
-
-    # ---- for searches that keep the clock still
-
-    def normalize(self) -> None:
-        """Only waits follow from how long others took."""
-        self._since_ns = self._patience_ns = 0
-        self.store_wait.normalize()

@@ -102,14 +102,9 @@ class Policy:
             replace(self, window=in_force.window, session_ack=in_force.session_ack, store_ack=in_force.store_ack)
         )
 
-    def ack_timeout_ns(self, probe_ns: int, patience_ns: int = 0) -> int:
-        """How long a peer that should have acknowledged may be silent.
-
-        Args:
-            probe_ns: the probe time.
-            patience_ns: no less than this, unless the settings say so.
-        """
-        adaptive_ns = max(TIMEOUT_PROBES * probe_ns + self._ack_delay_ns, patience_ns)
+    def ack_timeout_ns(self, probe_ns: int) -> int:
+        """How long a peer that should have acknowledged may be silent, by the probe time."""
+        adaptive_ns = TIMEOUT_PROBES * probe_ns + self._ack_delay_ns
         return min(max(adaptive_ns, self.ack_timeout_min_ns), self.ack_timeout_max_ns)
 
     def encode(self) -> bytes:

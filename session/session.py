@@ -153,7 +153,6 @@ class Session:
         self._counter = 0
         self._goodbye: CloseReason | None = None
         self._timers.start(Timer.CONNECT_LIMIT, now_ns + in_ns(settings.connect_timeout_s))
-        self._awaiting.await_first(in_ns(settings.connect_timeout_s), now_ns)
         if peer is not None:
             self._take_peer(peer)
 
@@ -264,7 +263,6 @@ class Session:
             self._open(Move.ACCEPTED, now_ns)
             # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
             self._opening.unconfirmed = True
-            self._awaiting.await_first(in_ns(self._settings.connect_timeout_s), now_ns)
             self.answering.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
             # It is open here, so that nobody gives it up sooner than any open session.
@@ -289,9 +287,8 @@ class Session:
         if self.state is State.ACCEPTING:
             # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
             self._open(Move.CONFIRMED, now_ns)
-            self._awaiting.handle_first(now_ns)
         if self._opening.unconfirmed:
-            self._confirm(now_ns)
+            self._confirm()
         self._awaiting.handle_heard(now_ns)
         for frame in frames:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
@@ -414,9 +411,8 @@ class Session:
         self._events.append(SessionOpened())
         self._events += map(WindowChanged, self.window.changes())
 
-    def _confirm(self, now_ns: int) -> None:
+    def _confirm(self) -> None:
         """The peer has spoken on the session, so that it is open at both ends."""
-        self._awaiting.handle_first(now_ns)
         self._opening.unconfirmed = False
         self._timers.stop(Timer.CONNECT_RESEND)
         self._timers.stop(Timer.CONNECT_LIMIT)
@@ -443,7 +439,7 @@ class Session:
 
     def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
         if self._opening.unconfirmed:
-            self._confirm(now_ns)
+            self._confirm()
         self._awaiting.handle_heard(now_ns)
         self.peer_mark = max(self.peer_mark, run.mark)
         self.idle.handle_packet(now_ns)
@@ -596,7 +592,7 @@ class Session:
         self._timers.normalize(waits_ns, now_ns)
         self.rtt.reset()
         self._counter = counter
-        for part in (self._opening, self._probing, self.answering, self.window, self._awaiting):
+        for part in (self._opening, self._probing, self.answering, self.window, self._awaiting.store_wait):
             part.normalize()
 
     def forget_order(self) -> None:

@@ -172,26 +172,3 @@ def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkey
     a.send(b, "q", b"y", delivery=Delivery.EXPRESS)
     assert world.run(SECOND, lambda: not a.busy)
     assert {violation.check for violation in judged(a, b)} == {"ack_taken_back"}, "as the test did"
-
-
-# A network that loses nearly everything.
-
-
-@pytest.mark.slow
-def test_through_a_network_that_loses_nine_of_ten_sessions_last() -> None:
-    """It takes forty seconds to begin one, so that none is given up as soon as elsewhere."""
-    taken_s, sessions = 0, 0
-    for seed in range(8):
-        world = World(seed, Faults(delay_ns=10 * MS, loss=0.9))
-        a, b = world.node("a"), world.node("b")
-        a.send(b, "q", *numbered(0, 100))
-        begun_ns = world.now_ns
-        assert world.run(HOUR, lambda b=b: b.length("q") == 100)  # type: ignore[misc]
-        taken_s += (world.now_ns - begun_ns) // SECOND
-        sessions += len(a.log("session_opened"))
-        world.heal()
-        assert world.run(60 * SECOND, lambda a=a: not a.busy)  # type: ignore[misc]
-        assert b.read_all("q") == numbered(0, 100)
-        assert judged(a, b) == []
-    assert sessions < 30
-    assert taken_s < 1_300

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.session.pair import RTT_NS, Pair, cut, reasons
+from tests.session.pair import Pair, cut, reasons
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.session.events import PeerQuiet
@@ -178,50 +178,3 @@ def test_the_fixed_timeout_of_an_end_counts(timeout_s: float) -> None:
     pair.run_until(lambda: bool(reasons(pair)))
     assert pair.now_ns - begun_ns == timeout_s * SECOND
     assert PingFrame() in decode_frames(next(sent for _, sent in pair.sent["a"] if sent.ping).payload)
-
-
-@pytest.mark.parametrize(("settings", "given_up_s"), [(SessionSettings(), 5), (SessionSettings(ack_timeout_s=3.0), 3)])
-def test_who_has_heard_an_accept_and_nothing_else_waits_for_half_of_a_connection(
-    settings: SessionSettings, given_up_s: int
-) -> None:
-    """To begin anew would take longer on a network that loses so much; unless the settings say how long."""
-    pair = Pair.opened(settings)
-    cut(pair)
-    pair.send("a", 1)
-    begun_ns = pair.now_ns
-    pair.run_until(lambda: bool(reasons(pair)))
-    assert reasons(pair) == [CloseReason.ACK_TIMEOUT]
-    assert pair.now_ns - begun_ns == pytest.approx(given_up_s * SECOND, abs=RTT_NS)
-
-
-def slow_to_be_heard() -> Pair:
-    """A pair whose initiator was first heard, and heard, three seconds after the accept."""
-    pair = Pair.opened()
-    cut(pair)
-    pair.send("a", 1)
-    pair.run(3 * SECOND)
-    pair.lose = None
-    pair.run_until(lambda: not pair.a.window.unacked)
-    return pair
-
-
-def test_a_peer_that_was_slow_to_be_heard_may_be_silent_for_longer() -> None:
-    """Twice as long as that took, and less with everything that comes."""
-    pair = slow_to_be_heard()
-    cut(pair)
-    begun_ns = pair.now_ns
-    pair.send("a", 1)
-    pair.run_until(lambda: bool(reasons(pair)))
-    assert 2.5 * TIMEOUT_NS < pair.now_ns - begun_ns < 3 * TIMEOUT_NS
-
-
-def test_that_a_peer_was_slow_to_be_heard_is_forgotten() -> None:
-    pair = slow_to_be_heard()
-    for _ in range(20):
-        pair.send("a", 1, asks=True)
-        pair.run(100 * MS)
-    cut(pair)
-    begun_ns = pair.now_ns
-    pair.send("a", 1)
-    pair.run_until(lambda: bool(reasons(pair)))
-    assert pair.now_ns - begun_ns == TIMEOUT_NS
