@@ -16,7 +16,7 @@ from triack.base.compiled import is_compiled
 from triack.node import operator_log
 
 TOGETHER = {
-    "spark": re.compile(r"tests/tools/(replay/test_spark_\w+|frames/test_\w+)\.py"),
+    "spark": re.compile(r"tests/tools/(replay/(stories/)?test_spark_\w+|frames/test_\w+)\.py"),
     "wheel": re.compile(r"test_pages\.py::test_(the_commands_of_the_readme|a_plain_installation)"),
 }
 """What only one process makes: it costs seconds."""

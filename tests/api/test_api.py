@@ -310,6 +310,7 @@ async def test_a_durable_flood_is_bounded_by_the_disk() -> None:
         a.send_nowait(NOWHERE, b"x")
 
 
+@pytest.mark.slow
 async def test_a_transfer_larger_than_every_buffer(tmp_path: Path) -> None:
     """20 MB through small limits, with a reader that is slower than the sender."""
     settings = quick(pending_limit_bytes=500_000, body_cache_bytes=500_000)

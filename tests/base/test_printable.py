@@ -25,6 +25,7 @@ def test_what_is_shown(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
+@pytest.mark.slow
 def test_no_character_gets_through_that_is_not_seen() -> None:
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     for start in range(0, len(everything), SHOWN_LETTERS_MAX // 20):

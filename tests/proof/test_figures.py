@@ -16,6 +16,7 @@ from proof.figures import (
 from triack.base.units import SECOND
 
 
+@pytest.mark.slow
 def test_any_single_packet_may_vanish() -> None:
     """Everything arrives once and is settled; the loss costs at most about one probe interval."""
     found = drop_each()

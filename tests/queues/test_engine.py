@@ -190,6 +190,7 @@ def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
         assert list(content.state) == holders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 def test_no_ack_runs_ahead_of_the_disk(delivery: Delivery) -> None:
     """A slow disk at the receiver, packets all the time, a crash at any moment: what was acknowledged is there."""

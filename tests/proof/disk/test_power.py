@@ -18,6 +18,7 @@ def test_a_loss_of_power_takes_nothing_that_had_returned(page_bytes: int, powers
     assert proof.interrupted > 20
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_sync_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof bites: a commit that had returned is gone with the power."""
     honest = Store._open  # noqa: SLF001

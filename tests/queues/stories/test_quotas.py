@@ -161,6 +161,7 @@ def test_what_was_begun_of_refused_messages_makes_room_for_the_next(
     assert world.run(SECOND, lambda: b.length("q") == 1)
 
 
+@pytest.mark.slow
 def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None:
     """One peer fills all that it may with messages that nobody reads; another goes on."""
     world = World(1)

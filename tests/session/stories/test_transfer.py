@@ -60,6 +60,7 @@ def assert_complete(pair: Pair) -> None:
     assert pair.most_unacked <= 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [0.1, 0.3, 0.5])
 def test_everything_arrives_through_a_bad_network(loss: float) -> None:
     """At 10, 30 and 50 % loss each way, for twenty seeds."""
@@ -67,6 +68,7 @@ def test_everything_arrives_through_a_bad_network(loss: float) -> None:
         assert_complete(transfer(loss, seed))
 
 
+@pytest.mark.slow
 def test_everything_arrives_without_congestion_control() -> None:
     """Over TCP the controller is off; repair does not depend on it."""
     for seed in range(20):

@@ -21,6 +21,12 @@ def page_of(tmp_path: Path, verdict: Verdict, timeline: Timeline) -> str:
     return (tmp_path / "page.html").read_text()
 
 
+@pytest.fixture(scope="module")
+def empty_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of a replay of nothing: its plots are drawn once."""
+    return page_of(tmp_path_factory.mktemp("empty"), Verdict(), Timeline())
+
+
 @pytest.mark.slow
 def test_the_report_is_one_page_with_its_data_beside(tmp_path: Path) -> None:
     """The page needs nothing from elsewhere, says how it was made, and tells the verdict before all else."""
@@ -88,7 +94,7 @@ def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_says_which_policy_was_in_force(tmp_path: Path) -> None:
+def test_the_page_says_which_policy_was_in_force(tmp_path: Path, empty_page: str) -> None:
     """Solace's, of two sessions, and one of bytes; logs of older nodes do not say how long an end bears a silence."""
     second = 1_000_000_000
     solace = (50, 16, 0, second, 16, 0, second, 2 * second, 120 * second)
@@ -98,7 +104,7 @@ def test_the_page_says_which_policy_was_in_force(tmp_path: Path) -> None:
     for said in ("alpha, beta", ">50<", ">16 packets or 1 s<", ">2 s to 120 s<", ">not known<"):
         assert said in text
     assert ">32 packets or 9,000 bytes or 0.5 s<" in text
-    assert "<h2>Policies in force</h2>" not in page_of(tmp_path, Verdict(), Timeline())
+    assert "<h2>Policies in force</h2>" not in empty_page
 
 
 @pytest.mark.slow
@@ -130,15 +136,14 @@ def test_a_page_of_kept_promises_lists_no_violations(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_goes_with_the_dark_and_with_a_narrow_screen(tmp_path: Path) -> None:
+def test_the_page_goes_with_the_dark_and_with_a_narrow_screen(empty_page: str) -> None:
     """Every colour of the plots has a value in both; on a narrow screen rows become cards, and plots scroll."""
-    text = page_of(tmp_path, Verdict(), Timeline())
-    light, _, dark = text.partition("@media (prefers-color-scheme: dark)")
-    for name in set(re.findall(r"var\(--(\w+)\)", text)):
+    light, _, dark = empty_page.partition("@media (prefers-color-scheme: dark)")
+    for name in set(re.findall(r"var\(--(\w+)\)", empty_page)):
         assert f"--{name}: #" in light
         assert f"--{name}: #" in dark
-    narrow = text.partition("@media (max-width: 600px)")[2].partition("</style>")[0]
+    narrow = empty_page.partition("@media (max-width: 600px)")[2].partition("</style>")[0]
     assert ".stack td { display: block;" in narrow
-    assert re.search(r"\.card \{[^}]*overflow-x: auto", text)
-    assert re.search(r"\.plot svg \{[^}]*min-width: 640px", text)
-    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+    assert re.search(r"\.card \{[^}]*overflow-x: auto", empty_page)
+    assert re.search(r"\.plot svg \{[^}]*min-width: 640px", empty_page)
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in empty_page

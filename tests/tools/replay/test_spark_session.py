@@ -48,7 +48,8 @@ def test_segments_travel_one_by_one_and_few_to_a_task(spark: "SparkSession", tmp
         for batch in batches:
             yield pa.RecordBatch.from_pydict({"task": [context.partitionId()], "segments": [batch.num_rows]})
 
-    rows = find_files(spark, [str(tmp_path)]).mapInArrow(sizes, "task bigint, segments bigint").collect()
+    as_opened = spark.newSession()
+    rows = find_files(as_opened, [str(tmp_path)]).mapInArrow(sizes, "task bigint, segments bigint").collect()
     assert [row["segments"] for row in rows] == [1] * 12
     tasks = [row["task"] for row in rows]
     assert max(map(tasks.count, tasks)) <= 4

@@ -216,6 +216,7 @@ def pair(pairs: Callable[[], Pair]) -> Pair:
     return pairs()
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_before_an_effect_has_done_just_those_before_it(pairs: Callable[[], Pair]) -> None:
     """Each effect of an exchange in turn: records, datagrams and every call that changes the disk."""
 

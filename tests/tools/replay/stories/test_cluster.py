@@ -1,6 +1,7 @@
-"""Spark elsewhere: a standalone cluster with a master and two workers, as docs/replay.md shows it, and Spark Connect.
+"""Spark elsewhere: a standalone cluster with a master and two workers, as docs/replay.md shows it.
 
-What Spark is told by ``SPARK_CONF_DIR`` holds.
+What Spark is told by ``PYSPARK_SUBMIT_ARGS`` holds: with a ``SPARK_CONF_DIR`` on its path Java would not take the
+archive of its classes (``tests/java.py``).
 """
 
 import json
@@ -28,12 +29,10 @@ HERE = {
     "PYSPARK_PYTHON": sys.executable,
 }
 """All of it on loopback."""
-SETTINGS = """
-spark.ui.enabled false
-spark.log.level ERROR
-spark.sql.shuffle.partitions 2
-spark.sql.adaptive.enabled false
-"""
+SETTINGS = (
+    "--conf spark.ui.enabled=false --conf spark.log.level=ERROR"
+    " --conf spark.sql.shuffle.partitions=2 --conf spark.sql.adaptive.enabled=false"
+)
 
 
 @contextmanager
@@ -75,21 +74,7 @@ def test_two_workers_say_what_one_machine_says(tmp_path: Path) -> None:
     for name in ("one", "two"):
         folder = ["--work-dir", str(tmp_path / name), "--webui-port", "0"]
         commands.append([f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", *folder, address])
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "spark-defaults.conf").write_text(SETTINGS)
     with running(tmp_path / "cluster.log", commands, "Successfully registered with master", times=2):
-        assert_same(tmp_path, address, {"SPARK_CONF_DIR": str(tmp_path / "conf")})
+        assert_same(tmp_path, address, {"PYSPARK_SUBMIT_ARGS": f"{SETTINGS} pyspark-shell"})
     worked = {path.parts[-3] for path in tmp_path.glob("*/app-*/*") if path.is_dir()}
     assert worked == {"one", "two"}
-
-
-def test_spark_connect_needs_no_java_here(tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
-    port = str(free_port())
-    binding = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": port}
-    told = dict(line.split(" ", 1) for line in SETTINGS.strip().splitlines() if "log.level" not in line)
-    settings = [part for item in (binding | told).items() for part in ("--conf", "=".join(item))]
-    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    submit = ["org.apache.spark.deploy.SparkSubmit", "--class", server, "--master", "local[2]", *settings]
-    with running(tmp_path / "server.log", [[*submit, "spark-internal"]], "Spark Connect server started", times=1):
-        assert_same(tmp_path, f"sc://127.0.0.1:{port}", {"JAVA_HOME": str(tmp_path)})
