@@ -34,7 +34,7 @@ compiled: setup  ## put a wheel whose pure rooms are machine code into .venv, un
 demo: setup  ## 100,000 messages over a bad network, checked and reported in build/demo
 	@mkdir -p build/demo
 	$(BIN)/triack demo --messages 100000 --size 100 --loss 0.10 --duplicate 0.02 --reorder 0.05 --seed 7 \
-		--report build/demo/report.html
+		--engine spark --report build/demo/report.html
 
 # Beside the tests, as mypy takes one core and some tests wait; what it says comes last, where it is seen.
 check: setup  ## what to run while working: style, types and the tests that are quick, in a minute

@@ -105,7 +105,7 @@ class _Outcome:
     "--transport", type=click.Choice(["udp", "tcp"]), default="udp", show_default=True, help="Between the nodes."
 )
 @click.option(
-    "--engine", type=click.Choice(["spark", "local"]), default="spark", show_default=True, help="For the replay."
+    "--engine", type=click.Choice(["auto", "spark", "local"]), default="auto", show_default=True, help="For the replay."
 )
 @click.option(
     "--report",
@@ -180,7 +180,7 @@ def _replay(plan: Plan, progress: Transfer, folder: Path, engine: str, page: Pat
     if console is not None:
         console.print(
             f"{progress.delivered:,} messages in {progress.seconds:.2f} s: {progress.rate:,.0f} a second; "
-            f"now replaying the session logs, engine {engine}",
+            "now replaying the session logs" + ("" if engine == "auto" else f", engine {engine}"),
             soft_wrap=True,
         )
     start = time.monotonic()
