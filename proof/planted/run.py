@@ -26,6 +26,8 @@ SEEDS_MAX = 1_500
 STATES = 60_000
 """States searched for each bug: no world of ``worlds`` shows its bugs later."""
 FAIR_RUNS = 200
+MISFITS = ("TypeError", "AttributeError", "NameError")
+"""What Python raises for a bug that was written for other code than there is: no run has found it out."""
 
 
 class Found(NamedTuple):
@@ -125,6 +127,8 @@ def hunt(bug: Bug, seeds_max: int = SEEDS_MAX) -> Found:
         campaign = run_campaign(0, seeds_max, jobs=1, fail_fast=True)
         for failure in campaign.failures:
             rule, sentence = failure.violations[0]
+            if rule == "crash" and sentence.startswith(MISFITS):
+                raise ChaosError(sentence)
             found = found._replace(seed=failure.seed, rule=rule, sentence=sentence)
     return found
 
