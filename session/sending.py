@@ -133,6 +133,7 @@ class SendWindow:
 
     Attributes:
         most_bytes: what the peer has room for while it waits for a packet that was lost; over UDP (``sizing``).
+        most_unsent: packets that may wait here to be sent; of large ones fewer than the window takes (``sizing``).
     """
 
     __slots__ = (
@@ -151,6 +152,7 @@ class SendWindow:
         "highest_sent",
         "in_flight_bytes",
         "most_bytes",
+        "most_unsent",
         "next_number",
         "peer_window",
         "undecided",
@@ -174,6 +176,7 @@ class SendWindow:
         self.next_number = 1
         self.in_flight_bytes = 0
         self.most_bytes = UNBOUNDED_BYTES
+        self.most_unsent = window
         self.undecided = Undecided[SessionPacket]()
 
     @property
@@ -214,9 +217,9 @@ class SendWindow:
     @property
     def room(self) -> int:
         """How many packets may be handed over now."""
-        limit = self.limit
-        span = self.cumulative + SPAN_WINDOWS * limit - (self.next_number - 1)
-        return max(0, min(limit - len(self._packets), span))
+        limit, last = self.limit, self.next_number - 1
+        span = self.cumulative + SPAN_WINDOWS * limit - last
+        return max(0, min(limit - len(self._packets), span, self.most_unsent - (last - self.highest_sent)))
 
     def push(
         self,

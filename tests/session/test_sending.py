@@ -82,6 +82,17 @@ def test_room_ends_exactly_at_the_window() -> None:
     assert (window.room, window.unacked) == (2, 6)
 
 
+def test_what_is_not_sent_yet_may_be_less_than_the_window() -> None:
+    """It has room again as soon as some of it leaves."""
+    window = make(8)
+    window.most_unsent = 3
+    pushed = push(window, 3)
+    assert window.room == 0
+    for sent in pushed[:2]:
+        transmit(window, sent, 0)
+    assert window.room == 2
+
+
 def test_the_smaller_window_counts() -> None:
     """The peer's window may be less than ours and may shrink; more than ours does not help."""
     window = make(8)

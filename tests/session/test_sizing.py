@@ -58,6 +58,17 @@ def test_only_udp_begins_with_the_base(scheme: str, size: int) -> None:
     assert (told.sizing.poll_probe(0) is not None) == (scheme == "udp")
 
 
+def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
+    """What was handed over leaves even when the peer has no more room; of small ones that is no more in bytes."""
+    told = Told(window=1_024, most=32_000)
+    assert told.window.room == 1_024
+    told.sizing.handle_departed([packet(32_000)], 0)
+    while told.sizing.size_bytes < 32_000:
+        told.answer()
+    assert told.window.room == FLIGHT_PACKETS
+    assert Told("tcp", window=1_024).window.room == 1_024 * 1_200 // 9_000
+
+
 def test_what_is_proved_is_told_to_all() -> None:
     """The owner, the controller and its pacer, and the window; the timer ends with the search."""
     told = Told()
