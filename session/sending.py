@@ -133,7 +133,9 @@ class SendWindow:
 
     Attributes:
         most_bytes: what the peer has room for while it waits for a packet that was lost; over UDP (``sizing``).
-        most_unsent: packets that may wait here to be sent; of large ones fewer than the window takes (``sizing``).
+            As much, and no more, waits here to be sent: that leaves even if the peer says that it has no room.
+        packet_bytes: the longest datagram in force.
+        unsent_bytes: what waits here.
     """
 
     __slots__ = (
@@ -152,10 +154,11 @@ class SendWindow:
         "highest_sent",
         "in_flight_bytes",
         "most_bytes",
-        "most_unsent",
         "next_number",
+        "packet_bytes",
         "peer_window",
         "undecided",
+        "unsent_bytes",
     )
 
     def __init__(self, window: int, rtt: RoundTrip, congestion: Congestion | None, *, follows: bool = False) -> None:
@@ -176,7 +179,8 @@ class SendWindow:
         self.next_number = 1
         self.in_flight_bytes = 0
         self.most_bytes = UNBOUNDED_BYTES
-        self.most_unsent = window
+        self.packet_bytes = 1
+        self.unsent_bytes = 0
         self.undecided = Undecided[SessionPacket]()
 
     @property
@@ -217,9 +221,10 @@ class SendWindow:
     @property
     def room(self) -> int:
         """How many packets may be handed over now."""
-        limit, last = self.limit, self.next_number - 1
-        span = self.cumulative + SPAN_WINDOWS * limit - last
-        return max(0, min(limit - len(self._packets), span, self.most_unsent - (last - self.highest_sent)))
+        limit = self.limit
+        span = self.cumulative + SPAN_WINDOWS * limit - (self.next_number - 1)
+        unsent = (self.most_bytes - self.unsent_bytes) // self.packet_bytes
+        return max(0, min(limit - len(self._packets), span, unsent))
 
     def push(
         self,
@@ -247,6 +252,7 @@ class SendWindow:
         self.next_number += len(pushed)
         for sent in pushed:
             self._packets[sent.number] = sent
+            self.unsent_bytes += sent.size_bytes
         return pushed
 
     def handle_freed(self, numbers: list[int]) -> None:
@@ -291,6 +297,7 @@ class SendWindow:
         before_bytes = self.in_flight_bytes
         if sent.state is PacketState.QUEUED:
             self.highest_sent = sent.number
+            self.unsent_bytes -= sent.size_bytes
         elif sent.state is PacketState.IN_FLIGHT:
             before_bytes -= sent.size_bytes
         self._move(sent, PacketEvent.SENT)
@@ -344,6 +351,7 @@ class SendWindow:
             order += 1
             counter += 1
         self.highest_sent = run[-1].number
+        self.unsent_bytes -= in_flight_bytes - self.in_flight_bytes
         self.in_flight_bytes = in_flight_bytes
         self._next_order = order
         self._forget_sendings()

@@ -102,12 +102,10 @@ class Sizing:
     def _use(self, size_bytes: int) -> None:
         """Datagrams of that size are in force."""
         self.size_bytes = size_bytes
-        window = self._window
-        most_bytes = max(FLIGHT_PACKETS * size_bytes, window.largest * min(DATAGRAM_BASE_BYTES, size_bytes))
-        # What waits here leaves even if the peer says that it has no more room, so that is as much at the most.
-        window.most_unsent = most_bytes // size_bytes
         if self._scheme == "udp":
-            window.most_bytes = most_bytes
+            window = self._window
+            window.most_bytes = max(FLIGHT_PACKETS * size_bytes, window.largest * self._path.base_bytes)
+            window.packet_bytes = size_bytes
 
     @property
     def room_bytes(self) -> int:

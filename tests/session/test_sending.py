@@ -85,12 +85,13 @@ def test_room_ends_exactly_at_the_window() -> None:
 def test_what_is_not_sent_yet_may_be_less_than_the_window() -> None:
     """It has room again as soon as some of it leaves."""
     window = make(8)
-    window.most_unsent = 3
-    pushed = push(window, 3)
+    window.most_bytes = window.packet_bytes = 300
+    assert window.room == 1
+    pushed = push(window, 3)  # a hundred bytes each
     assert window.room == 0
-    for sent in pushed[:2]:
+    for sent in pushed:
         transmit(window, sent, 0)
-    assert window.room == 2
+    assert (window.room, window.unsent_bytes) == (1, 0)
 
 
 def test_the_smaller_window_counts() -> None:
