@@ -72,10 +72,17 @@ class ClientTransaction:
         frames = frames_of(destination, bodies)
         self._listed_bytes = add_listed(destination, self._listed_bytes, [one for _, sizes in frames for one in sizes])
         self._classes.add(delivery)
-        for body, sizes in frames:
-            await self._call(
-                "tx_send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
-            )
+        sent: list[int] = []
+        try:
+            for body, sizes in frames:
+                header, _ = await self._call(
+                    "tx_send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
+                )
+                sent.append(header["n"])
+        except BaseException:
+            for number in sent:  # all of the list or nothing
+                self._client.post("cancel", n=number)
+            raise
 
     async def reply(
         self,

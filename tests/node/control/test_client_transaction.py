@@ -117,6 +117,16 @@ async def test_who_is_cancelled_while_it_sends_has_sent_nothing(node: triack.Nod
     assert node.queue_lengths()["orders"] == sent
 
 
+async def test_a_list_of_many_frames_that_is_cancelled_is_sent_by_no_part(node: triack.Node, client: Client) -> None:
+    sent = 0
+    for turns in range(0, 2 * TURNS, 4):
+        async with client.transaction() as tx:
+            sent += await cut_off(tx.send_many("orders", [b"valves"] * 2_500), turns)
+    await client.flush()
+    assert 0 < sent < TURNS // 2
+    assert node.queue_lengths()["orders"] == 2_500 * sent
+
+
 async def test_calls_at_once_are_of_one_transaction(node: triack.Node, client: Client) -> None:
     async with client.transaction() as tx:
         await asyncio.gather(tx.send("orders", b"1"), tx.send("orders", b"2"), tx.remember("last", b"2"))
