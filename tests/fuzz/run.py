@@ -20,8 +20,9 @@ from pathlib import Path
 SECONDS = 60
 INPUT_BYTES_MAX = 4_096
 """Longer inputs make no new way through a decoder, and slow the search."""
-INPUT_SECONDS_MAX = 5
-"""An input that takes longer is a finding."""
+INPUT_SECONDS_MAX = 600
+"""By the clock; longer is a finding. A busy machine stands still for minutes; what time a decoder takes is counted in
+the suite."""
 MEMORY_MB_MAX = 1_024
 PROCESSES_MAX = 100
 """On a machine so busy that this many do not come to their processor time, a target ends with less, and says so."""
