@@ -31,12 +31,16 @@ class QueueStats:
         oldest_s: seconds since the oldest that waits was sent, by the clocks of its sender and of this node; None when
             none waits.
         is_full: whether it has reached its quota, so that senders wait or are refused.
+        arrived: how many messages have come into it since the node started.
+        left: how many have gone from it since: acknowledged, expired, moved or purged.
     """
 
     messages: int
     bytes: int
     oldest_s: float | None
     is_full: bool
+    arrived: int
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class OutgoingStats:
         messages: how many have not arrived yet, as far as is known.
         packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
         bytes: of their bodies.
+        accepted: how many messages were accepted since the node started.
     """
 
     peer: str
@@ -58,6 +63,7 @@ class OutgoingStats:
     messages: int
     packets: int
     bytes: int
+    accepted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +196,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
                 outgoing.messages,
                 outgoing.unacknowledged,
                 outgoing.pending_bytes + outgoing.unacked_bytes,
+                outgoing.submitted - outgoing.recovered,
             )
             for outgoing in engine.outbox.queues
             if outgoing.peer
@@ -236,7 +243,8 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
 def _queue(mailbox: Mailbox, now_ms: int) -> QueueStats:
     oldest_ms = mailbox.oldest_ms
     age_s = None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000
-    return QueueStats(mailbox.length, mailbox.size_bytes, age_s, mailbox.fill.is_full)
+    arrived = mailbox.left + mailbox.length - mailbox.restored
+    return QueueStats(mailbox.length, mailbox.size_bytes, age_s, mailbox.fill.is_full, arrived, mailbox.left)
 
 
 def _is_open(conversation: Conversation | None) -> bool:

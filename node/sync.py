@@ -145,6 +145,11 @@ class _Face(Generic[N]):
             loop.end()
 
     @property
+    def name(self) -> str:
+        """The node's name."""
+        return self._parts[1].name
+
+    @property
     def address(self) -> str:
         """Where the node listens, with the real port; empty when it does not."""
         return self._parts[1].address

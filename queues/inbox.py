@@ -139,6 +139,8 @@ class Inbox:
             if index.progress is not None:
                 packet.decode_progress(index.progress, self._wall_ms(now_ns))
             mailbox.put(packet, index.head)
+        for mailbox in self.mailboxes.values():
+            mailbox.restored = mailbox.length
 
     def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
         if lane == DEAD_LETTER_LANE:

@@ -106,6 +106,8 @@ class Mailbox:
     Attributes:
         next_position: where in the store the next packet goes.
         length: how many messages are not acknowledged.
+        left: how many were here in this process and are not any more.
+        restored: how many were here when it started.
         size_bytes: of the packets that hold them.
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
@@ -124,12 +126,14 @@ class Mailbox:
         "_runs",
         "fetching",
         "fill",
+        "left",
         "length",
         "listeners",
         "name",
         "next_position",
         "partials",
         "queue_id",
+        "restored",
         "size_bytes",
     )
 
@@ -138,6 +142,8 @@ class Mailbox:
         self.name = name
         self.next_position = 1
         self.length = 0
+        self.left = 0
+        self.restored = 0
         self.size_bytes = 0
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
@@ -455,6 +461,7 @@ class Mailbox:
                 self._note_change(packet)
         if messages:
             self.length -= messages
+            self.left += messages
             self._release(done[0][0], messages, charged_bytes, packets)
 
     def count_failure(self, lease: Lease) -> int:

@@ -17,19 +17,36 @@ from triack.tools.replay.files import parse_records
 async def test_a_queue_has_depth_bytes_and_age() -> None:
     """Also while readers have it in hand, and after they gave it back."""
     async with make() as node:
-        assert node.stats().queues == {"dead-letter": triack.QueueStats(0, 0, None, is_full=False)}
+        assert node.stats().queues == {"dead-letter": triack.QueueStats(0, 0, None, False, 0, 0)}
         for _ in range(3):
             await (await node.send("q", b"x" * 100)).queued(WAIT)
         await asyncio.sleep(0.05)
         queue = node.stats().queues["q"]
-        assert (queue.messages, queue.bytes > 300) == (3, True)
+        assert (queue.messages, queue.bytes > 300, queue.arrived, queue.left) == (3, True, 3, 0)
         assert queue.oldest_s is not None
         assert 0.05 <= queue.oldest_s < WAIT
         async with node.receive("q", ack="manual") as reader:
             for message in [await reader.get(WAIT) for _ in range(3)]:
                 message.ack()
             await node.flush()
-        assert node.stats().queues["q"] == triack.QueueStats(0, 0, None, is_full=False)
+        assert node.stats().queues["q"] == triack.QueueStats(0, 0, None, is_full=False, arrived=3, left=3)
+
+
+async def test_what_came_and_what_left_is_counted_from_the_start_of_the_process(tmp_path: Path) -> None:
+    """What was there already is in the depth alone."""
+    nobody = "udp://127.0.0.1:9"
+    async with make("a", tmp_path) as node:
+        for destination in ("q", "q", f"{nobody}/q"):
+            await (await node.send(destination, b"x")).queued(WAIT)
+    async with make("a", tmp_path) as node:
+        await (await node.send("q", b"y")).queued(WAIT)
+        async with node.receive("q") as reader:
+            await reader.get(WAIT)
+        await node.flush()
+        stats = node.stats()
+        queue, [outgoing] = stats.queues["q"], stats.outgoing
+        assert (queue.messages, queue.arrived, queue.left) == (2, 1, 1)
+        assert (outgoing.messages, outgoing.accepted) == (1, 0)
 
 
 async def test_links_and_sessions_are_seen_from_both_ends() -> None:
@@ -45,7 +62,7 @@ async def test_links_and_sessions_are_seen_from_both_ends() -> None:
         assert 0 < link.session.round_trip_s < 5
         assert stats.sessions == [link.session]
         assert (b.stats().links, [session.peer for session in b.stats().sessions]) == ({}, ["a"])
-        assert stats.outgoing == [triack.OutgoingStats(b.address, "q", triack.TRANSACTIONAL, 0, 0, 0)]
+        assert stats.outgoing == [triack.OutgoingStats(b.address, "q", triack.TRANSACTIONAL, 0, 0, 0, accepted=20)]
 
 
 async def test_what_waits_and_what_ended_is_counted() -> None:

@@ -68,6 +68,7 @@ def test_send_receive_and_transactions(tmp_path: Path) -> None:
             break
         assert b.recall("last") == b"12 valves"
         assert b.queue_lengths()["orders"] == 0
+        assert (a.name, b.name) == ("plant-a", "plant-b")
 
         def fail() -> None:
             with b.transaction() as tx:

@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 import click
 
 import triack
-from triack.base.errors import AddressError, TriackError
+from triack.base.errors import AddressError, TriackError, UsageError
 from triack.base.names import check_name
 from triack.node import event_loop
 from triack.tools.commands.common import (
@@ -38,6 +39,7 @@ __all__ = ["serve"]
 @click.option("--tls-cert", metavar="FILE", type=existing_file, help="Accept TCP with TLS, with this certificate.")
 @click.option("--tls-key", metavar="FILE", type=existing_file, help="Its private key, if that is in another file.")
 @tls_ca_option
+@click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there for Prometheus, to whoever asks.")
 @json_option
 @node_options
 def serve(
@@ -51,6 +53,7 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_ca: Path | None,
+    metrics: str | None,
     as_json: bool,
     data: Path,
     log: Path | None,
@@ -59,8 +62,9 @@ def serve(
     """Run a node until SIGTERM or SIGINT.
 
     Prints "listening URL" when it is ready. While it runs, `triack send` and `triack receive` with the same --data work
-    through it. Without --queue, a queue is made when the first message for it arrives. With --json it prints an object
-    with "listening", "name" and "node_id" instead.
+    through it. Without --queue, a queue is made when the first message for it arrives. With --metrics it prints
+    "metrics URL" next. With --json it prints an object with "listening", "name", "node_id" and, if asked for, "metrics"
+    instead.
     """
     if Address.parse(listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {listen}: other processes cannot reach memory")
@@ -76,19 +80,32 @@ def serve(
         suite=suite,
         tls=read_tls(tls_cert, tls_key, tls_ca),
     )
-    return event_loop.run(_serve(node, as_json=as_json))
+    return event_loop.run(_serve(node, metrics, as_json=as_json))
 
 
-async def _serve(node: triack.Node, *, as_json: bool) -> int:
+async def _serve(node: triack.Node, metrics: str | None, *, as_json: bool) -> int:
     stopping = asyncio.Event()
     on_signals(lambda _number: stopping.set())
-    async with node:
-        ready = {"listening": node.address, "name": node.name, "node_id": node.node_id}
-        click.echo(json.dumps(ready) if as_json else f"listening {node.address}")
+    async with node, AsyncExitStack() as stack:
+        ready = {"listening": node.address}
+        if metrics is not None:
+            ready["metrics"] = await stack.enter_async_context(_exporting(node, metrics))
+        if as_json:
+            click.echo(json.dumps(ready | {"name": node.name, "node_id": node.node_id}))
+        else:
+            click.echo("\n".join(f"{what} {where}" for what, where in ready.items()))
         error = await _until(stopping, node)
     if error is not None:
         raise error
     return 0
+
+
+def _exporting(node: triack.Node, place: str) -> AbstractAsyncContextManager[str]:
+    try:
+        from triack.metrics.exporter import exporting
+    except ModuleNotFoundError as cause:
+        raise UsageError(f"serve metrics: {cause.name} is not installed here: pip install 'triack[metrics]'") from cause
+    return exporting(node, place)
 
 
 async def _until(stopping: asyncio.Event, node: triack.Node) -> TriackError | None:

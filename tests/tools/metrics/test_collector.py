@@ -1,0 +1,102 @@
+"""A node's metrics are those of its stats, under names that stay, from any thread."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+import triack
+import triack.sync
+from tests.node.nodes import WAIT, make, until
+from triack.base.errors import UsageError
+from triack.metrics import NodeCollector
+from triack.metrics.collector import FAMILIES
+
+PAGE = Path(__file__).parents[3] / "docs/operations.md"
+
+
+def registered(node: "triack.Node | triack.sync.SyncNode") -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(NodeCollector(node))
+    return registry
+
+
+async def test_queues_links_and_what_is_on_its_way_are_counted() -> None:
+    async with make("b", scheme="udp") as b, make("a", scheme="udp") as a:
+        seen = registered(a), registered(b)
+        receipts = await a.send_many(f"{b.address}/q", [b"x"] * 5)
+        await receipts.ordered(WAIT)
+        async with b.receive("q") as reader:
+            for _ in range(2):
+                await reader.get(WAIT)
+        await b.flush()
+
+        def value(end: int, metric: str, /, **labels: str) -> float | None:
+            return seen[end].get_sample_value(f"triack_{metric}", labels)
+
+        to_b = {"peer": b.address, "queue": "q", "delivery": "transactional"}
+        assert [value(1, f"queue_{name}", queue="q") for name in ("messages", "arrived_total", "left_total")] == [
+            3,
+            5,
+            2,
+        ]
+        assert [value(0, f"outgoing_{name}", **to_b) for name in ("messages", "accepted_total")] == [0, 5]
+        assert [value(0, f"link_{name}", peer=b.address) for name in ("up", "sessions_total", "window")] == [1, 1, 64]
+        assert (value(0, "link_round_trip_seconds", peer=b.address) or 0) > 0
+        assert (value(1, "queue_oldest_seconds", queue="q") or 0) > 0
+        assert value(1, "queue_oldest_seconds", queue="dead-letter") is None
+        about = {"name": "a", "node_id": a.node_id, "version": triack.__version__, "survives": a.stats().survives}
+        assert value(0, "node", **about) == 1
+
+
+async def test_what_is_missing_is_a_label() -> None:
+    async with make("a", scheme="udp") as a:
+        await (await a.send("udp://127.0.0.1:9/q", b"x")).queued(WAIT)
+        seen = registered(a)
+        labels = {"peer": "udp://127.0.0.1:9", "waits_for": "answer"}
+        await until(lambda: seen.get_sample_value("triack_link_waits", labels) == 1)
+
+
+async def test_a_scrape_may_come_from_any_thread() -> None:
+    """And its text is what Prometheus reads."""
+    async with make("a", scheme="udp") as a:
+        await (await a.send("q", b"x")).queued(WAIT)
+        text = await asyncio.to_thread(generate_latest, registered(a))
+        found = {family.name for family in text_string_to_metric_families(text.decode())}
+        assert found == {"triack_node", *(f"triack_{family.name}" for family in FAMILIES)}
+
+
+async def test_a_node_that_is_not_open_has_none() -> None:
+    node = make("a", scheme="udp")
+    assert generate_latest(registered(node)) == generate_latest(CollectorRegistry())
+
+
+def test_a_node_without_async_has_them_too(tmp_path: Path) -> None:
+    with triack.sync.open("a", data=tmp_path / "a") as node:
+        node.send("q", b"x").queued(WAIT)
+        assert registered(node).get_sample_value("triack_queue_messages", {"queue": "q"}) == 1
+
+
+def test_after_its_event_loop_has_ended_there_are_none() -> None:
+    async def once() -> CollectorRegistry:
+        async with make("a", scheme="udp") as a:
+            return registered(a)
+
+    seen = asyncio.run(once())
+    assert generate_latest(seen) == generate_latest(CollectorRegistry())
+
+
+def test_what_is_no_node_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^collect metrics of a str: wanted a node$"):
+        NodeCollector("a")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^collect metrics: make the collector where the node's event loop runs$"):
+        NodeCollector(make("a", scheme="udp"))
+
+
+def test_the_page_names_each() -> None:
+    text = PAGE.read_text()
+    counted = {f"triack_{family.name}{'_total' if family.counter else ''}" for family in FAMILIES}
+    assert set(re.findall(r"`(triack_[a-z_]+)`", text)) == counted | {"triack_node"}

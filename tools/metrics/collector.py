@@ -1,0 +1,206 @@
+"""A node's stats as families of Prometheus, one table."""
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+import triack
+import triack.sync
+from triack.base.errors import NodeClosed, UsageError
+from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
+
+__all__ = ["FAMILIES", "LOOK_S", "NodeCollector"]
+
+LOOK_S = 5.0
+"""A node whose event loop does not answer for so long is not well: the scrape fails, which is what it is for."""
+
+Sample = tuple[tuple[str, ...], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric.
+
+    Attributes:
+        name: after ``triack_``; that of a counter without ``_total``.
+        help: a sentence.
+        labels: names of its labels.
+        samples: their values, and the metric's, in a node's stats.
+        counter: whether it only grows while the process lives.
+    """
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    samples: Callable[[NodeStats], Iterable[Sample]]
+    counter: bool = False
+
+    def empty(self) -> GaugeMetricFamily | CounterMetricFamily:
+        """Make the metric without a value."""
+        kind = CounterMetricFamily if self.counter else GaugeMetricFamily
+        return kind(f"triack_{self.name}", self.help, labels=self.labels)
+
+    def filled(self, stats: NodeStats) -> Metric:
+        """Make the metric with what there is."""
+        metric = self.empty()
+        for labels, value in self.samples(stats):
+            metric.add_metric(labels, value)
+        return metric
+
+
+def _queue(name: str, sentence: str, read: Callable[[QueueStats], float | None], *, counter: bool = False) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        return (((name,), value) for name, it in stats.queues.items() if (value := read(it)) is not None)
+
+    return Family(f"queue_{name}", sentence, ("queue",), samples, counter)
+
+
+def _outgoing(name: str, sentence: str, read: Callable[[OutgoingStats], float], *, counter: bool = False) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        return (((it.peer, it.queue, it.delivery.label), read(it)) for it in stats.outgoing)
+
+    return Family(f"outgoing_{name}", sentence, ("peer", "queue", "delivery"), samples, counter)
+
+
+def _link(name: str, sentence: str, read: Callable[[LinkStats], float], *, counter: bool = False) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        return (((peer,), read(it)) for peer, it in stats.links.items())
+
+    return Family(f"link_{name}", sentence, ("peer",), samples, counter)
+
+
+def _session(name: str, sentence: str, read: Callable[[SessionStats], float | None]) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        open_ones = ((peer, it.session) for peer, it in stats.links.items() if it.session is not None)
+        return (((peer,), value) for peer, it in open_ones if (value := read(it)) is not None)
+
+    return Family(f"link_{name}", sentence, ("peer",), samples)
+
+
+def _node(name: str, sentence: str, read: Callable[[NodeStats], float | None]) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        value = read(stats)
+        return iter([] if value is None else [((), value)])
+
+    return Family(name, sentence, (), samples)
+
+
+def _reasons(name: str, sentence: str, read: Callable[[NodeStats], dict[str, int]]) -> Family:
+    def samples(stats: NodeStats) -> Iterator[Sample]:
+        return (((reason,), count) for reason, count in read(stats).items())
+
+    return Family(name, sentence, ("reason",), samples, counter=True)
+
+
+def _waits(stats: NodeStats) -> Iterator[Sample]:
+    return (((peer, it.waits_for), 1) for peer, it in stats.links.items() if it.waits_for is not None)
+
+
+FAMILIES: Final = (
+    _queue("messages", "Messages that are not acknowledged.", lambda it: it.messages),
+    _queue("bytes", "Of the packets that hold them.", lambda it: it.bytes),
+    _queue("oldest_seconds", "Since the oldest that waits was sent; nothing when none waits.", lambda it: it.oldest_s),
+    _queue("full", "1 when the queue has reached its quota.", lambda it: it.is_full),
+    _queue("arrived", "Messages that came into the queue.", lambda it: it.arrived, counter=True),
+    _queue("left", "Messages acknowledged, expired, moved or purged.", lambda it: it.left, counter=True),
+    _outgoing("messages", "Messages that have not arrived yet.", lambda it: it.messages),
+    _outgoing("packets", "Packets that the ack of their class has not freed.", lambda it: it.packets),
+    _outgoing("bytes", "Of their bodies.", lambda it: it.bytes),
+    _outgoing("accepted", "Messages accepted for the queue there.", lambda it: it.accepted, counter=True),
+    _link("up", "1 when a session is open.", lambda it: it.is_up),
+    _link("sessions", "Sessions that were opened.", lambda it: it.sessions, counter=True),
+    _link("resends", "Packets that left again.", lambda it: it.resends, counter=True),
+    _link("gaps", "Times that another node answered than had acknowledged.", lambda it: it.gaps, counter=True),
+    _link("halted", "1 when nothing is sent there any more.", lambda it: it.halted is not None),
+    Family("link_waits", "1 with what is missing for what there is for the peer.", ("peer", "waits_for"), _waits),
+    _session("round_trip_seconds", "Smoothed; nothing before the first sample.", lambda it: it.round_trip_s),
+    _session("window", "Packets that may be unacknowledged.", lambda it: it.window),
+    _session("unacknowledged", "Packets that are.", lambda it: it.unacknowledged),
+    _session("congestion_window_bytes", "How much may be on its way.", lambda it: it.congestion_window_bytes),
+    _session("datagram_bytes", "The largest datagram.", lambda it: it.datagram_bytes),
+    _node("sessions", "Open sessions, whichever end began them.", lambda it: len(it.sessions)),
+    _reasons("drops", "What was dropped.", lambda it: it.drops),
+    _reasons("closes", "Sessions that ended.", lambda it: it.closes),
+    _reasons("dead_letters", "Messages that went to the dead-letter queue.", lambda it: it.dead_letters),
+    _node("rollbacks", "Peers halted for a store that was rolled back.", lambda it: len(it.rollbacks)),
+    _node("store_low", "1 when nothing new is accepted for the disk.", lambda it: it.store_low),
+    _node("store_room_bytes", "How much more the disk takes.", lambda it: it.room_bytes),
+)
+"""Names are there to stay, as those of the stats are. docs/operations.md lists them; a test compares."""
+
+
+class NodeCollector(Collector):
+    """A collector for a registry of ``prometheus_client``.
+
+    A scrape may come from any thread: the node is asked in its own event loop, and the scrape waits for the answer.
+
+    Args:
+        node: a node that is open: ``triack.Node``, in whose event loop this is made, or ``triack.sync.SyncNode``.
+
+    Raises:
+        UsageError: it is something else, or no event loop runs where this is made of a ``triack.Node``.
+    """
+
+    def __init__(self, node: triack.Node | triack.sync.SyncNode) -> None:
+        self._node = node
+        self._loop: asyncio.AbstractEventLoop | None = None  # a node without ``async`` finds its own
+        if isinstance(node, triack.Node):
+            self._loop = _running_loop()
+            if self._loop is None:
+                raise UsageError("collect metrics: make the collector where the node's event loop runs")
+        elif not isinstance(node, triack.sync.SyncNode):
+            raise UsageError(f"collect metrics of a {type(node).__name__}: wanted a node")
+
+    def describe(self) -> Iterator[Metric]:
+        """Say what there will be, before the node is asked."""
+        yield from (family.empty() for family in FAMILIES)
+
+    def collect(self) -> Iterator[Metric]:
+        """Ask the node.
+
+        Returns:
+            The metrics, and none of a node that is not open.
+
+        Raises:
+            TimeoutError: its event loop did not answer for ``LOOK_S`` seconds.
+        """
+        try:
+            stats = self._look()
+        except NodeClosed:
+            return
+        info = GaugeMetricFamily("triack_node", "Always 1.", labels=("name", "node_id", "version", "survives"))
+        info.add_metric((self._node.name, self._node.node_id, version("triack"), stats.survives), 1)
+        yield info
+        for family in FAMILIES:
+            yield family.filled(stats)
+
+    def _look(self) -> NodeStats:
+        node, loop = self._node, self._loop
+        if loop is None or _running_loop() is loop:
+            return node.stats()
+        answer = concurrent.futures.Future[NodeStats]()
+
+        def look() -> None:
+            try:
+                answer.set_result(node.stats())
+            except triack.TriackError as error:
+                answer.set_exception(error)
+
+        try:
+            loop.call_soon_threadsafe(look)
+        except RuntimeError as cause:
+            raise NodeClosed(f"metrics of node {node.name}: its event loop has ended") from cause
+        return answer.result(LOOK_S)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
