@@ -156,6 +156,16 @@ def test_a_disk_that_never_answers_closes_by_its_own_timeout() -> None:
     assert closes(pair) == [SessionClosed(CloseReason.STORE_ACK_TIMEOUT, 0)]
 
 
+def test_what_leaves_later_puts_the_disks_timeout_off_no_further() -> None:
+    """A sender that always has more would wait for ever."""
+    pair = Pair.opened(store_ns=None)
+    for _ in range(10):
+        assert reasons(pair) == []
+        pair.send("a", 1, Delivery.RECOVERABLE)
+        pair.run(1 * SECOND)
+    assert reasons(pair) == [CloseReason.STORE_ACK_TIMEOUT]
+
+
 def test_the_store_ack_timeout_adapts_to_the_disk() -> None:
     """A disk of 1.98 s: sample 2 s, 8 x (2 + 4 x 1) = 48 s from the send of the first that waits."""
     pair = Pair.opened(store_ns=1_980 * MS)
