@@ -50,8 +50,9 @@ def test_an_acceptor_that_says_little_gives_a_dead_peer_up_as_soon() -> None:
 
 
 def asked() -> Pair:
-    """The same when the owner has asked, and nothing can be answered any more."""
+    """The same when the owner has been told and asked, and nothing can be answered any more."""
     pair = acknowledged()
+    pair.run_until(lambda: told(pair) == 1)
     cut(pair)
     pair.a.ping()
     pair.drain()
