@@ -28,6 +28,8 @@ def test_what_is_named_waits_until_it_is_named_no_more() -> None:
     assert undecided.sift(packets(4), ack(4, (2, 2))) == packets(4)
     assert undecided.sift([], ack(4)) == packets(2)
     assert undecided.sift([], ack(4)) == []
+    assert undecided.sift(packets(5), ack(5, (5, 5))) == []
+    assert undecided.sift([], ack(5)) == packets(5), "also the last that an ack covers"
 
 
 def test_an_older_ack_settles_nothing() -> None:
