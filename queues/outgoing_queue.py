@@ -4,7 +4,6 @@ It packs what is submitted into packets, gives them to the outgoing sequence, an
 """
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from triack.base.commit import OutgoingIndex
@@ -13,6 +12,7 @@ from triack.ordering.outgoing import Entry, OutgoingSequence
 from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import header_bytes
 from triack.queues.ack_events import AckEvents
+from triack.queues.deadlines import Deadlines
 from triack.queues.packing import Outgoing, Packed, pack
 from triack.queues.stages import Stage, StageTracker
 
@@ -98,7 +98,7 @@ class OutgoingQueue:
         self.unacked_bytes = 0
         self.committing = 0
         self.fit(content_bytes)
-        self._expiries: list[tuple[int, int]] = []
+        self._expiries = Deadlines[int]()
         self._messages_per_packet = messages_per_packet
 
     def fit(self, content_bytes: int) -> None:
@@ -191,13 +191,15 @@ class OutgoingQueue:
         self.unacked_bytes += sum([entry.size_bytes for entry in entries])
         for entry in entries:
             if entry.reach_by_ms:
-                heappush(self._expiries, (entry.reach_by_ms, entry.number))
+                self._expiries.set(entry.number, entry.reach_by_ms)
 
     def handle_freed(self, entries: list[Entry]) -> None:
         """The sequence has let packets go."""
         for entry in entries:
             self.unacked_bytes -= entry.size_bytes
             entry.body = None
+            if entry.reach_by_ms:
+                self._expiries.set(entry.number, None)
         self.stages.handle_progress(entries, Stage.ORDERED)
         for reader in self.readers:
             for entry in entries:
@@ -225,18 +227,13 @@ class OutgoingQueue:
 
     def poll_expired(self, now_ms: int, most: int) -> list[Entry]:
         """Packets whose time to reach the queue has run out; ``next_expiry_ms`` has passed while there are more."""
-        expired: list[Entry] = []
-        while len(expired) < most and self._expiries and self._expiries[0][0] <= now_ms:
-            _, number = heappop(self._expiries)
-            entry = self.sequence.entries.get(number)
-            if entry is not None:
-                expired.append(entry)
-        return expired
+        entries = self.sequence.entries
+        return [entries[number] for number in self._expiries.poll_due(now_ms, most) if number in entries]
 
     @property
     def next_expiry_ms(self) -> int | None:
         """Wall clock of the next expiry, or None."""
-        return self._expiries[0][0] if self._expiries else None
+        return self._expiries.earliest()
 
     @property
     def destination(self) -> str:

@@ -68,6 +68,19 @@ def test_packets_expire_by_their_deadline_once() -> None:
     assert outgoing.next_expiry_ms == 300
 
 
+def test_what_is_freed_keeps_no_expiry() -> None:
+    """A stream whose messages live for a day would remember those of a day."""
+    outgoing = make_outgoing()
+    for _ in range(3):
+        outgoing.submit(Outgoing(b"x", None, 86_400_000), 1)
+    entries = outgoing.poll_packets(1)
+    outgoing.start(entries)
+    for entry in entries:
+        outgoing.sequence.remove(entry)
+    outgoing.handle_freed(entries)
+    assert outgoing.next_expiry_ms is None
+
+
 def test_packets_that_expire_together_come_a_few_at_a_time() -> None:
     """The others are due still."""
     outgoing = make_outgoing()
