@@ -287,7 +287,6 @@ class Outbox:
         for entry in entries:
             outgoing.sequence.remove(entry)
         outgoing.handle_freed(entries)
-        self._look_at(outgoing)
 
     # ---- sending
 
