@@ -122,6 +122,8 @@ _SENT, _FREED, _ORDER = EntryEvent.SENT, EntryEvent.FREED, Ack.ORDER
 _WAITING_FOR_ACKS = (EntryState.WAITING_SESSION_ACK, EntryState.WAITING_STORE_ACK, EntryState.WAITING_ORDER_ACK)
 _ENDED = (EntryState.GIVEN_UP, EntryState.REJECTED)
 _COVERED = (EntryState.DONE, EntryState.KEPT, EntryState.REJECTED)
+_STALE_MIN = 64
+"""So many packets that were given up before they were sent may be kept: to look for fewer costs more than they do."""
 
 
 @dataclass(slots=True)
@@ -502,6 +504,8 @@ class OutgoingSequence:
         self._ended -= entry.state in _ENDED
         _move(entry, _FREED)
         del self.entries[entry.number]
+        if len(self._to_send) > _STALE_MIN + 2 * len(self.entries):
+            self._to_send = deque(it for it in self._to_send if it.state is EntryState.WAITING_TO_SEND)
 
     @property
     def _is_outstanding(self) -> bool:

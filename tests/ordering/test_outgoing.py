@@ -1,5 +1,6 @@
 """The sending end of a stream: what goes out, in which order, and what frees it."""
 
+import gc
 from dataclasses import replace
 from itertools import product
 from timeit import timeit
@@ -302,6 +303,17 @@ def test_giving_up_what_was_not_sent_sends_nothing_again() -> None:
     out.remove(out.entries[3])
     out.remove(out.entries[1])
     assert out.peek() is None
+
+
+def test_what_is_given_up_before_it_was_sent_is_forgotten() -> None:
+    """Packets for a queue of their own node never leave, and others may expire behind one that cannot leave."""
+    out = make(1)
+    before = sum(isinstance(it, Entry) for it in gc.get_objects())
+    for number in range(2, 1_000):
+        out.append([make_entry(number)])
+        out.remove(out.entries[number])
+    assert sum(isinstance(it, Entry) for it in gc.get_objects()) < before + 100
+    assert send(out) == [(1, 0)]
 
 
 @pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
