@@ -5,11 +5,11 @@ loop, which may be uvloop's as well: nothing depends on which it is.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import Any, TypeVar
 
-__all__ = ["new_event_loop", "run"]
+__all__ = ["new_event_loop", "run", "run_at_home"]
 
 T = TypeVar("T")
 
@@ -28,3 +28,15 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """As ``asyncio.run``, in such a loop."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(work)
+
+
+def run_at_home(home: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
+    """Do something in its own loop, wherever the garbage collector runs; nothing when that loop is closed."""
+    try:
+        is_here = asyncio.get_running_loop() is home
+    except RuntimeError:
+        is_here = False
+    if is_here:
+        work()
+    elif not home.is_closed():
+        home.call_soon_threadsafe(work)

@@ -61,7 +61,7 @@ class Message:
     def ack(self) -> None:
         """The message is done; it leaves the queue with the next commit, some ten milliseconds later at most.
 
-        A second call does nothing, nor does one after ``reject`` or after its reader has ended.
+        A second call does nothing, nor does one after ``reject`` or after its reader was closed.
 
         Raises:
             UsageError: a transaction received it, and acknowledges it with its commit.

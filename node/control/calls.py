@@ -2,7 +2,7 @@
 
     call(n, do, ...) -> done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more; what the call has put into a transaction is taken back
-    ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
+    ack(message), ack(message, count), reject(message, failed), leave(reader), unwatch(watch, forget): no answer
 
 Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions, events
 of acknowledgements - has a number here; when the connection ends, readers and events close and transactions roll back,
@@ -87,6 +87,8 @@ class Calls:
             self._settle(header)
         elif header["op"] == "unwatch":
             self._unwatch(header)
+        elif header["op"] == "leave":
+            self._leave(number_of(header, "reader"))
         else:
             raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
 
@@ -248,10 +250,13 @@ class Calls:
         return number
 
     async def _close(self, header: Header, _body: bytes) -> Answer:
-        reader = self._readers.pop(header["reader"], None)
+        self._leave(header["reader"])
+        return {}, b""
+
+    def _leave(self, number: int) -> None:
+        reader = self._readers.pop(number, None)
         if reader is not None:
             reader.close()
-        return {}, b""
 
     # ---- transactions
 

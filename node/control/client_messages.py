@@ -12,6 +12,7 @@ from triack.base.errors import UsageError
 from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_receipts import Caller
 from triack.node.control.frames import Header
+from triack.node.hands import Keeper
 from triack.node.message import Holder, Message
 from triack.node.outgoing_message import as_bytes, check_size
 from triack.queues.mailbox import Lease, QueuedPacket
@@ -21,11 +22,20 @@ __all__ = ["ClientHolder", "frames_of", "message_of", "name_of"]
 
 
 class ClientHolder:
-    """Answers for one message that the node has handed to this process; ``number`` is None when it is done already."""
+    """Answers for one message that the node has handed to this process.
 
-    def __init__(self, client: Caller, number: int | None) -> None:
+    Args:
+        client: the way to the node.
+        number: what the message is called there; None when it is done already.
+        keeper: keeps the message's reader until the message is settled.
+    """
+
+    __slots__ = ("_client", "_keeper", "_number")
+
+    def __init__(self, client: Caller, number: int | None, keeper: Keeper | None = None) -> None:
         self._client = client
         self._number = number
+        self._keeper = keeper
 
     def acknowledge(self, _lease: Lease) -> None:
         """It is done."""
@@ -39,6 +49,7 @@ class ClientHolder:
         number, self._number = self._number, None
         if number is not None:
             self._client.post(op, message=number, **fields)
+            self._keeper = None
 
 
 def name_of(destination: object, delivery: object) -> str:
