@@ -215,6 +215,11 @@ class _Face(Generic[N]):
         loop, node = self._parts
         loop.wait(node.flush())
 
+    def drain(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent has come as far as its class says; see ``Node.drain``."""
+        loop, node = self._parts
+        loop.wait(node.drain(timeout))
+
     def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> SyncConsumer:
         """Read a queue of the node: ``for message in node.receive("orders")``; see ``Node.receive``."""
         loop, node = self._parts
@@ -302,11 +307,6 @@ class SyncNode(_Face[Node]):
 
         return SyncReceipt(loop, loop.wait(send()))
 
-    def drain(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent has come as far as its class says; see ``Node.drain``."""
-        loop, node = self._parts
-        loop.wait(node.drain(timeout))
-
     def events(self) -> Iterator[NodeEvent]:
         """What happens from now on to the links of the node, until it ends; see ``Node.events``."""
         loop, node = self._parts
@@ -357,6 +357,11 @@ class SyncNode(_Face[Node]):
 
 class SyncClient(_Face[Client]):
     """A node in another process. Make it with ``triack.sync.connect``, use it inside ``with``."""
+
+    def events(self) -> Iterator[NodeEvent]:
+        """What happens from now on at the node, until it ends; see ``Node.events``."""
+        loop, client = self._parts
+        return _iterate(loop, loop.wait(client.events()))
 
     def stats(self) -> NodeStats:
         """Everything that can be counted; see ``Node.stats``."""

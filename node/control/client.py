@@ -22,6 +22,7 @@ from triack.node.consumer import AckMode
 from triack.node.control import handover
 from triack.node.control.client_acknowledgements import ClientAcknowledging
 from triack.node.control.client_consumer import ClientConsumer
+from triack.node.control.client_events import ClientEvents
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
 from triack.node.control.client_transaction import ClientTransaction
@@ -268,6 +269,16 @@ class Client(ClientAcknowledging):
     async def flush(self) -> None:
         """Wait until everything accepted and acknowledged so far is on the node's disk."""
         await self.call("flush")
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent there, by whomever, has come as far as its class says; see ``Node.drain``."""
+        check_timeout("drain", timeout)
+        await self.call("drain", timeout=timeout)
+
+    async def events(self) -> ClientEvents:
+        """What happens at the node from now on: ``async for event in await client.events()``; see ``Node.events``."""
+        header, _ = await self.call("events")
+        return ClientEvents(self, header["watch"])
 
     def transaction(self) -> ClientTransaction:
         """A new transaction; see ``Transaction``."""

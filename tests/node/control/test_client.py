@@ -44,6 +44,20 @@ async def test_a_key_counts_for_the_node_whoever_sends(node: triack.Node, client
     assert await client.queue_lengths() == {"dead-letter": 0, "q": 1}
 
 
+async def test_a_drain_waits_for_all_that_the_node_has(node: triack.Node, client: Client) -> None:
+    """Whoever sent it; one that takes too long says what is left."""
+    async with make("b", scheme="udp") as b:
+        await node.send(f"{b.address}/q", b"1")
+        await client.send(f"{b.address}/q", b"2")
+        await client.drain(WAIT)
+        assert b.queue_lengths()["q"] == 2
+    await client.send("udp://127.0.0.1:9/q", b"x")
+    with pytest.raises(triack.WaitTimeout, match=r"^still 1 message .* on the way from node a after 0\.01 s$"):
+        await client.drain(0.01)
+    with pytest.raises(triack.UsageError, match=r"^drain: timeout must be"):
+        await client.drain(-1)
+
+
 async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path: Path) -> None:
     """One process asks, another answers; what is cancelled here is cancelled there."""
     async with triack.connect(tmp_path / "a") as other:
