@@ -9,7 +9,9 @@ from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import Any, TypeVar
 
-__all__ = ["new_event_loop", "run", "run_at_home"]
+from triack.base.errors import UsageError
+
+__all__ = ["check_home", "new_event_loop", "run", "run_at_home"]
 
 T = TypeVar("T")
 
@@ -28,6 +30,19 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """As ``asyncio.run``, in such a loop."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(work)
+
+
+def check_home(what: str, home: asyncio.AbstractEventLoop | None) -> None:
+    """Raises UsageError anywhere but in its own loop, for what belongs to one."""
+    try:
+        if asyncio.get_running_loop() is home:
+            return
+    except RuntimeError:
+        pass
+    raise UsageError(
+        f"{what} belongs to the event loop in which it was begun, and this is another thread, or another loop: use "
+        "triack.sync, or asyncio.run_coroutine_threadsafe"
+    )
 
 
 def run_at_home(home: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:

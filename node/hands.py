@@ -7,7 +7,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from triack.node.event_loop import run_at_home
+from triack.node.event_loop import check_home, run_at_home
 from triack.node.message import Holder, Message
 from triack.node.port import Port
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -42,12 +42,14 @@ class Held(ABC):
         """Hold a message no more. Returns whether it was held."""
 
     def acknowledge(self, lease: Lease) -> None:
-        """A message is done."""
+        """A message is done. Raises UsageError in another event loop than the reader's."""
+        self._hands.check_home()
         if self._let_go(lease):
             self._hands.acknowledge([(lease.packet, 1 << lease.index)])
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """A message comes again."""
+        """A message comes again. Raises UsageError in another event loop than the reader's."""
+        self._hands.check_home()
         if self._let_go(lease):
             self._hands.give_back(lease, failed=failed, delay_ms=delay_ms)
 
@@ -185,6 +187,7 @@ class Hands:
         self, port: Port, mailbox: Mailbox, listener: Callable[[], None], redelivery: Redelivery | None
     ) -> None:
         self.queue = mailbox.name
+        self._whose = f"a message of queue {mailbox.name}"
         self.name_of = port.name_of
         self._port = port
         self._mailbox = mailbox
@@ -194,6 +197,10 @@ class Hands:
         self._older: dict[Held, None] = {}
         self._loop = asyncio.get_running_loop()
         mailbox.listeners.append(listener)
+
+    def check_home(self) -> None:
+        """Raises UsageError in another event loop than the reader's."""
+        check_home(self._whose, self._loop)
 
     def hold(self, run: Run) -> HeldRun:
         """Draw from this run from now on, until a list is drawn."""

@@ -17,6 +17,7 @@ from triack.node.acknowledgements import Acknowledgements, Every
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client, ClientInvitation, connect_to
 from triack.node.control.client_consumer import ClientConsumer
+from triack.node.control.client_transaction import ClientTransaction
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.events import Events
 from triack.node.message import Message
@@ -29,6 +30,7 @@ from triack.node.sync_consumer import SyncConsumer, thread_safe
 from triack.node.sync_loop import LoopThread
 from triack.node.sync_receipts import SyncReceipt, SyncReceipts
 from triack.node.sync_transaction import SyncTransaction
+from triack.node.transaction import Transaction
 from triack.queues.ack_events import AckEvent
 from triack.queues.browse import BrowsedMessage
 from triack.queues.redelivery import Redelivery
@@ -258,7 +260,11 @@ class _Face(Generic[N]):
     def transaction(self) -> SyncTransaction:
         """A new transaction; see ``Transaction``."""
         loop, node = self._parts
-        return SyncTransaction(loop, node.transaction())
+
+        async def begin() -> Transaction | ClientTransaction:
+            return node.transaction()
+
+        return SyncTransaction(loop, loop.wait(begin()))
 
     def trust(
         self,

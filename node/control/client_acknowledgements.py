@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from triack.base.ack_trigger import AckTrigger
+from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, UsageError
 from triack.node.acknowledgements import EVENTS_MAX, AckHandler, Every, handle_each
@@ -61,6 +63,7 @@ class ClientAcknowledging(ABC):
         are those of ``ClientReceipt.number``.
         """
         _check(destination, delivery, every)
+        check_kind(f"acknowledgements of {destination}: handler", handler, Callable | None)
         told = describe_every(every)
         header, _ = await self.call("watch", destination=destination, delivery=delivery.name, every=told)
         events = ClientAcknowledgements(self, header["watch"])

@@ -7,6 +7,7 @@ but for who answers for it: the process at the other end.
 from collections.abc import Iterable
 from typing import Any
 
+from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
 from triack.node.consumer import BATCH_MESSAGES
@@ -46,10 +47,9 @@ class ClientHolder:
         self._settle("reject", failed=failed, delay_ms=delay_ms)
 
     def _settle(self, op: str, **fields: Any) -> None:
-        number, self._number = self._number, None
-        if number is not None:
-            self._client.post(op, message=number, **fields)
-            self._keeper = None
+        if self._number is not None:
+            self._client.post(op, message=self._number, **fields)
+            self._number = self._keeper = None
 
 
 def name_of(destination: object, delivery: object) -> str:
@@ -63,6 +63,7 @@ def name_of(destination: object, delivery: object) -> str:
 
 def frames_of(destination: str, bodies: Iterable[bytes]) -> list[tuple[bytes, list[int]]]:
     """A list of bodies as what goes into one frame each, with the sizes; at least one. Raises as ``as_bytes``."""
+    check_kind(f"send to {destination}: bodies", bodies, Iterable)
     frames: list[list[bytes]] = [[]]
     size_bytes = 0
     for body in [as_bytes(destination, body) for body in bodies]:

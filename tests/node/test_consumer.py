@@ -310,6 +310,17 @@ async def test_a_message_keeps_the_reader_that_nobody_else_keeps(
     assert node.queue_lengths()["q"] == 0
 
 
+async def test_a_message_that_another_thread_settles_stays_in_hand(node: triack.Node) -> None:
+    """Where nobody could see it, it is refused; in its own loop it can still be done."""
+    await fill(node, b"1")
+    message = await get_one(node)
+    for settle in (message.ack, message.reject):
+        with pytest.raises(triack.UsageError, match="a message of queue q belongs to the event loop"):
+            await asyncio.to_thread(settle)
+    message.ack()
+    assert node.queue_lengths()["q"] == 0
+
+
 async def test_a_wrong_mode_is_refused(node: triack.Node) -> None:
     """By name, and no listener stays behind."""
     with pytest.raises(triack.UsageError, match="'auto' or 'manual'"):
