@@ -66,5 +66,5 @@ def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     with Server(tmp_path / "a") as server:
         second = triack("serve", "--name", "a", *HERE, "--data", server.data)
         assert second.returncode == 1
-        assert "in use by another process" in message_of(second)
+        assert "in use by another node" in message_of(second)
         assert handover.read(server.data) is not None
