@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from triack.base.errors import UsageError
 
-__all__ = ["check_home", "new_event_loop", "run", "run_at_home"]
+__all__ = ["check_home", "new_event_loop", "run", "run_at_home", "running_loop"]
 
 T = TypeVar("T")
 
@@ -32,13 +32,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
+running_loop = asyncio._get_running_loop  # noqa: SLF001 - asyncio has it for whoever asks often
+"""The loop that runs in this thread, or None."""
+
+
 def check_home(what: str, home: asyncio.AbstractEventLoop | None) -> None:
     """Raises UsageError anywhere but in its own loop, for what belongs to one."""
-    try:
-        if asyncio.get_running_loop() is home:
-            return
-    except RuntimeError:
-        pass
+    if running_loop() is home:
+        return
     raise UsageError(
         f"{what} belongs to the event loop in which it was begun, and this is another thread, or another loop: use "
         "triack.sync, or asyncio.run_coroutine_threadsafe"
@@ -47,11 +48,7 @@ def check_home(what: str, home: asyncio.AbstractEventLoop | None) -> None:
 
 def run_at_home(home: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
     """Do something in its own loop, wherever the garbage collector runs; nothing when that loop is closed."""
-    try:
-        is_here = asyncio.get_running_loop() is home
-    except RuntimeError:
-        is_here = False
-    if is_here:
+    if running_loop() is home:
         work()
     elif not home.is_closed():
         home.call_soon_threadsafe(work)

@@ -7,7 +7,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from triack.node.event_loop import check_home, run_at_home
+from triack.node.event_loop import check_home, run_at_home, running_loop
 from triack.node.message import Holder, Message
 from triack.node.port import Port
 from triack.queues.mailbox import Lease, Mailbox, Run
@@ -43,13 +43,15 @@ class Held(ABC):
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done. Raises UsageError in another event loop than the reader's."""
-        self._hands.check_home()
+        if running_loop() is not self._hands.home:
+            self._hands.check_home()
         if self._let_go(lease):
             self._hands.acknowledge([(lease.packet, 1 << lease.index)])
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
         """A message comes again. Raises UsageError in another event loop than the reader's."""
-        self._hands.check_home()
+        if running_loop() is not self._hands.home:
+            self._hands.check_home()
         if self._let_go(lease):
             self._hands.give_back(lease, failed=failed, delay_ms=delay_ms)
 
@@ -181,6 +183,7 @@ class Hands:
     Attributes:
         queue: the queue's name.
         name_of: what a node is called in destinations.
+        home: the event loop in which the reader was begun.
     """
 
     def __init__(
@@ -195,12 +198,12 @@ class Hands:
         self._redelivery = redelivery
         self._open: Held | None = None
         self._older: dict[Held, None] = {}
-        self._loop = asyncio.get_running_loop()
+        self.home = asyncio.get_running_loop()
         mailbox.listeners.append(listener)
 
     def check_home(self) -> None:
         """Raises UsageError in another event loop than the reader's."""
-        check_home(self._whose, self._loop)
+        check_home(self._whose, self.home)
 
     def hold(self, run: Run) -> HeldRun:
         """Draw from this run from now on, until a list is drawn."""
@@ -268,4 +271,4 @@ class Hands:
 
     def empty_at_home(self) -> None:
         """The same from wherever the garbage collector runs, which may be any thread."""
-        run_at_home(self._loop, self.empty)
+        run_at_home(self.home, self.empty)

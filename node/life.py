@@ -13,7 +13,7 @@ import asyncio
 from enum import Enum
 
 from triack.base.errors import NodeClosed, TriackError, UsageError
-from triack.node.event_loop import check_home
+from triack.node.event_loop import check_home, running_loop
 
 __all__ = ["MOVES", "Life", "LifeState"]
 
@@ -95,7 +95,8 @@ class Life:
         And UsageError in another event loop than the node's, or in none: what it does there may never be seen.
         """
         if self.is_alive:
-            check_home(self._whose, self._home)
+            if running_loop() is not self._home:
+                check_home(self._whose, self._home)
             return
         if self._error is not None:
             raise self._error

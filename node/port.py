@@ -148,10 +148,9 @@ class Port:
             QueueNotFound: it is a queue of this node, which has a fixed set of others.
         """
         try:
-            known = self._outgoing.get((destination, delivery))
-        except TypeError:  # of what cannot be a key either: neither a text nor a class
-            known = None
-        return known if known is not None else self._find_outgoing(destination, delivery)
+            return self._outgoing[destination, delivery]
+        except (KeyError, TypeError):  # what is neither a text nor a class may be no key of a dict either
+            return self._find_outgoing(destination, delivery)
 
     def _find_outgoing(self, destination: object, delivery: object) -> OutgoingQueue:
         if not isinstance(destination, str) or not isinstance(delivery, Delivery):
@@ -200,7 +199,10 @@ class Port:
     def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
-        outgoing = self.outgoing_queue(destination, delivery)
+        try:
+            outgoing = self._outgoing[destination, delivery]
+        except (KeyError, TypeError):
+            outgoing = self._find_outgoing(destination, delivery)
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)

@@ -120,6 +120,19 @@ async def test_arguments_of_calls_that_are_of_other_types_are_named() -> None:
                 await work()
 
 
+def test_a_node_that_outlives_its_event_loop_says_so() -> None:
+    """It was started in one ``asyncio.run`` and is used in the next: a flush would wait for ever."""
+    node = make()
+
+    async def use(work: Callable[[], Any]) -> None:
+        await work()
+
+    asyncio.run(use(node.start))
+    for call in (node.flush, node.close, lambda: node.send("q", b"x")):
+        with pytest.raises(triack.UsageError, match="belongs to the event loop in which it was begun"):
+            asyncio.run(use(call))
+
+
 async def test_a_bad_queue_name_leaves_nothing_open(tmp_path: Path) -> None:
     """Neither the store nor the address: both can be had at once."""
     async with make(scheme="udp") as other:
